@@ -28,9 +28,9 @@ from harness.cli.workload import workload_of
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.fleet.columns import calls_of, read_columns
-from harness.fleet.rows import read_rows, summaries
 from harness.fleet.spark import Fleet
-from harness.run.fleet import StoredRuns, check_fleet, found
+from harness.run.fleet import StoredRuns, check_fleet
+from harness.run.found_runs import found
 
 OPS = 2_000
 CHUNK = 200
@@ -126,8 +126,8 @@ def fleet(root: Path, master: str = "local[*]") -> tuple[float, float, float, in
         assert runs is not None, "the store has runs"
         checked = check_fleet(runs, StoredRuns(workload_of), spark.judge, only=ONLY)
         ended, cores = perf_counter(), spark.cores
-    rows = read_rows(checked.verdicts)
-    bad = sum(one.status is Status.INVALID for one in summaries(rows))
+    rows = checked.verdicts.rows()
+    bad = sum(one.summary.status is Status.INVALID for one in checked.verdicts.judged().values())
     return started - begin, ended - started, pc.sum(rows["seconds"]).as_py(), bad, cores, memory
 
 

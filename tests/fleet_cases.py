@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from checkers_cases import Event, final, history, insert, read, rest
 
 from checkers.consistency.linearizable import Linearizable
@@ -17,9 +15,9 @@ from harness.core.lines import encoded
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Verdict
+from harness.fleet.location import Location
 from harness.fleet.plan import Item
-from harness.fleet.rows import batch_of
-from harness.fleet.task import Job, JudgeRequest, run_task
+from harness.fleet.task import Job, JudgeRequest, write_task
 from harness.run.fleet import StoredRuns
 from harness.run.parquet import write_parquet
 from harness.run.plan import Plan
@@ -81,11 +79,9 @@ def run(
     return directory
 
 
-def in_process(job: Job, items: Sequence[Item]) -> list[Path]:
-    """Judge all items in one task of this process, without Spark."""
-    target = Path(job.scratch) / "rows.parquet"
-    pq.write_table(pa.Table.from_batches([batch_of(list(run_task(job, 0, items)))]), target)
-    return [target]
+def in_process(job: Job, items: Sequence[Item]) -> list[Location]:
+    """Judge all items in one task of this process."""
+    return [write_task(job, items, isolated=False)]
 
 
 class Killer:

@@ -19,11 +19,13 @@ import pytest
 from harness.cli.workload import workload_of
 from harness.core.bounded_json import MAX_BYTES
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
+from harness.fleet.location import Location
 from harness.fleet.plan import Item
-from harness.fleet.rows import read_rows, summaries
+from harness.fleet.rows import summaries
 from harness.fleet.spark import Fleet, last_error, require_java
 from harness.fleet.task import HISTORY_OPS_MAX, Job
-from harness.run.fleet import StoredRuns, check_fleet, found
+from harness.run.fleet import StoredRuns, check_fleet
+from harness.run.found_runs import found
 from harness.run.parquet import read_parquet
 
 RUNS = StoredRuns(workload_of)
@@ -83,7 +85,7 @@ def hostile(store: Path) -> dict[str, str]:
 def test_what_is_wrong_with_a_run_is_named_and_the_rest_is_judged(tmp_path, fleet):
     names = hostile(tmp_path)
     checked = check_fleet(found(tmp_path), cases.poisoned(8), fleet.judge)
-    of = {one.run: one for one in summaries(read_rows(checked.verdicts))}
+    of = {one.run: one for one in summaries(checked.verdicts.rows())}
     assert set(of) == set(names.values()) == checked.judged
     got = {
         name: (of[run].status.value, of[run].reason, of[run].note) for name, run in names.items()
@@ -129,7 +131,7 @@ def test_only_what_changed_is_judged_again(tmp_path, fleet):
     store = found(tmp_path)
     first = check_fleet(store, RUNS, fleet.judge)
     assert (len(first.judged), len(first.unchanged)) == (3, 0)
-    rows = read_rows(first.verdicts)
+    rows = first.verdicts.rows()
     second = check_fleet(store, RUNS, lambda job, items: pytest.fail("nothing to judge"))
     assert (len(second.judged), len(second.unchanged)) == (0, 3)
     changed = tmp_path / store.runs[1] / "history.parquet"
@@ -139,7 +141,7 @@ def test_only_what_changed_is_judged_again(tmp_path, fleet):
     found_after = found(tmp_path)
     third = check_fleet(found_after, RUNS, fleet.judge)
     assert third.judged == {store.runs[1], *set(found_after.runs) - set(store.runs)}
-    merged = read_rows(third.verdicts)
+    merged = third.verdicts.rows()
     keys = list(zip(*(merged[n].to_pylist() for n in ("run", "checker", "object")), strict=True))
     assert len(keys) == len(set(keys))
     assert {one.run: one.status.value for one in summaries(merged)} == {
@@ -147,7 +149,7 @@ def test_only_what_changed_is_judged_again(tmp_path, fleet):
     }
     assert len(merged) >= len(rows)
     forced = check_fleet(found_after, RUNS, fleet.judge, force=True, only=frozenset({"stats"}))
-    assert (len(forced.judged), forced.verdicts.name) == (4, "verdicts-stats.parquet")
+    assert (len(forced.judged), forced.verdicts.place.name) == (4, "verdicts-stats")
 
 
 def test_a_changed_bit_of_the_journal_counts_although_its_length_is_the_same(tmp_path):
@@ -155,7 +157,7 @@ def test_a_changed_bit_of_the_journal_counts_although_its_length_is_the_same(tmp
 
     def judged_again() -> tuple[str, str, str]:
         checked = check_fleet(found(tmp_path), RUNS, cases.in_process)
-        (one,) = summaries(read_rows(checked.verdicts))
+        (one,) = summaries(checked.verdicts.rows())
         return one.status.value, ",".join(one.kinds), one.reason
 
     def flip(old: bytes, new: bytes) -> None:
@@ -178,7 +180,7 @@ def test_a_changed_bit_of_the_journal_counts_although_its_length_is_the_same(tmp
 def test_a_row_says_what_the_checkers_say(tmp_path, fleet):
     run = cases.run(tmp_path, "none", 2, cases.stale())
     checked = check_fleet(found(tmp_path), RUNS, fleet.judge, save=True)
-    rows = read_rows(checked.verdicts).to_pylist()
+    rows = checked.verdicts.rows().to_pylist()
     results = {v["checker"]: v for v in run.results()["verdicts"]}
     assert {row["checker"] for row in rows} == set(results)
     (row,) = [row for row in rows if row["checker"] == "linearizable"]
@@ -197,22 +199,22 @@ def test_a_run_that_is_split_by_keys_is_the_same_run(tmp_path, fleet, monkeypatc
     whole = check_fleet(found(tmp_path), RUNS, fleet.judge, only=only)
     rows = _judged(whole.verdicts)
     assert len(rows) == 12
-    whole.verdicts.unlink()
+    whole.verdicts.clear()
     table = pq.read_table(run.parquet_file)
     pq.write_table(table, run.parquet_file, row_group_size=60)
     monkeypatch.setattr("harness.run.fleet.BIG_BYTES", 0)
     parts = check_fleet(found(tmp_path), RUNS, fleet.judge, only=only)
     assert _judged(parts.verdicts) == rows
     again = check_fleet(found(tmp_path), RUNS, fleet.judge)
-    of = summaries(read_rows(again.verdicts))[0].judged
+    of = summaries(again.verdicts.rows())[0].judged
     assert of["linearizable"].value == "VALID"
     assert of["set-full"].value == "UNKNOWN"
-    assert f"{HISTORY_OPS_MAX:,}" in str(read_rows(again.verdicts)["reason"].to_pylist())
+    assert f"{HISTORY_OPS_MAX:,}" in str(again.verdicts.rows()["reason"].to_pylist())
 
 
-def _judged(path):
+def _judged(verdicts):
     names = ("checker", "object", "status", "checked")
-    return sorted(zip(*(read_rows(path)[name].to_pylist() for name in names), strict=True))
+    return sorted(zip(*(verdicts.rows()[name].to_pylist() for name in names), strict=True))
 
 
 def test_executors_may_be_other_processes_started_by_spark_submit(tmp_path):
@@ -235,9 +237,10 @@ def test_executors_may_be_other_processes_started_by_spark_submit(tmp_path):
 
 def test_what_fails_twice_ends_the_job_with_the_executors_last_error(tmp_path, fleet):
     run = cases.run(tmp_path, "none", 1, cases.sound())
-    job = Job(runs=Uninstalled(), judge="", only=None, scratch=str(tmp_path))
+    place = Location.of(tmp_path)
+    job = Job(runs=Uninstalled(), store=place, only=None, scratch=place)
     with pytest.raises(HarnessError) as caught:
-        fleet.judge(job, [Item("run", str(run.path), 1)])
+        fleet.judge(job, [Item(str(run.path.relative_to(tmp_path)), 1)])
     assert str(caught.value) == (
         "Spark gave up: a task failed at every attempt, the last time with "
         f"ModuleNotFoundError: No module named 'not_on_this_executor'; see {fleet.log}"
@@ -297,7 +300,7 @@ def test_ctrl_c_ends_the_job_without_a_traceback(tmp_path):
     assert os.waitstatus_to_exitcode(status) == EXIT_CRASH
     assert shown.rstrip().endswith(b"harness: interrupted"), shown.decode()
     assert b"Traceback" not in shown
-    assert not (tmp_path / "verdicts.parquet").exists()
+    assert not (tmp_path / "verdicts").exists()
 
 
 def test_a_missing_java_is_reported(monkeypatch, tmp_path):

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import EllipsisType
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import rich_click as click
 from click.core import ParameterSource
@@ -19,20 +19,22 @@ from harness.cli.result import print_result, result
 from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
 from harness.core.errors import HarnessError, UsageError
+from harness.fleet.location import Location
 from harness.importers.calls import FailedCas
 from harness.importers.formats import FORMATS, MODELS, Model
 from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, Consistency
-from harness.run.fleet import Found, found
+from harness.run.found_runs import Found, found, runs_at
 from harness.run.store import LATEST, RunDirectory, Store, run_in
 from harness.web.run_files import draw
 
 RUN_OPTIONS = ("store", "promise", "check_time")
-STORE_OPTIONS = ("spark", "force", "checkers")
+STORE_OPTIONS = ("engine", "spark", "force", "checkers")
 FILE_OPTIONS = (
     "model", "format_", "consistency", "initial", "time_s", "memory_mb", "keyed",
     "failed_cas",
 )  # fmt: skip
 _Stored: TypeAlias = RunDirectory | Found
+Engine: TypeAlias = Literal["auto", "local", "spark"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,7 @@ class CheckOptions:
     store: str
     promise: str | None
     check_time: float
+    engine: Engine
     spark: str | None
     force: bool
     checkers: str | None
@@ -73,11 +76,19 @@ class CheckOptions:
     "UNKNOWN.",
 )
 @click.option(
+    "--engine",
+    type=click.Choice(get_args(Engine)),
+    default="auto",
+    show_default=True,
+    help="Stores: judge with processes of this machine, or on Spark. auto: Spark with --spark, and "
+    "for more than 64 GB of histories.",
+)
+@click.option(
     "--spark",
     type=WORD,
     metavar="MASTER",
-    help="Stores: Spark master, such as local[4], spark://HOST:PORT, yarn, k8s://URL. Default: "
-    "local[*].",
+    help="Stores: judge on the Spark of this master, such as local[4], spark://HOST:PORT, yarn, "
+    "k8s://URL.",
 )
 @click.option("--force", is_flag=True, help="Stores: also judge runs that have not changed.")
 @click.option("--checkers", help="Stores: run only these checkers, separated by commas.")
@@ -130,7 +141,8 @@ def check(
 
     A word without a slash is looked up in the store; write ./NAME or /PATH for a directory. For a
     run that crashed or was killed, judges the operations in its journal. For a store, or a folder
-    of one, judges all runs that are new or have changed, on Spark.
+    of one, judges all runs that are new or have changed. A store may also be a URI, such as
+    s3://BUCKET/PREFIX.
 
     With `--model` or `--format`, judges histories of other systems, given as files, directories or
     patterns.
@@ -141,6 +153,13 @@ def check(
         _refuse(chosen & {*RUN_OPTIONS, *STORE_OPTIONS}, "for stored runs, and these are files")
         return _check_files(targets, as_json, options)
     _refuse(chosen & set(FILE_OPTIONS), "for files; give --model as well")
+    if len(targets) == 1 and "://" in targets[0]:
+        place = Location.of(targets[0])
+        # A path is a path, also as a URI: what it names may be a run.
+        targets = targets if place.path is None else (f"{place.path}",)
+        if place.path is None:
+            many = runs_at(place)
+            return _check_store(many, as_json, options, own_time="check_time" in chosen)
     what = _stored(Store(Path(options.store)), targets)
     if isinstance(what, Found):
         return _check_store(what, as_json, options, own_time="check_time" in chosen)
@@ -178,6 +197,7 @@ def _check_store(many: Found, as_json: bool, options: CheckOptions, *, own_time:
     from harness.cli.check_fleet import FleetOptions, check_store
 
     fleet_options = FleetOptions(
+        engine=options.engine,
         spark=options.spark,
         force=options.force,
         checkers=options.checkers,

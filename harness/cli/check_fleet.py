@@ -1,11 +1,13 @@
-"""`harness check STORE`: judge all runs of a store on Spark."""
+"""`harness check STORE`: judge all runs of a store, with processes of this machine or on Spark."""
 
 import json
+import os
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import rich_click as click
 from rich.console import Console
@@ -22,20 +24,26 @@ from harness.core.errors import UsageError
 from harness.core.op import Json
 from harness.core.ranges import unknown_name
 from harness.core.verdict import Status, worst
-from harness.fleet.plan import Item
-from harness.fleet.rows import RunSummary, read_rows, summaries
-from harness.fleet.spark import Fleet, FleetProgress
+from harness.fleet import processes
+from harness.fleet.location import Location
+from harness.fleet.plan import FleetProgress, Item
+from harness.fleet.rows import RunSummary
 from harness.fleet.task import Job
 from harness.run.disk import why_unwritable
-from harness.run.fleet import SCRATCH, Checked, Found, StoredRuns, check_fleet
+from harness.run.fleet import SCRATCH, Checked, StoredRuns, check_fleet
+from harness.run.found_runs import Found
 
 SHOWN_MAX = 20
+LOCAL_BYTES_MAX = 64_000_000_000
+"""Size of histories up to which Spark on this machine is not started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetOptions:
     """Options of the command line that concern a fleet."""
 
+    engine: str
+    """auto, local or spark."""
     spark: str | None
     force: bool
     checkers: str | None
@@ -45,37 +53,69 @@ class FleetOptions:
 
 def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     """Judge the runs that have changed, print a summary of all, and return the exit status."""
+    if options.engine == "local" and options.spark is not None:
+        raise UsageError("--engine local: --spark names a master; expected only one of the two")
     console = Terminal(stderr=as_json)
     only = _only(options.checkers)
     runs = StoredRuns(workload_of, options.promise, options.check_s)
     clock = WallClock()
+    used: list[str] = []
 
-    def engine(job: Job, items: Sequence[Item]) -> list[Path]:
-        with _progress(console) as bar:
-            task = bar.add_task("starting Spark", total=len(items))
-            with closing(Fleet(options.spark, found.root / SCRATCH / "spark.log")) as fleet:
-
-                def show_progress(seen: FleetProgress) -> None:
-                    text = f"judging, {seen.running} of {seen.tasks} tasks running"
-                    bar.update(task, completed=seen.done, description=text)
-
-                return fleet.judge(job, items, show_progress)
+    def engine(job: Job, items: Sequence[Item]) -> list[Location]:
+        on_spark, why = _choose(options, items)
+        used.append(why)
+        with _progress(console, len(items), "starting Spark" if on_spark else "judging") as shown:
+            if not on_spark:
+                return processes.judge(job, items, shown)
+            return _judge_on_spark(options.spark, found.root, job, items, shown)
 
     checked = check_fleet(found, runs, engine, force=options.force, only=only)
-    table = read_rows(checked.verdicts)
-    found_runs = summaries(table, frozenset(found.runs))
-    report = _report(found, checked, found_runs, options.promise, clock.now_ns() / 1e9)
-    summary = checked.verdicts.with_suffix(".json")
+    summaries = list(checked.runs.values())
+    report = _report(found, checked, summaries, options.promise, clock.now_ns() / 1e9)
+    report["engine"] = used[0] if used else "none: nothing changed"
+    summary = Location(f"{checked.verdicts.place.uri}.json")
     try:
-        summary.write_text(json.dumps(report, indent=2) + "\n")
+        with summary.output() as stream:
+            stream.write(json.dumps(report, indent=2).encode() + b"\n")
     except OSError as error:
-        why = why_unwritable(summary, error)
-        console.print(f"! {summary}: cannot be written: {why}", style="yellow", markup=False)
+        why = str(error) if summary.path is None else why_unwritable(summary.path, error)
+        console.print(f"! {summary.shown}: cannot be written: {why}", style="yellow", markup=False)
     if as_json:
         click.echo(json.dumps(report))
     else:
-        _show(console, report, found_runs)
-    return worst(one.status for one in found_runs).exit_status
+        _show(console, report, summaries)
+    return worst(one.status for one in summaries).exit_status
+
+
+def _choose(options: FleetOptions, items: Sequence[Item]) -> tuple[bool, str]:
+    """Return whether to judge on Spark, and why."""
+    if options.spark is not None or options.engine == "spark":
+        return True, f"Spark ({options.spark or 'local[*]'}), as asked for"
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return True, "Spark, by spark-submit"
+    size = sum(item.bytes for item in items)
+    shown = (
+        f"{size / 1e9:.1f} GB of histories" if size >= 1e8 else f"{size / 1e6:.1f} MB of histories"
+    )
+    if options.engine == "auto" and size > LOCAL_BYTES_MAX:
+        return True, f"Spark (local[*]), for {shown}; --engine local judges without it"
+    return False, f"processes of this machine, for {shown}; --spark MASTER judges on a cluster"
+
+
+def _judge_on_spark(
+    master: str | None,
+    root: Location,
+    job: Job,
+    items: Sequence[Item],
+    on_progress: Callable[[FleetProgress], None],
+) -> list[Location]:
+    # Slow to import, and the processes do not need it.
+    from harness.fleet.spark import Fleet
+
+    with ExitStack() as stack:
+        logs = root.path or Path(stack.enter_context(TemporaryDirectory(prefix="harness-spark-")))
+        log = (logs / SCRATCH if root.path else logs) / "spark.log"
+        return stack.enter_context(closing(Fleet(master, log))).judge(job, items, on_progress)
 
 
 def _only(checkers: str | None) -> frozenset[str] | None:
@@ -87,15 +127,29 @@ def _only(checkers: str | None) -> frozenset[str] | None:
     return names
 
 
-def _progress(console: Console) -> Progress:
-    return Progress(
+@contextmanager
+def _progress(
+    console: Console, items: int, begin: str
+) -> Iterator[Callable[[FleetProgress], None]]:
+    """Show a bar while the block runs, and yield what moves it."""
+    bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         console=console,
         transient=True,
+        auto_refresh=begin != "judging",  # its thread must not be copied to the processes
     )
+    with bar:
+        task = bar.add_task(begin, total=items)
+
+        def show(seen: FleetProgress) -> None:
+            text = f"judging, {seen.tasks_done} of {seen.tasks} tasks done"
+            bar.update(task, completed=seen.done, description=text)
+            bar.refresh()
+
+        yield show
 
 
 def _report(
@@ -107,12 +161,13 @@ def _report(
 ) -> dict[str, Json]:
     statuses = Counter(one.status for one in runs)
     return {
-        "store": str(found.root),
-        "verdicts": str(checked.verdicts),
+        "store": found.root.shown,
+        "verdicts": checked.verdicts.place.shown,
         "promise": promise,
         "runs": len(runs),
         "judged": len(checked.judged),
         "unchanged": len(checked.unchanged),
+        "bytes_read": checked.bytes_read,
         "seconds": round(seconds, 3),
         "status": worst(one.status for one in runs).value,
         "statuses": {status.value: statuses[status] for status in Status},
@@ -151,8 +206,9 @@ def _show(console: Console, report: dict[str, Json], runs: Sequence[RunSummary])
     line.append(
         f"(promise: {report['promise'] or 'of each run'}; {report['judged']:,} judged in "
         f"{report['seconds']:.1f} s, "
-        f"{report['unchanged']:,} unchanged)",
+        f"{report['unchanged']:,} unchanged, known from {report['bytes_read']:,} bytes)",
         "dim",
     )
     console.print(line)
+    console.print(f"judged by {report['engine']}", style="dim", highlight=False)
     console.print(f"{report['verdicts']}", style="dim", highlight=False)

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -36,6 +37,12 @@ def follow_parent(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="parent", daemon=True).start()
+
+
+def yield_memory() -> None:
+    """Let the kernel end this process rather than others when memory is short."""
+    with suppress(OSError):
+        (_PROC / "self/oom_score_adj").write_text("1000")
 
 
 def _start(pid: int) -> str:

@@ -8,8 +8,7 @@ together what is together; and pyarrow skips columns and row groups as well as S
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,8 +19,20 @@ BIG_BYTES: Final = 32_000_000
 """Histories larger than this are split by ranges of keys."""
 TASKS_A_CORE: Final = 4
 """Number of tasks for each core, so that no core is idle for long at the end."""
-TASK_BYTES_MAX: Final = 256_000_000
-"""Maximum size of a task, because a task that dies is done again as a whole."""
+TASK_BYTES_MAX: Final = 64_000_000
+TASK_ITEMS_MAX: Final = 500
+"""Maximum sizes of a task, because a task that dies is done again as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetProgress:
+    """Progress of a job."""
+
+    done: int
+    """Number of judged items."""
+    items: int
+    tasks_done: int
+    tasks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +40,22 @@ class Item:
     """A run to judge, or a range of its keys."""
 
     run: str
-    path: str
-    """Directory of the run."""
+    """Path of the run in the store."""
     bytes: int
     """Size of the history, which stands for the cost of judging it."""
     keys: tuple[int, int] | None = None
     """Keys to judge, both ends included, by the checkers that judge key by key; None for all."""
     digest: str = ""
-    """Digest of the history, if it is known."""
+    """Digest of what is judged, of a split run."""
     remainder: bool = False
     """True if the item stands for the checkers of a split run that no range of keys covers."""
+    note: str = ""
+    """What was wrong with the files of a split run."""
+
+    @property
+    def is_part(self) -> bool:
+        """Return whether the item is a part of a split run."""
+        return self.keys is not None or self.remainder
 
     @property
     def name(self) -> str:
@@ -47,9 +64,9 @@ class Item:
         return f"{self.run}{part}{'#remainder' if self.remainder else ''}"
 
 
-def split_by_keys(item: Item, file: Path) -> list[Item]:
-    """Return a big run as ranges of keys, along the row groups of its file; as one item if the file
-    does not allow that."""
+def split_by_keys(item: Item, file: Any) -> list[Item]:
+    """Return a big run as ranges of keys, along the row groups of its file, which is a path or an
+    open file; as one item if it does not allow that."""
     try:
         ranges = key_ranges(pq.ParquetFile(file))
     except (OSError, pa.ArrowException):
@@ -74,7 +91,8 @@ def assign_to_tasks(items: Sequence[Item], cores: int) -> list[list[Item]]:
     of the optimum (Graham 1969).
     """
     total = sum(item.bytes for item in items)
-    count = max(TASKS_A_CORE * cores, -(-total // TASK_BYTES_MAX))
+    least = max(-(-total // TASK_BYTES_MAX), -(-len(items) // TASK_ITEMS_MAX))
+    count = max(TASKS_A_CORE * cores, least)
     tasks: list[list[Item]] = [[] for _ in range(min(count, len(items)))]
     loads = [(0, at) for at in range(len(tasks))]
     heapify(loads)

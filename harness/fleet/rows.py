@@ -1,19 +1,18 @@
-"""The verdicts of many runs in one Parquet file, with one row for each run, checker and object."""
+"""Verdicts as rows: one for each run, checker and object."""
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.core.errors import HarnessError
 from harness.core.verdict import Status, Verdict, worst
+from harness.fleet.location import Location
 
+BATCH_ROWS: Final = 1_000
 RUN: Final = "run"
 """The "checker" of a row about a run that no checker could judge."""
 
@@ -36,6 +35,7 @@ SCHEMA: Final = pa.schema(
         pa.field("note", pa.string(), nullable=False),
         pa.field("history", pa.string(), nullable=False),
         pa.field("judge", pa.string(), nullable=False),
+        pa.field("modules", pa.string(), nullable=False),
     ]
 )
 
@@ -72,6 +72,8 @@ class VerdictRow:
     """Digest of what was judged."""
     judge: str = ""
     """Digest of the code that judged it."""
+    modules: str = ""
+    """Modules of the run's checkers and workload, whose code and imports the digest covers."""
 
     def with_verdict(self, verdict: Verdict, *, decides: bool, seconds: float) -> "VerdictRow":
         """Return this run's row for a verdict on the whole run."""
@@ -99,67 +101,12 @@ def batch_of(rows: Sequence[VerdictRow]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
 
 
-def merge_rows(target: Path, fresh: Iterable[Path], replaced: AbstractSet[str]) -> None:
-    """Replace all rows of some runs in a dataset by fresh rows.
-
-    The file is either complete or unchanged. Rows are copied a batch at a time, so that memory does
-    not grow with the dataset.
-    """
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    gone = pa.array(sorted(replaced), pa.string())
-    try:
-        with pq.ParquetWriter(
-            partial, SCHEMA, compression="zstd", write_page_checksum=True
-        ) as writer:
-            if target.exists():
-                for batch in _batches(target):
-                    kept = pc.invert(pc.is_in(batch.column("run"), value_set=gone))
-                    writer.write_table(pa.Table.from_batches([batch]).filter(kept).cast(SCHEMA))
-            for path in fresh:
-                for batch in pq.ParquetFile(path).iter_batches():
-                    writer.write_table(pa.Table.from_batches([batch]).cast(SCHEMA))
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _batches(target: Path) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from pq.ParquetFile(target, page_checksum_verification=True).iter_batches()
-    except (OSError, pa.ArrowException) as error:
-        raise _unreadable(target, error) from error
-
-
-def runs_in(files: Iterable[Path]) -> set[str]:
-    """Return the names of the runs that have rows in these files."""
-    columns = [pq.read_table(path, columns=["run"])["run"] for path in files]
-    return {run for column in columns for run in column.unique().to_pylist()}
-
-
-def judged_digests(target: Path) -> dict[str, tuple[str, str]]:
-    """Return the digests of the history and of the judge by run; empty if there is no file. Raises
-    HarnessError for a file that cannot be read."""
-    if not target.exists():
-        return {}
-    columns = read_rows(target, ["run", "history", "judge"])
-    table = columns.group_by(["run", "history", "judge"]).aggregate([])
-    rows = zip(*(table[name].to_pylist() for name in ("run", "history", "judge")), strict=True)
-    return {run: (history, judge) for run, history, judge in rows}
-
-
-def read_rows(target: Path, columns: list[str] | None = None) -> pa.Table:
-    """Return the dataset. Raises HarnessError."""
-    try:
-        return pq.read_table(target, columns=columns, page_checksum_verification=True)
-    except (OSError, pa.ArrowException) as error:
-        raise _unreadable(target, error) from error
-
-
-def _unreadable(target: Path, error: Exception) -> HarnessError:
-    return HarnessError(
-        f"{target}: is not a readable dataset of verdicts: {error}; check with --force, "
-        "which judges every run again and replaces it"
-    )
+def write_rows(rows: Iterable[VerdictRow], file: Location) -> None:
+    """Write rows to a file, which appears whole or not at all. Raises OSError."""
+    left = iter(rows)
+    with file.output() as stream, pq.ParquetWriter(stream, SCHEMA, compression="zstd") as out:
+        while batch := list(islice(left, BATCH_ROWS)):
+            out.write_batch(batch_of(batch))
 
 
 @dataclass(frozen=True, slots=True)

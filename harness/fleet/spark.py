@@ -1,8 +1,9 @@
 """Judges many runs on Spark. This is the only file that imports pyspark.
 
-A job is a range of numbers, one for each task and each in its own partition. `mapInArrow` turns a
-number into the task's runs, reads their files and yields the rows of their verdicts. Nothing is
-shuffled; `harness.fleet.plan` says why.
+A job is a collection with a partition for each task, which has the runs of that task and is sent to
+nobody else. Each attempt at a task writes a file of its own and returns its name, and of each task
+Spark returns one. So a retry or a speculative copy leaves nothing but a file that nobody
+reads. Nothing is shuffled; `harness.fleet.plan` says why.
 """
 
 import logging
@@ -13,25 +14,22 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
-
-import pyarrow as pa
+from typing import Final
 
 from harness.core.errors import HarnessError, UsageError
-from harness.fleet.plan import Item, assign_to_tasks
-from harness.fleet.rows import SCHEMA, batch_of
-from harness.fleet.task import Job, run_task
+from harness.fleet.location import Location
+from harness.fleet.plan import FleetProgress, Item, assign_to_tasks
+from harness.fleet.task import Job, write_task
 
 try:
     from py4j.protocol import Py4JError
-    from pyspark import Broadcast, SparkConf, SparkContext
+    from pyspark import Accumulator, SparkConf, SparkContext, TaskContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
 except ModuleNotFoundError as missing:
     raise UsageError(
         f"Spark: the Python package {missing.name} is not installed; `make spark` installs what "
@@ -47,33 +45,13 @@ POLL_S: Final = 0.2
 LOG_LINES: Final = 15
 CANCEL_S: Final = 10.0
 """Seconds for which tasks may go on after Ctrl-C before the JVM is killed."""
-_DDL: Final = (
-    "run string, workload string, nemesis string, seed string, checker string, object bigint, "
-    "status string, decides boolean, reason string, kind string, witness array<bigint>, "
-    "time_ns bigint, checked bigint, seconds double, note string, history string, judge string"
-)
-"""The schema `SCHEMA` in Spark's syntax."""
 _CONF: Final = {
     "spark.app.name": "harness check",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
     "spark.task.maxFailures": str(FAILURES_MAX),
-    "spark.sql.parquet.compression.codec": "zstd",
-    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class FleetProgress:
-    """Progress of a job."""
-
-    done: int
-    """Number of judged items."""
-    items: int
-    running: int
-    """Number of running tasks."""
-    tasks: int
 
 
 class Fleet:
@@ -114,7 +92,6 @@ class Fleet:
             raise HarnessError(
                 f"Spark did not start: {_first_line(error)}\n{self._log_tail()}"
             ) from error
-        self._session = SparkSession(self._context)
 
     @property
     def cores(self) -> int:
@@ -132,8 +109,8 @@ class Fleet:
         job: Job,
         items: Sequence[Item],
         on_progress: Callable[[FleetProgress], None] | None = None,
-    ) -> list[Path]:
-        """Judge all items and return Parquet files of rows, in the job's scratch directory.
+    ) -> list[Location]:
+        """Judge all items and return files of rows, in the job's scratch directory.
 
         Calls `on_progress` several times a second. Raises HarnessError if Spark itself fails: a
         task fails for good, or the JVM dies.
@@ -141,14 +118,18 @@ class Fleet:
         tasks = assign_to_tasks(items, self.cores)
         if not tasks:
             return []
-        target = Path(job.scratch) / "rows"
         failure: list[Exception] = []
-        shared = self._context.broadcast((replace(job, threads=self._threads), tasks))
+        files: list[Location] = []
+        # The driver adds up what ended tasks report, without a request to the JVM, which a Ctrl-C
+        # could leave in disorder.
+        done = self._context.accumulator(0)
+        ended = self._context.accumulator(0)
 
         def run() -> None:
             try:
-                numbers = self._session.range(0, len(tasks), 1, len(tasks))
-                numbers.mapInArrow(_task(shared), _DDL).write.parquet(str(target))
+                parts = self._context.parallelize(tasks, len(tasks))
+                work = _task(replace(job, threads=self._threads), done, ended)
+                files.extend(parts.mapPartitions(work).collect())
             except Exception as error:  # raised below, in the thread of the caller
                 failure.append(error)
 
@@ -158,27 +139,15 @@ class Fleet:
             while thread.is_alive():
                 thread.join(POLL_S)
                 if on_progress is not None:
-                    on_progress(self._progress(Path(job.scratch), len(items), len(tasks)))
+                    on_progress(FleetProgress(done.value, len(items), ended.value, len(tasks)))
         except BaseException:
             self._context.cancelAllJobs()
             thread.join(CANCEL_S)
             raise
         if failure:
-            shutil.rmtree(target, ignore_errors=True)
             raise HarnessError(f"Spark gave up: {last_error(str(failure[0]))}; see {self.log}")
-        shared.unpersist()
-        return sorted(target.glob("part-*.parquet"))
-
-    def _progress(self, scratch: Path, items: int, tasks: int) -> FleetProgress:
-        """Return the progress of the tasks, read from their own files: a Ctrl-C in the middle of a
-        request to the JVM would leave the connection in disorder."""
-        done: set[str] = set()
-        running = 0
-        for path in scratch.glob("task-*.begun"):
-            lines = path.read_text().split("\n")[:-1]
-            done.update(line for line in lines if line[:1] == "-")
-            running += bool(lines) and lines[-1][:1] != "-"
-        return FleetProgress(len(done), items, running, tasks)
+        assert len(files) == len(tasks), "each task has one file"
+        return files
 
     def _log_tail(self) -> str:
         """Return the end of the log, without the stack frames of Java."""
@@ -194,7 +163,7 @@ class Fleet:
         try:
             # A JVM that died cannot be asked to stop.
             with suppress(Py4JError, OSError):
-                self._session.stop()
+                self._context.stop()
             if gateway is not None and process is not None:
                 with suppress(Py4JError, OSError):
                     gateway.shutdown()
@@ -214,21 +183,17 @@ class Fleet:
 
 
 def _task(
-    shared: Broadcast[Any],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        job, tasks = shared.value
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                made = []
-                for row in run_task(job, number, tasks[number]):
-                    made.append(row)
-                    if len(made) >= 1_000:
-                        yield batch_of(made)
-                        made = []
-                yield batch_of(made)
+    job: Job, done: "Accumulator[int]", ended: "Accumulator[int]"
+) -> Callable[[Iterable[list[Item]]], Iterable[Location]]:
+    def files(tasks: Iterable[list[Item]]) -> Iterable[Location]:
+        context = TaskContext.get()
+        assert context is not None, "Spark runs it"
+        for items in tasks:
+            yield write_task(job, items, isolated=context.attemptNumber() > 0)
+            done.add(len(items))
+            ended.add(1)
 
-    return rows
+    return files
 
 
 def require_java() -> Path:
@@ -281,7 +246,7 @@ def last_error(text: str) -> str:
     """Return in one line why Spark's job failed: the cause of the task's last failure, in Python's
     words if Python raised it."""
     lost = re.search(r"Task \d+ in stage \S+ failed (\d+) times?, most recent failure: (.*)", text)
-    trace = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", re.M)
+    trace = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", re.M)
     raised = trace.findall(text)
     if lost is None and not raised:
         return text.strip().split("\n")[0]
@@ -293,6 +258,3 @@ def last_error(text: str) -> str:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
-
-
-assert tuple(part.split()[0] for part in _DDL.split(", ")) == tuple(SCHEMA.names)

@@ -10,10 +10,9 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from harness.core.os_process import follow_parent
+from harness.core.os_process import follow_parent, yield_memory
 from harness.fleet.plan import Item
 from harness.fleet.rows import VerdictRow
 
@@ -78,9 +77,7 @@ def _serve(parent: int) -> None:
     from harness.fleet.task import rows_of  # which imports this module
 
     follow_parent(parent)
-    with suppress(OSError):
-        # When memory is short, the kernel ends this process rather than the task or its JVM.
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    yield_memory()  # rather than the task or its JVM
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a checker prints must not mix with the answers
     while True:

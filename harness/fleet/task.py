@@ -1,19 +1,19 @@
 """Runs one task of a fleet: judges its runs one after the other, and survives them.
 
 A run, or an object of it, may kill its process: the kernel kills a process that takes too much
-memory, and an extension may crash. So a task writes to a file which item it begins. A task that
-finds such a file has died before. It then judges every item in a separate process, and so no run
-kills the task a second time. When that process dies, each checker of the item gets a process of its
-own, and a checker whose process dies is UNKNOWN. The rest of the task continues.
+memory, and an extension may crash. So the second attempt at a task judges every item in a separate
+process, and no run kills the task twice. When that process dies, each checker of the item gets a
+process of its own, and a checker whose process dies is UNKNOWN. The rest of the task continues.
 """
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import Final, Protocol, TypeGuard
+from typing import Any, Final, Protocol, TypeGuard
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,6 +29,7 @@ from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
 from harness.core.protocols import Checker
 from harness.core.verdict import Status, Verdict, worst
+from harness.fleet.code_digest import judge_digest
 from harness.fleet.columns import (
     ObjectVerdict,
     SetColumns,
@@ -37,8 +38,9 @@ from harness.fleet.columns import (
     read_columns,
     read_keys,
 )
+from harness.fleet.location import Location
 from harness.fleet.plan import Item
-from harness.fleet.rows import VerdictRow
+from harness.fleet.rows import VerdictRow, write_rows
 from harness.fleet.subprocess import Subprocess
 
 HISTORY_OPS_MAX: Final = 2_000_000
@@ -56,24 +58,46 @@ class JudgeRequest:
     checkers: Sequence[Checker]
     check_s: float
     """Time budget for all checkers together."""
+    workload_module: str
+    """Module that chose the checkers."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumns:
+    """Columns of a stored history."""
+
+    file: Any
+    """Path of the file, or the file itself, open for reading."""
+    note: str
+    """What was wrong with the run's files; "" if nothing was."""
+    digest: str
+    """Digest of what is judged."""
 
 
 class StoredHistories(Protocol):
     """The store, as a task sees it. It is pickled and sent to the executors. Every method raises
     HarnessError that says what is wrong with the run."""
 
+    def here(self, store: Location, run: str, *, whole: bool) -> AbstractContextManager[Path]:
+        """Return a directory on this machine with the files of a run: the run itself in a local
+        store, otherwise a copy that lasts as long as the block. Without `whole` it may lack the
+        history."""
+        ...
+
     def request(self, run: Path) -> JudgeRequest:
         """Return how to judge the run. Reads no history."""
         ...
 
-    def parquet(self, run: Path) -> tuple[Path, str]:
-        """Return the file with the columns of its history, up to date, and what was wrong with its
-        files, or ""."""
+    def columns(self, run: Path) -> StoredColumns:
+        """Return the columns of its history, up to date."""
         ...
 
-    def repair(self, run: Path) -> str:
-        """Rebuild the columns if they are broken and can be rebuilt. Return what was wrong, or
-        ""."""
+    def columns_in_place(self, store: Location, item: Item) -> StoredColumns:
+        """Return the columns of a run that is split, as the driver found them."""
+        ...
+
+    def repair(self, run: Path) -> StoredColumns | None:
+        """Rebuild the columns if they are broken and can be rebuilt; None if they are not."""
         ...
 
     def history(self, run: Path) -> History:
@@ -94,12 +118,11 @@ class Job:
     """Settings that all tasks share."""
 
     runs: StoredHistories
-    judge: str
-    """Digest of the code that judges."""
+    store: Location
     only: frozenset[str] | None
     """Names of the requested checkers; None for all of the run's."""
-    scratch: str
-    """A directory that all executors see."""
+    scratch: Location
+    """A directory of the store for the rows of each attempt at a task."""
     save: bool = False
     """True if each run's results are saved beside the run."""
     threads: int = 1
@@ -107,98 +130,98 @@ class Job:
     number of cores."""
 
 
-@dataclass(slots=True)
-class TaskProgress:
-    """The items that a task has begun, one on each line of a file. A line is on disk before its
-    item begins."""
-
-    path: Path
-
-    @property
-    def died(self) -> bool:
-        """Return whether an earlier attempt at the task began an item. If it had ended, there would
-        be no other attempt."""
-        return self.path.exists()
-
-    def begin(self, name: str) -> None:
-        """Record that an item begins."""
-        with self.path.open("a") as file:
-            file.write(f"{name}\n")
-
-    def end(self, name: str) -> None:
-        """Record that an item ended."""
-        with self.path.open("a") as file:
-            file.write(f"-{name}\n")
+def write_task(job: Job, items: Sequence[Item], *, isolated: bool) -> Location:
+    """Judge all items of a task and return the file of their rows, which no other attempt at the
+    task has. `isolated`: an earlier attempt died."""
+    file = job.scratch.below(f"{uuid4().hex}.parquet")
+    write_rows(rows_of_task(job, items, isolated=isolated), file)
+    return file
 
 
-def run_task(job: Job, task: int, items: Sequence[Item]) -> Iterator[VerdictRow]:
+def rows_of_task(job: Job, items: Sequence[Item], *, isolated: bool) -> Iterator[VerdictRow]:
     """Yield the rows of all items of a task. If something is wrong with an item, its rows say
     so."""
-    progress = TaskProgress(Path(job.scratch) / f"task-{task}.begun")
-    died = progress.died
     with closing(Subprocess()) as process:
         for item in items:
-            progress.begin(item.name)
-            yield from (rows_isolated(job, item, process) if died else rows_of(job, item))
-            progress.end(item.name)
+            yield from (rows_isolated(job, item, process) if isolated else rows_of(job, item))
 
 
 def rows_of(job: Job, item: Item) -> list[VerdictRow]:
     """Return the rows of one run, or of a part of it. Never raises for what is wrong with the
     run."""
-    row = VerdictRow(run=item.run, judge=job.judge)
-    path = Path(item.path)
+    row = VerdictRow(run=item.run)
     try:
-        request, row = _request(job, item, row)
-        file, note = job.runs.parquet(path)
-        # The files may have been repaired, which changes the digest.
-        row = replace(row, note=note, history=item.digest or job.runs.digest(path))
-        try:
-            return _rows_of_item(job, request, item, row, file)
-        except HistoryError:
-            note = job.runs.repair(path)
-            if not note:
-                raise
-            row = replace(row, note=note, history=job.runs.digest(path))
-            return _rows_of_item(job, request, item, row, file)
+        with job.runs.here(job.store, item.run, whole=not item.is_part) as path:
+            return _rows_here(job, item, row, path)
     except HarnessError as error:
-        return [_unjudged_row(job, item, row, str(error))]
+        return [replace(row, reason=str(error), note=str(error))]
+    except OSError as error:
+        why = f"cannot be read from the store: {error}"
+        return [replace(row, reason=why, note=why)]
+
+
+def _rows_here(job: Job, item: Item, row: VerdictRow, path: Path) -> list[VerdictRow]:
+    try:
+        request, row = _request(job, path, row)
+        if item.is_part:
+            stored = job.runs.columns_in_place(job.store, item)
+        else:
+            stored = job.runs.columns(path)
+        row = replace(row, note=stored.note, history=stored.digest)
+        try:
+            return _rows_of_item(job, request, item, row, path, stored)
+        except HistoryError:
+            mended = None if item.is_part else job.runs.repair(path)
+            if mended is None:
+                raise
+            row = replace(row, note=mended.note, history=mended.digest)
+            return _rows_of_item(job, request, item, row, path, mended)
+    except HarnessError as error:
+        return [_unjudged_row(job, path, row, str(error))]
     except Exception as error:  # this run is UNKNOWN, the others are judged
-        return [_unjudged_row(job, item, row, f"the judge failed: {type(error).__name__}: {error}")]
+        return [_unjudged_row(job, path, row, f"the judge failed: {type(error).__name__}: {error}")]
 
 
-def _request(job: Job, item: Item, row: VerdictRow) -> tuple[JudgeRequest, VerdictRow]:
-    request = job.runs.request(Path(item.path))
+def _request(job: Job, path: Path, row: VerdictRow) -> tuple[JudgeRequest, VerdictRow]:
+    request = job.runs.request(path)
+    # Of all checkers of the run: which of them are requested is known from the dataset.
+    modules = sorted({request.workload_module, *(type(c).__module__ for c in request.checkers)})
     if job.only is not None:
         request = replace(request, checkers=[c for c in request.checkers if c.name in job.only])
     tasks = max(job.threads, os.cpu_count() or 1)
     shared = [c.sharing(tasks) if isinstance(c, Linearizable) else c for c in request.checkers]
     request = replace(request, checkers=shared)
     return request, replace(
-        row, workload=request.workload, nemesis=request.nemesis, seed=request.seed
+        row,
+        workload=request.workload,
+        nemesis=request.nemesis,
+        seed=request.seed,
+        modules=" ".join(modules),
+        judge=judge_digest(modules),
     )
 
 
-def _unjudged_row(job: Job, item: Item, row: VerdictRow, why: str) -> VerdictRow:
-    digest = row.history or item.digest or _digest(job, item)
-    return replace(row, history=digest, reason=why, note=row.note or why)
+def _unjudged_row(job: Job, path: Path, row: VerdictRow, why: str) -> VerdictRow:
+    digest = row.history or _digest(job, path)
+    judge = row.judge or judge_digest(())
+    return replace(row, history=digest, judge=judge, reason=why, note=row.note or why)
 
 
-def _digest(job: Job, item: Item) -> str:
-    """Return the digest of the judged files; "" if even that fails, so that the run counts as
-    changed the next time."""
+def _digest(job: Job, path: Path) -> str:
+    """Return the digest of what is judged; "" if even that fails, so that the run counts as changed
+    the next time."""
     try:
-        return job.runs.digest(Path(item.path))
+        return job.runs.digest(path)
     except Exception:  # the row already says what is wrong with the run
         return ""
 
 
 def _rows_of_item(
-    job: Job, request: JudgeRequest, item: Item, row: VerdictRow, file: Path
+    job: Job, request: JudgeRequest, item: Item, row: VerdictRow, path: Path, stored: StoredColumns
 ) -> list[VerdictRow]:
-    if item.keys is not None or item.remainder:
-        return _rows_of_part(request, item, row, file)
-    return _rows_of_whole_run(job, request, Path(item.path), row, file)
+    if item.is_part:
+        return _rows_of_part(request, item, row, stored.file)
+    return _rows_of_whole_run(job, request, path, row, stored.file)
 
 
 def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]:
@@ -207,11 +230,13 @@ def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]
     rows, died = process.judge(job, item)
     if rows is not None:
         return rows
-    row = VerdictRow(run=item.run, judge=job.judge, history=_digest(job, item))
+    row = VerdictRow(run=item.run)
     try:
-        request, row = _request(job, item, row)
+        with job.runs.here(job.store, item.run, whole=True) as path:
+            row = replace(row, history=item.digest or _digest(job, path))
+            request, row = _request(job, path, row)
     except Exception as error:
-        return [_unjudged_row(job, item, row, f"{died}; {error}")]
+        return [replace(row, reason=f"{died}; {error}", note=f"{died}; {error}")]
     found: list[VerdictRow] = []
     for checker in request.checkers:
         alone = replace(job, only=frozenset({checker.name}), save=False)
@@ -223,7 +248,7 @@ def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]
 
 
 def _rows_of_whole_run(
-    job: Job, request: JudgeRequest, path: Path, row: VerdictRow, file: Path
+    job: Job, request: JudgeRequest, path: Path, row: VerdictRow, file: Any
 ) -> list[VerdictRow]:
     keyed = [c for c in request.checkers if _judges_sets(c)]
     known: dict[str, _ColumnVerdict] = {}
@@ -254,7 +279,7 @@ def _rows_of_whole_run(
 
 
 def _rows_of_part(
-    request: JudgeRequest, item: Item, row: VerdictRow, file: Path
+    request: JudgeRequest, item: Item, row: VerdictRow, file: Any
 ) -> list[VerdictRow]:
     """Return the rows of a range of keys from the checkers that judge key by key; or, for the
     remainder, the rows of the calls without a key, and an UNKNOWN for each of the other checkers,
@@ -279,8 +304,8 @@ def _judges_sets(checker: Checker) -> TypeGuard[Linearizable]:
     return isinstance(checker, Linearizable) and isinstance(checker.model, SetObject)
 
 
-def _opened(file: Path) -> pq.ParquetFile:
-    if not file.is_file():  # Arrow waits forever for a FIFO
+def _opened(file: Any) -> pq.ParquetFile:
+    if isinstance(file, Path) and not file.is_file():  # Arrow waits forever for a FIFO
         raise HistoryError(f"{file}: cannot be read: it is not a regular file")
     try:
         return pq.ParquetFile(file, page_checksum_verification=True)

@@ -2,22 +2,18 @@
 
 import json
 import os
-import shutil
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 import pyarrow.parquet as pq
-import pyporcupine
 
-import checkers
-import harness.core
-import harness.fleet
-import harness.native
-import workloads
 from checkers.judge import Judgement, fitting
 from checkers.ladder import Level
 from checkers.replication.protocol import EVERY_RUN
@@ -26,9 +22,13 @@ from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
 from harness.core.protocols import Workload
 from harness.core.verdict import Status
+from harness.fleet.code_digest import judge_digest
+from harness.fleet.location import Location
 from harness.fleet.plan import BIG_BYTES, Item, split_by_keys
-from harness.fleet.rows import judged_digests, merge_rows, runs_in
-from harness.fleet.task import Job, JudgeRequest
+from harness.fleet.rows import RunSummary
+from harness.fleet.task import Job, JudgeRequest, StoredColumns
+from harness.fleet.verdicts import JudgedRun, Verdicts
+from harness.run.found_runs import COLUMNS, Found, bring, trusted_digest
 from harness.run.journal import ends_mid_line
 from harness.run.parquet import journal_digest_of, read_parquet
 from harness.run.plan import Plan
@@ -36,7 +36,6 @@ from harness.run.store import RunDirectory
 
 SCRATCH: Final = ".fleet"
 """Directory in the store for the files of running tasks."""
-_LEFT_BY_A_RUN: Final = ("run.json", "history.parquet", "history.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,18 @@ class StoredRuns:
     """Function that is called when the results of a run are saved. It goes to other processes, so
     it is a function of a module."""
 
+    @contextmanager
+    def here(self, store: Location, run: str, *, whole: bool) -> Iterator[Path]:
+        """Yield a directory on this machine with the files of a run. Raises OSError and
+        HarnessError."""
+        if store.path is not None:
+            yield store.path / run
+            return
+        with tempfile.TemporaryDirectory(prefix="harness-run-") as directory:
+            path = Path(directory)
+            bring(store.below(run), path, whole=whole)
+            yield path
+
     def request(self, run: Path) -> JudgeRequest:
         """Return the request to judge a run, from its run.json."""
         plan = RunDirectory(run).info().plan
@@ -64,9 +75,10 @@ class StoredRuns:
             promise=level,
             checkers=(*fitting(workload.checkers(), plan.engines.dialect), *EVERY_RUN),
             check_s=self.check_s or plan.check_s,
+            workload_module=type(workload).__module__,
         )
 
-    def parquet(self, run: Path) -> tuple[Path, str]:
+    def columns(self, run: Path) -> StoredColumns:
         """Return history.parquet and what was wrong with the run's files. The journal decides: the
         file is made again unless it was made from the very bytes that the journal has now."""
         directory = RunDirectory(run)
@@ -74,7 +86,7 @@ class StoredRuns:
         if not journal.exists():
             if not path.exists():
                 raise HistoryError(f"{run}: has neither {path.name} nor {journal.name}")
-            return path, ""
+            return StoredColumns(path, "", self.digest(run))
         if path.exists() and journal_digest_of(path) is None:
             path.replace(_broken(path))
         # Reported every time: a task that is repeated must report it again.
@@ -83,35 +95,52 @@ class StoredRuns:
         if ends_mid_line(journal):
             notes.append(directory.contents().truncated or "")
         directory.parquet()
-        return path, "; ".join(filter(None, notes))
+        made_from = journal_digest_of(path) or ""
+        digest = self.digest_with(run, made_from.encode())
+        return StoredColumns(path, "; ".join(filter(None, notes)), digest)
 
-    def repair(self, run: Path) -> str:
+    def columns_in_place(self, store: Location, item: Item) -> StoredColumns:
+        """Return the columns of a run that the driver has split."""
+        file = store.below(item.run, COLUMNS)
+        return StoredColumns(file.path or file.input(), item.note, item.digest)
+
+    def repair(self, run: Path) -> StoredColumns | None:
         """Write history.parquet anew if it is broken and there is a journal, and keep the broken
-        file beside it. Return what was wrong; "" if nothing was."""
+        file beside it; None if that is not so."""
         directory = RunDirectory(run)
         path = directory.parquet_file
         if not directory.journal.exists() or _readable(path):
-            return ""
+            return None
         path.replace(_broken(path))
-        return self.parquet(run)[1]
+        return self.columns(run)
 
     def history(self, run: Path) -> History:
-        """Return the history from Parquet, which `parquet` has written."""
+        """Return the history from Parquet, which `columns` has written."""
         return read_parquet(RunDirectory(run).parquet_file)
 
     def digest(self, run: Path) -> str:
-        """Return a digest of the history, both files of it, and of what the run was asked for."""
+        """Return a digest of the journal, or of history.parquet if there is none, and of what the
+        run was asked for."""
         directory = RunDirectory(run)
-        said = blake2b(digest_size=16)
-        said.update(_digest(directory.parquet_file))
-        said.update(_digest(directory.journal))
-        said.update(f"{self.promise} {self.check_s}".encode())
+        decisive = directory.journal if directory.journal.exists() else directory.parquet_file
+        return self.digest_with(run, _digest(decisive))
+
+    def digest_with(self, run: Path, history: bytes) -> str:
+        """Return the digest of a run whose history has this one. Reads run.json alone."""
+        said = blake2b(history, digest_size=16)
+        said.update(self.asked.encode())
+        directory = RunDirectory(run)
         try:
             plan = load(directory.info_file)["plan"]
             said.update(json.dumps(plan, sort_keys=True).encode())
         except (OSError, ValueError, KeyError, TypeError):
             said.update(_digest(directory.info_file))
         return said.hexdigest()
+
+    @property
+    def asked(self) -> str:
+        """Return what else than the run's files decides the verdict."""
+        return f"{self.promise} {self.check_s}"
 
     def save(self, run: Path, judgement: Judgement, note: str) -> None:
         """Write results.json."""
@@ -146,79 +175,40 @@ def _broken(path: Path) -> Path:
 def _digest(path: Path) -> bytes:
     try:
         with open_regular(path) as file:
-            return file_digest(file, lambda: blake2b(digest_size=16)).digest()
+            return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest().encode()
     except OSError as error:
         return f"no {path.name}: {error.strerror}".encode()
     except ValueError as error:
         return f"no {path.name}: {error}".encode()
 
 
-def _size(path: Path) -> int | None:
-    return path.stat().st_size if path.exists() else None
-
-
-def judge_digest() -> str:
-    """Return a digest of the code that judges: when it changes, verdicts are old."""
-    said = blake2b(digest_size=16)
-    for package in (checkers, harness.fleet, workloads, harness.core):
-        root = Path(next(iter(package.__path__)))
-        for path in sorted(root.rglob("*.py")):
-            said.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
-    for package in (pyporcupine, harness.native):
-        for path in sorted(Path(next(iter(package.__path__))).glob("*.so")):
-            said.update(path.read_bytes())
-    return said.hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Runs of one store."""
-
-    root: Path
-    runs: tuple[str, ...]
-    """Paths of the runs in the store, ascending."""
-
-
-def found(target: Path) -> Found | None:
-    """Return all runs of a store, or of one of its folders; None for anything else."""
-    for root, pattern in ((target, "*/*"), (target.parent, f"{target.name}/*")):
-        runs = [path for path in root.glob(pattern) if _is_run(path)]
-        if runs:
-            return Found(root, tuple(sorted(p.relative_to(root).as_posix() for p in runs)))
-    return None
-
-
-def _is_run(path: Path) -> bool:
-    hidden = any(part.startswith(".") for part in path.parts[-2:])
-    return (
-        not hidden
-        and not path.is_symlink()
-        and any((path / name).exists() for name in _LEFT_BY_A_RUN)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Checked:
     """Runs that a fleet has judged."""
 
-    verdicts: Path
-    """Dataset of the verdicts."""
+    verdicts: Verdicts
+    runs: Mapping[str, RunSummary]
+    """The verdict on every run of the store that was found."""
     judged: frozenset[str]
     unchanged: frozenset[str]
     """Runs whose verdicts are still valid."""
+    bytes_read: int
+    """Bytes that were read to know which runs are unchanged."""
 
 
-def verdicts_of(root: Path, only: frozenset[str] | None, promise: str | None = None) -> Path:
-    """Return the path of the verdicts. Verdicts of a few checkers, and those against another
-    promise than each run's own, are datasets of their own."""
+def verdicts_of(
+    root: Location, only: frozenset[str] | None, promise: str | None = None
+) -> Verdicts:
+    """Return the verdicts of a store. Verdicts of a few checkers, and those against another promise
+    than each run's own, are datasets of their own."""
     apart = [*(["+".join(sorted(only))] if only else []), *([promise] if promise else [])]
-    return root / f"{'-'.join(['verdicts', *apart])}.parquet"
+    return Verdicts(root.below("-".join(["verdicts", *apart])))
 
 
 def check_fleet(
     found: Found,
     runs: StoredRuns,
-    engine: Callable[[Job, Sequence[Item]], list[Path]],
+    engine: Callable[[Job, Sequence[Item]], Sequence[Location]],
     *,
     force: bool = False,
     only: frozenset[str] | None = None,
@@ -226,44 +216,108 @@ def check_fleet(
 ) -> Checked:
     """Judge the runs that are new or have changed, or whose checkers have; all runs with `force`.
     `engine` judges items and returns files of rows. Raises HarnessError."""
-    target, judge = verdicts_of(found.root, only, runs.promise), judge_digest()
-    if force and target.exists() and not _readable(target):
-        target.unlink()
-    known = {} if force else judged_digests(target)
-    with ThreadPoolExecutor() as pool:
-        old = [run for run in found.runs if run in known]
-        digests = dict(zip(old, pool.map(lambda r: runs.digest(found.root / r), old), strict=True))
-    unchanged = frozenset(run for run in old if known[run] == (digests[run], judge))
-    changed = [run for run in found.runs if run not in unchanged]
-    if not changed:
-        return Checked(target, frozenset(), unchanged)
-    scratch = found.root.resolve() / SCRATCH / str(os.getpid())
-    shutil.rmtree(scratch, ignore_errors=True)
+    verdicts = verdicts_of(found.root, only, runs.promise)
     try:
-        scratch.mkdir(parents=True)
-        items = [item for run in changed for item in _items(found.root.resolve(), run, runs)]
-        job = Job(runs=runs, judge=judge, only=only, scratch=str(scratch), save=save)
-        fresh = engine(job, items)
-        lost = set(changed) - runs_in(fresh)
-        if lost:
-            raise HarnessError(f"{len(lost)} runs were judged and have no verdict: {min(lost)}")
-        merge_rows(target, fresh, frozenset(changed))
+        if force and _is_broken(verdicts):
+            verdicts.clear()
+        known: Mapping[str, JudgedRun] = {} if force else verdicts.judged()
+        stamps = {run: found.stamp(run, runs.asked) for run in found.runs}
+        changes = _changes(found, runs, known, stamps)
+        if changes.restamped:
+            verdicts.restamp(changes.restamped)
+        changed = [run for run in found.runs if run not in changes.unchanged]
+        if changed:
+            fresh = _judge(found, runs, engine, verdicts, changed, stamps, only=only, save=save)
+            known = {**known, **fresh}
     except OSError as error:
-        raise HarnessError(f"store {found.root}: cannot be written: {error}") from error
+        raise HarnessError(f"store {found.root.shown}: {error}") from error
+    read = verdicts.bytes_read + changes.bytes_read
+    summaries = {run: known[run].summary for run in found.runs}
+    return Checked(verdicts, summaries, frozenset(changed), changes.unchanged, read)
+
+
+def _is_broken(verdicts: Verdicts) -> bool:
+    try:
+        verdicts.rows()
+    except HarnessError:
+        return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    unchanged: frozenset[str]
+    restamped: dict[str, JudgedRun]
+    """Runs whose files have other times and the same contents."""
+    bytes_read: int
+
+
+def _changes(
+    found: Found, runs: StoredRuns, known: Mapping[str, JudgedRun], stamps: Mapping[str, str]
+) -> _Changes:
+    """Return which runs need not be judged. A file is read only if its size or its time differs
+    from what it was when the run was judged."""
+    current = {words: judge_digest(words.split()) for words in {k.modules for k in known.values()}}
+    candidates = [
+        run
+        for run in found.runs
+        if run in known and known[run].judge == current[known[run].modules]
+    ]
+    same = {run for run in candidates if stamps[run] and known[run].stamp == stamps[run]}
+    doubtful = [run for run in candidates if run not in same]
+
+    def digest(run: str) -> str:
+        with runs.here(found.root, run, whole=True) as path:
+            return runs.digest(path)
+
+    with ThreadPoolExecutor() as pool:
+        digests = dict(zip(doubtful, pool.map(digest, doubtful), strict=True))
+    restored = {run for run in doubtful if known[run].history == digests[run]}
+    return _Changes(
+        frozenset(same | restored),
+        {run: replace(known[run], stamp=stamps[run]) for run in restored if stamps[run]},
+        sum(found.bytes_to_digest(run) for run in doubtful),
+    )
+
+
+def _judge(
+    found: Found,
+    runs: StoredRuns,
+    engine: Callable[[Job, Sequence[Item]], Sequence[Location]],
+    verdicts: Verdicts,
+    changed: Sequence[str],
+    stamps: Mapping[str, str],
+    *,
+    only: frozenset[str] | None,
+    save: bool,
+) -> Mapping[str, JudgedRun]:
+    scratch = found.root.below(SCRATCH, f"{os.getpid()}-{uuid4().hex[:8]}")
+    job = Job(runs=runs, store=found.root, only=only, scratch=scratch, save=save)
+    try:
+        items = [item for run in changed for item in _items(found, run, runs)]
+        split = frozenset(item.run for item in items if item.is_part)
+        return verdicts.append(engine(job, items), {run: stamps[run] for run in changed}, split)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return Checked(target, frozenset(changed), unchanged)
+        scratch.delete_tree()
 
 
-def _items(root: Path, run: str, runs: StoredRuns) -> list[Item]:
-    directory = RunDirectory(root / run)
-    size = _size(directory.parquet_file) or _size(directory.journal) or 0
-    item = Item(run, str(directory.path), size)
-    if size < BIG_BYTES or not directory.parquet_file.exists():
-        return [item]
+def _items(found: Found, run: str, runs: StoredRuns) -> list[Item]:
+    """Return a run as one item, or a big one as its parts."""
+    whole = Item(run, found.bytes_to_judge(run))
+    if whole.bytes < BIG_BYTES or not found.has_columns(run):
+        return [whole]
     # Tasks of one run must not each make its file again, nor each digest it.
     try:
-        file, _ = runs.parquet(directory.path)
+        if found.root.path is not None:
+            stored = runs.columns(found.root.path / run)
+            digest = stored.digest
+        else:
+            with runs.here(found.root, run, whole=False) as path:
+                made_from = trusted_digest(found.root.below(run), path)
+                if made_from is None:
+                    return [whole]
+                digest = runs.digest_with(path, made_from.encode())
+            stored = runs.columns_in_place(found.root, whole)
     except HarnessError:
-        return [item]
-    return split_by_keys(Item(run, item.path, size, digest=runs.digest(directory.path)), file)
+        return [whole]
+    return split_by_keys(replace(whole, digest=digest, note=stored.note), stored.file)

@@ -15,21 +15,15 @@ import pyarrow.parquet as pq
 
 from harness.core.errors import HarnessError
 from harness.core.os_process import follow_parent
+from harness.fleet.code_digest import judge_digest
+from harness.fleet.location import Location
 from harness.fleet.plan import Item
-from harness.fleet.rows import (
-    RunSummary,
-    VerdictRow,
-    batch_of,
-    judged_digests,
-    merge_rows,
-    read_rows,
-    runs_in,
-    summaries,
-)
+from harness.fleet.rows import RunSummary, VerdictRow, batch_of, summaries, write_rows
 from harness.fleet.subprocess import Subprocess
 from harness.fleet.task import Job, rows_isolated, rows_of
 from harness.run.disk import why_unwritable
-from harness.run.fleet import SCRATCH, Found, StoredRuns, check_fleet, judge_digest, verdicts_of
+from harness.run.fleet import SCRATCH, StoredRuns, check_fleet, verdicts_of
+from harness.run.found_runs import found_again
 
 KEPT = f"{SCRATCH}/kept"
 """Directory in the store with the rows of judged runs, one file per run."""
@@ -41,8 +35,8 @@ class OneProcess:
 
     def __init__(self, root: Path, runs: StoredRuns) -> None:
         self._root = root.resolve()
-        scratch = str(self._root / SCRATCH)
-        self._job = Job(runs=runs, judge=judge_digest(), only=None, scratch=scratch, save=True)
+        store = Location.of(self._root)
+        self._job = Job(runs=runs, store=store, only=None, scratch=store.below(SCRATCH), save=True)
         self._waiting: dict[str, Future[list[VerdictRow]]] = {}
         self._pool = self._fresh()
 
@@ -50,19 +44,16 @@ class OneProcess:
         # Forking would copy the threads' locks.
         context = get_context("spawn")
         pool = ProcessPoolExecutor(1, context, _settle, (os.getpid(),))
-        pool.submit(judge_digest)  # so that all is loaded when the first run ends
+        pool.submit(judge_digest, ())  # so that all is loaded when the first run ends
         return pool
 
     def submit(self, run: str) -> None:
         """Judge a run, by its path in the store."""
         try:
-            self._waiting[run] = self._pool.submit(rows_of, self._job, self._item(run))
+            self._waiting[run] = self._pool.submit(rows_of, self._job, Item(run, 0))
         except BrokenProcessPool:
             self._pool = self._fresh()
-            self._waiting[run] = self._pool.submit(rows_of, self._job, self._item(run))
-
-    def _item(self, run: str) -> Item:
-        return Item(run, str(self._root / run), 0)
+            self._waiting[run] = self._pool.submit(rows_of, self._job, Item(run, 0))
 
     def done(self, *, wait: bool = False) -> Sequence[RunSummary]:
         """Return what was judged since the last call; with `wait`, after all is."""
@@ -75,7 +66,7 @@ class OneProcess:
                 found = future.result()
             except BrokenProcessPool:
                 with closing(Subprocess()) as process:
-                    found = rows_isolated(self._job, self._item(run), process)
+                    found = rows_isolated(self._job, Item(run, 0), process)
             self._keep(run, found)
             rows += found
         return summaries(pa.Table.from_batches([batch_of(rows)]))
@@ -83,11 +74,8 @@ class OneProcess:
     def _keep(self, run: str, rows: Sequence[VerdictRow]) -> None:
         """Keep the rows on disk until `merge_kept`, which may follow a crash."""
         target = self._root / KEPT / f"{run.replace('/', '+')}.parquet"
-        partial = target.with_suffix(".partial")
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(pa.Table.from_batches([batch_of(rows)]), partial)
-            partial.replace(target)
+            write_rows(rows, Location.of(target))
         except OSError as error:
             why = why_unwritable(target, error)
             raise HarnessError(f"{target}: cannot be written: {why}") from error
@@ -103,9 +91,14 @@ def merge_kept(root: Path) -> None:
     files = sorted((root / KEPT).glob("*.parquet"))
     if not files:
         return
-    target = verdicts_of(root, None)
-    judged_digests(target)  # raises for what cannot be read
-    merge_rows(target, files, runs_in(files))
+    columns = [pq.read_table(file, columns=["run"])["run"] for file in files]
+    # Each run was saved after it was judged, so its files have other times than the judge saw: the
+    # next check reads them once.
+    stamps = {run: "" for column in columns for run in column.unique().to_pylist()}
+    try:
+        verdicts_of(Location.of(root), None).append([Location.of(file) for file in files], stamps)
+    except OSError as error:
+        raise HarnessError(f"store {root}: cannot be written: {error}") from error
     for file in files:
         file.unlink(missing_ok=True)  # another night in this store may be at its end too
 
@@ -123,7 +116,7 @@ class OnSpark:
         self,
         root: Path,
         runs: StoredRuns,
-        engine: Callable[[Job, Sequence[Item]], list[Path]],
+        engine: Callable[[Job, Sequence[Item]], Sequence[Location]],
     ) -> None:
         self._root, self._runs, self._engine = root, runs, engine
         self._queue: SimpleQueue[str | None] = SimpleQueue()
@@ -165,9 +158,9 @@ class OnSpark:
                     one = self._queue.get()
                     more = one is not None
                     batch += [] if one is None else [one]
-                found = Found(self._root, tuple(sorted(batch)))
+                found = found_again(self._root, batch)
                 checked = check_fleet(found, self._runs, self._engine, save=True)
-                for summary in summaries(read_rows(checked.verdicts), frozenset(batch)):
+                for summary in checked.runs.values():
                     self._judged.put(summary)
                 if not more:
                     return

@@ -19,6 +19,7 @@ import pytest
 from harness.cli.workload import workload_of
 from harness.core.bounded_json import MAX_BYTES
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
+from harness.fleet import processes
 from harness.fleet.location import Location
 from harness.fleet.plan import Item
 from harness.fleet.rows import summaries
@@ -82,10 +83,24 @@ def hostile(store: Path) -> dict[str, str]:
     return {name: str(run.path.relative_to(store)) for name, run in made.items()}
 
 
-def test_what_is_wrong_with_a_run_is_named_and_the_rest_is_judged(tmp_path, fleet):
+def test_a_run_that_kills_its_task_costs_the_others_of_the_task_nothing_on_spark(tmp_path, fleet):
+    made = [cases.run(tmp_path, "kill", seed, cases.sound()) for seed in (7, 8, 9)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.fleet.plan.TASKS_A_CORE", 0)  # so that it is one task
+        checked = check_fleet(found(tmp_path), cases.poisoned(8), fleet.judge)
+    got = [checked.runs[str(run.path.relative_to(tmp_path))] for run in made]
+    assert [one.status.value for one in got] == ["VALID", "UNKNOWN", "VALID"]
+    assert got[1].reason == "killer: the process that judged it died (signal 9)"
+    assert not list((tmp_path / ".fleet").iterdir())
+
+
+def test_what_is_wrong_with_a_run_is_named_and_the_rest_is_judged(tmp_path):
     names = hostile(tmp_path)
-    checked = check_fleet(found(tmp_path), cases.poisoned(8), fleet.judge)
+    checked = check_fleet(found(tmp_path), cases.poisoned(8), processes.judge)
     of = {one.run: one for one in summaries(checked.verdicts.rows())}
+    assert {run: (one.status, one.reason) for run, one in of.items()} == {
+        run: (one.status, one.reason) for run, one in checked.runs.items()
+    }
     assert set(of) == set(names.values()) == checked.judged
     got = {
         name: (of[run].status.value, of[run].reason, of[run].note) for name, run in names.items()
@@ -125,11 +140,11 @@ def test_what_is_wrong_with_a_run_is_named_and_the_rest_is_judged(tmp_path, flee
     assert not list((tmp_path / ".fleet").iterdir())
 
 
-def test_only_what_changed_is_judged_again(tmp_path, fleet):
+def test_only_what_changed_is_judged_again(tmp_path):
     for seed in (1, 2, 3):
         cases.run(tmp_path, "none", seed, cases.sound())
     store = found(tmp_path)
-    first = check_fleet(store, RUNS, fleet.judge)
+    first = check_fleet(store, RUNS, cases.in_process)
     assert (len(first.judged), len(first.unchanged)) == (3, 0)
     rows = first.verdicts.rows()
     second = check_fleet(store, RUNS, lambda job, items: pytest.fail("nothing to judge"))
@@ -139,7 +154,7 @@ def test_only_what_changed_is_judged_again(tmp_path, fleet):
     cases.write_parquet(cases.stale(), changed)
     cases.run(tmp_path, "kill", 4, cases.sound())
     found_after = found(tmp_path)
-    third = check_fleet(found_after, RUNS, fleet.judge)
+    third = check_fleet(found_after, RUNS, cases.in_process)
     assert third.judged == {store.runs[1], *set(found_after.runs) - set(store.runs)}
     merged = third.verdicts.rows()
     keys = list(zip(*(merged[n].to_pylist() for n in ("run", "checker", "object")), strict=True))
@@ -148,7 +163,7 @@ def test_only_what_changed_is_judged_again(tmp_path, fleet):
         run: "INVALID" if run == store.runs[1] else "VALID" for run in found_after.runs
     }
     assert len(merged) >= len(rows)
-    forced = check_fleet(found_after, RUNS, fleet.judge, force=True, only=frozenset({"stats"}))
+    forced = check_fleet(found_after, RUNS, cases.in_process, force=True, only=frozenset({"stats"}))
     assert (len(forced.judged), forced.verdicts.place.name) == (4, "verdicts-stats")
 
 
@@ -287,7 +302,16 @@ def test_ctrl_c_ends_the_job_without_a_traceback(tmp_path):
     if process == 0:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # whatever the tests were started by
         os.execv(
-            sys.executable, [sys.executable, "-m", "harness.cli.main", "check", f"{tmp_path}/"]
+            sys.executable,
+            [
+                sys.executable,
+                "-m",
+                "harness.cli.main",
+                "check",
+                f"{tmp_path}/",
+                "--engine",
+                "spark",
+            ],
         )
     shown = b""
     with suppress(OSError):  # the terminal is gone

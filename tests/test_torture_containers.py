@@ -15,7 +15,8 @@ import docker
 import pytest
 from real_servers import left, wait_until
 
-from harness.fleet.rows import read_rows
+from harness.fleet.location import Location
+from harness.run.fleet import verdicts_of
 from harness.run.journal import read_history
 from harness.run.night import JOURNAL, Night
 from harness.run.store import RunDirectory, Store
@@ -113,7 +114,7 @@ def test_killed_and_robbed_of_a_server_it_counts_every_run_once(tmp_path: Path) 
     spans = sorted(span for slot in slots for span in faults(store / str(slot.path)))
     assert len(spans) >= RUNS - 3
     assert all(first.end <= second.begin for first, second in pairwise(spans))
-    judged = read_rows(store / "verdicts.parquet")
+    judged = verdicts_of(Location.of(store), None).rows()
     assert set(judged["run"].to_pylist()) == paths
     for slot in slots:
         run = store / str(slot.path)

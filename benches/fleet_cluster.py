@@ -1,0 +1,236 @@
+"""Check a store in a bucket on a Spark cluster of containers, and kill a worker in mid-job.
+
+    python -m benches.fleet_cluster [histories]     # 600 unless given
+
+An S3 server, a master, two workers and the driver each run in a container of their own and share
+nothing but the bucket. When a third of the rows are written, the second worker is killed with
+SIGKILL. Every run must have its verdict, once.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, Final
+
+import docker
+import pyspark
+import requests
+from docker.models.containers import Container
+
+import harness
+from benches.fleet_histories import store
+from compose.releases import ImageChoice
+from harness.clusters.base_image import base_image
+from harness.clusters.engine import engine
+from harness.clusters.images import build_images
+from harness.core.seed import Seed
+from harness.core.topology import Role
+from harness.fleet.location import Location
+from harness.fleet.verdicts import Verdicts
+
+IMAGE: Final = "harness-bench/spark"
+PORT: Final = 5000
+OPS: Final = 2_000
+MASTER: Final = "spark://master:7077"
+KEYS: Final = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
+WAIT_S: Final = 300.0
+NOT_NEEDED: Final = (
+    "*polars*", "mypy*", "*mypyc*", "ruff*", "maturin*", "pip*", "setuptools*", "hypothesis*",
+    "selenium*", "pandas*", "grimp*", "librt*", "*pytest*", "*-stubs", "__pycache__", "examples",
+)  # fmt: skip
+"""Parts of this environment that judging does without."""
+RECIPE: Final = """\
+ARG BASE
+FROM ${BASE}
+RUN apt-get update \\
+ && mkdir -p /usr/share/man/man1 \\
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \\
+      python3 openjdk-17-jre-headless procps \\
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+COPY site /usr/lib/site
+ENV PYTHONPATH=/usr/lib/site SPARK_HOME=/usr/lib/site/pyspark PYSPARK_PYTHON=python3 \\
+    PYTHONUNBUFFERED=1
+"""
+
+
+def image(client: docker.DockerClient) -> str:
+    """Return the image of this environment's packages with Java, built if it is missing."""
+    if client.images.list(IMAGE):
+        return IMAGE
+    with tempfile.TemporaryDirectory(prefix="harness-bench-") as directory:
+        context = Path(directory)
+        packages, own = Path(pyspark.__file__).parent.parent, Path(harness.__file__).parent.parent
+        skip = shutil.ignore_patterns(*NOT_NEEDED)
+        shutil.copytree(packages, context / "site", ignore=skip)
+        for room in ("harness", "checkers", "workloads", "nemesis", "compose"):
+            rust = shutil.ignore_patterns("__pycache__", "src", "target", "*.rs")
+            shutil.copytree(own / room, context / "site" / room, ignore=rust, dirs_exist_ok=True)
+        (context / "Dockerfile").write_text(RECIPE)
+        client.images.build(
+            path=directory,
+            tag=IMAGE,
+            buildargs={"BASE": base_image(client, print)},
+            network_mode="host",
+            rm=True,
+        )
+    return IMAGE
+
+
+@dataclass
+class Containers:
+    """The containers of one try, on a network of their own."""
+
+    client: docker.DockerClient
+    network: str
+    started: list[Container]
+
+    def run(self, tag: str, name: str, command: list[str], **options: Any) -> Container:
+        """Start a container that the others reach by its name."""
+        network = self.client.networks.get(self.network)
+        one = self.client.containers.create(
+            tag, command, name=f"{self.network}-{name}", hostname=name, **options
+        )
+        self.started.append(one)
+        network.connect(one, aliases=[name])
+        one.start()
+        return one
+
+
+@contextmanager
+def containers(client: docker.DockerClient) -> Iterator[Containers]:
+    name = f"harness-bench-{Seed.fresh().value:08x}"
+    network = client.networks.create(name)
+    made = Containers(client, name, [])
+    try:
+        yield made
+    finally:
+        for one in made.started:
+            one.remove(force=True, v=True)
+        network.remove()
+
+
+def wait_until(what: str, holds: Callable[[], bool]) -> None:
+    end = monotonic() + WAIT_S
+    while not holds():
+        if monotonic() > end:
+            raise TimeoutError(f"not within {WAIT_S:.0f} s: {what}")
+        sleep(0.2)
+
+
+def bucket_at(made: Containers) -> str:
+    """Start the S3 server and return its address for this machine."""
+    images = build_images(print, ImageChoice(store=True))
+    (server,) = images.servers[Role.STORE].values()
+    words = ["-m", "moto.server", "-H", "0.0.0.0", "-p", str(PORT)]
+    one = made.run(server.tag, "store", words, entrypoint="python3")
+    one.reload()
+    address = one.attrs["NetworkSettings"]["Networks"][made.network]["IPAddress"]
+
+    def made_bucket() -> bool:
+        try:
+            return requests.put(f"http://{address}:{PORT}/nights", timeout=5).ok
+        except requests.ConnectionError:
+            return False
+
+    wait_until("the S3 server answers", made_bucket)
+    return f"http://{address}:{PORT}"
+
+
+def fill(place: Location, histories: int) -> int:
+    """Write the store into the bucket and return the number of violated runs."""
+
+    def put(path: Path) -> None:
+        with place.below(*path.relative_to(root).parts).output() as out:
+            out.write(path.read_bytes())
+
+    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(8) as threads:
+        root = Path(directory)
+        bad = store(root, histories, OPS)
+        list(threads.map(put, [path for path in root.rglob("*") if path.is_file()]))
+    return bad
+
+
+def main(histories: int) -> None:
+    with closing(engine(600)) as client:
+        tag = image(client)
+        with containers(client) as made:
+            endpoint = bucket_at(made)
+            os.environ.update(KEYS, AWS_ENDPOINT_URL=endpoint)
+            place = Location.of("s3://nights/store")
+            bad = fill(place, histories)
+            inside = {**KEYS, "AWS_ENDPOINT_URL": f"http://store:{PORT}"}
+            spark = ["/usr/lib/site/pyspark/bin/spark-class"]
+            deploy = "org.apache.spark.deploy"
+            master = made.run(
+                tag, "master",
+                [*spark, f"{deploy}.master.Master", "--host", "master", "--port", "7077"],
+            )  # fmt: skip
+            wait_until("the master starts", lambda: b"ALIVE" in master.logs())
+            words = [*spark, f"{deploy}.worker.Worker", MASTER, "--cores", "1", "--memory", "1400m"]
+            workers = [
+                made.run(tag, name, words, environment=inside) for name in ("worker1", "worker2")
+            ]
+            for worker in workers:
+                wait_until("a worker registers", partial(_registered, worker))
+            check(made, tag, inside, place, workers[1], master, histories, bad)
+
+
+def _registered(worker: Container) -> bool:
+    return b"registered" in worker.logs()
+
+
+def check(
+    made: Containers,
+    tag: str,
+    inside: dict[str, str],
+    place: Location,
+    victim: Container,
+    master: Container,
+    histories: int,
+    bad: int,
+) -> None:
+    words = ["python3", "-m", "harness.cli.main", "check", place.uri, "--json", "--checkers",
+             "linearizable"]  # fmt: skip
+    begin = monotonic()
+    driver = made.run(tag, "driver", [*words, "--spark", MASTER], environment=inside)
+    scratch = place.below(".fleet")
+    wait_until("a third of the rows are written", lambda: len(scratch.files()) >= histories // 300)
+    victim.kill()
+    killed_s = monotonic() - begin
+    left = len(scratch.files())
+    status = driver.wait()["StatusCode"]
+    took_s = monotonic() - begin
+    said = driver.logs(stdout=True, stderr=False).decode()
+    assert status == 1, driver.logs().decode()
+    report = json.loads(said.splitlines()[-1])
+    lost = [line for line in master.logs().decode().splitlines() if "lost" in line.lower()]
+    rows = Verdicts(Location(report["verdicts"])).rows()
+    keys = list(zip(rows["run"].to_pylist(), rows["object"].to_pylist(), strict=True))
+    assert len(keys) == len(set(keys)), "a run has its verdict once"
+    assert report["judged"] == len(set(rows["run"].to_pylist())) == histories
+    assert report["statuses"]["INVALID"] == bad, report["statuses"]
+    print(
+        f"{histories} histories of {OPS:,} ops in a bucket, two workers of a core: "
+        f"{took_s:.1f} s with the driver's start; a worker killed at {killed_s:.1f} s, after "
+        f"{left} tasks; {report['statuses']}; {len(keys)} rows, none twice"
+    )
+    print(f"the master: {lost[:1]}")
+    again = made.run(tag, "again", words, environment=inside)
+    again.wait()
+    second = json.loads(again.logs(stdout=True, stderr=False).decode().splitlines()[-1])
+    assert (second["judged"], second["unchanged"]) == (0, histories)
+    print(f"again: {second['seconds']} s, {second['bytes_read']:,} bytes read; {second['engine']}")
+    assert not scratch.files(), "no attempt leaves anything"
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if sys.argv[1:] else 600)

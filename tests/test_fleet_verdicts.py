@@ -1,0 +1,109 @@
+"""The dataset of verdicts: the last generation counts, and nothing is rewritten."""
+
+import time
+from dataclasses import replace
+
+import fleet_cases as cases
+import pytest
+
+from harness.cli.workload import workload_of
+from harness.core.errors import HarnessError
+from harness.fleet.code_digest import closure, judge_digest
+from harness.fleet.location import Location
+from harness.fleet.rows import VerdictRow, write_rows
+from harness.fleet.verdicts import COMPACT_AT, Verdicts
+from harness.run import found_runs
+from harness.run.fleet import StoredRuns, check_fleet
+from harness.run.found_runs import found
+
+ROW = VerdictRow(run="a/1", checker="stats", status="VALID", history="h", judge="j")
+
+
+def append(verdicts: Verdicts, place: Location, *rows: VerdictRow, stamp: str = "s") -> None:
+    write_rows(rows, place)
+    verdicts.append([place], {row.run: stamp for row in rows})
+
+
+def test_the_last_generation_counts_and_compaction_keeps_what_counts(tmp_path) -> None:
+    place, verdicts = Location.of(tmp_path / "rows"), Verdicts(Location.of(tmp_path / "verdicts"))
+    assert verdicts.judged() == {}
+    for turn in range(COMPACT_AT - 2):
+        append(verdicts, place, replace(ROW, run="a/1", reason=f"turn {turn}"), stamp=f"s{turn}")
+    append(verdicts, place, replace(ROW, run="a/2"), replace(ROW, run="a/1", status="INVALID"))
+    assert len(list(tmp_path.rglob("fresh-*"))) == 2 * (COMPACT_AT - 1)
+    before = verdicts.rows().sort_by("run"), verdicts.judged()
+    append(verdicts, place, replace(ROW, run="a/3"))
+    files = [path.relative_to(tmp_path / "verdicts").as_posix() for path in tmp_path.rglob("c*-*")]
+    assert sorted(file.split("/")[:2] for file in files) == [
+        ["rows", f"generation={COMPACT_AT + 1:08}"],
+        ["runs", f"generation={COMPACT_AT + 1:08}"],
+    ]
+    assert not list(tmp_path.rglob("fresh-*"))
+    after = verdicts.judged()
+    assert {run: after[run].summary for run in before[1]} == {
+        run: one.summary for run, one in before[1].items()
+    }
+    assert after["a/1"].summary.status.value == "INVALID"
+    assert verdicts.rows({"a/1", "a/2"}).sort_by("run") == before[0]
+    verdicts.compact(forgotten={"a/1"})
+    assert sorted(verdicts.judged()) == ["a/2", "a/3"]
+
+
+def test_rows_without_their_last_file_count_for_nothing(tmp_path) -> None:
+    verdicts = Verdicts(Location.of(tmp_path / "verdicts"))
+    write_rows([ROW], Location.of(tmp_path / "rows"))
+    with pytest.raises(HarnessError, match="1 runs were judged and have no verdict: a/2"):
+        verdicts.append([Location.of(tmp_path / "rows")], {"a/1": "", "a/2": ""})
+    assert verdicts.judged() == {}
+    assert not len(verdicts.rows())
+
+
+def test_nothing_is_read_to_learn_that_nothing_changed(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(found_runs, "SETTLED_S", 0.0)
+    run = cases.run(tmp_path, "none", 1, cases.sound(), journal=True)
+    runs = StoredRuns(workload_of)
+
+    def check() -> tuple[int, int]:
+        index = sum(file.stat().st_size for file in tmp_path.glob("verdicts/runs/*/*"))
+        checked = check_fleet(found(tmp_path), runs, cases.in_process)
+        assert [one.status.value for one in checked.runs.values()] == ["VALID"]
+        return len(checked.judged), checked.bytes_read - index
+
+    first = check()
+    assert first[0] == 1
+    assert check() == (0, 0)
+    content = run.journal.read_bytes()
+    time.sleep(0.02)  # a tick of the file system's clock
+    run.journal.write_bytes(content)
+    judged, read = check()
+    assert judged == 0
+    assert read > len(content), "the time changed, so it was read, and not judged"
+    assert check() == (0, 0)
+
+
+def test_a_comment_judges_nothing_again_and_code_does(tmp_path, monkeypatch) -> None:
+    package = tmp_path / "checkers_of_mine"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    module = package / "rule.py"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("harness.fleet.code_digest._OWN", ("checkers_of_mine",))
+
+    def digest(text: str) -> str:
+        module.write_text(text)
+        for cached in ("_digest_of", "_closure", "_files", "_origin"):
+            getattr(__import__("harness.fleet.code_digest").fleet.code_digest, cached).cache_clear()
+        return judge_digest(["checkers_of_mine.rule"])
+
+    first = digest("def worst(a):\n    return max(a)\n")
+    assert (
+        digest('"""Rule."""\n# why\ndef worst(a):\n    "Say."\n    return max(a)  # all\n') == first
+    )
+    assert digest("def worst(a):\n    return min(a)\n") != first
+
+
+def test_a_workload_answers_for_its_own_checkers_only() -> None:
+    register, sets = closure(["workloads.zk_register"]), closure(["workloads.quorum_set"])
+    assert "checkers.sets.set_full" in sets
+    assert not any(name.startswith("checkers.ddl") for name in (*register, *sets))
+    assert not any(name.startswith("harness.clients") for name in (*register, *sets))

@@ -1,10 +1,13 @@
-"""Many histories on Spark, beside pyporcupine's own threads in one process.
+"""Many histories: processes of this machine, and Spark, beside pyporcupine's own threads.
 
-    python -m benches.fleet [histories ...]     # 100 1000 10000 unless given
-    python -m benches.fleet --huge [ops]        # one history of so many ops beside 1,000 small ones
+    python -m benches.fleet [histories ...]           # 10 100 1000 10000 unless given
+    python -m benches.fleet --spark [histories ...]   # on Spark, which also starts
+    python -m benches.fleet --unchanged [histories]   # check 100,000 that were judged
+    python -m benches.fleet --huge [ops]              # a history of so many ops, beside 1,000
 
-Both read the same files from the disk, with as many threads or workers as there are cores, and
-judge the same keys linearizable or not. The memory is the peak of all
+All read the same files from the disk, with as many threads or processes as there are cores, and
+judge the same keys linearizable or not. The limit and what is measured take turns, because the
+machine may have other work, and the ratio is that of the medians. The memory is the peak of all
 processes together, by their proportional share (PSS).
 """
 
@@ -16,7 +19,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
-from time import perf_counter
+from statistics import median
+from time import perf_counter, sleep
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,14 +32,17 @@ from benches.fleet_histories import CALLS_A_KEY, WORKERS, put_long, store
 from harness.cli.workload import workload_of
 from harness.core.seed import Seed
 from harness.core.verdict import Status
+from harness.fleet import processes
 from harness.fleet.columns import calls_of, read_columns
+from harness.fleet.location import Location
 from harness.fleet.spark import Fleet
-from harness.run.fleet import StoredRuns, check_fleet
-from harness.run.found_runs import found
+from harness.run.fleet import Checked, StoredRuns, check_fleet, verdicts_of
+from harness.run.found_runs import SETTLED_S, found
 
 OPS = 2_000
 CHUNK = 200
 """Histories that the limit gives pyporcupine at a time."""
+TURNS = 3
 ONLY = frozenset({"linearizable"})
 
 
@@ -116,39 +124,96 @@ def limit(root: Path) -> tuple[float, float, int]:
     return perf_counter() - begin, judged, bad
 
 
+def _checked(root: Path, engine: Any) -> Checked:
+    runs = found(root)
+    assert runs is not None, "the store has runs"
+    return check_fleet(runs, StoredRuns(workload_of), engine, only=ONLY)
+
+
+def local(root: Path) -> tuple[float, int]:
+    """Return the seconds in which processes of this machine judge a store, and its violated
+    histories."""
+    verdicts_of(Location.of(root), ONLY).clear()
+    begin = perf_counter()
+    checked = _checked(root, processes.judge)
+    took_s = perf_counter() - begin
+    return took_s, sum(one.status is Status.INVALID for one in checked.runs.values())
+
+
 def fleet(root: Path, master: str = "local[*]") -> tuple[float, float, float, int, int, Memory]:
     """Return the seconds to start Spark, to judge, and in pyporcupine; the violated histories, the
     tasks at a time, and the memory."""
     begin = perf_counter()
     with Memory().watched() as memory, closing(Fleet(master, root / "spark.log")) as spark:
         started = perf_counter()
-        runs = found(root)
-        assert runs is not None, "the store has runs"
-        checked = check_fleet(runs, StoredRuns(workload_of), spark.judge, only=ONLY)
+        checked = _checked(root, spark.judge)
         ended, cores = perf_counter(), spark.cores
     rows = checked.verdicts.rows()
-    bad = sum(one.summary.status is Status.INVALID for one in checked.verdicts.judged().values())
+    bad = sum(one.status is Status.INVALID for one in checked.runs.values())
     return started - begin, ended - started, pc.sum(rows["seconds"]).as_py(), bad, cores, memory
 
 
 def many(counts: list[int]) -> None:
+    print(f"{'histories':>9} {'wall s':>8} {'limit s':>8} {'of it judging':>13} {'limit/wall':>10}")
+    for count in counts:
+        with tempfile.TemporaryDirectory() as directory:
+            root = Path(directory)
+            bad = store(root, count, OPS)
+            limits, walls, judgings = [], [], []
+            for turn in range(TURNS + 1):
+                limit_s, judging_s, seen = limit(root)
+                wall_s, found_bad = local(root)
+                assert bad == seen == found_bad, (bad, seen, found_bad)
+                if turn or count >= 10_000:  # the first turn also loads code
+                    limits.append(limit_s)
+                    walls.append(wall_s)
+                    judgings.append(judging_s)
+            print(
+                f"{count:9,} {median(walls):8.2f} {median(limits):8.2f} {median(judgings):13.2f} "
+                f"{median(limits) / median(walls):10.2f}   "
+                + " ".join(f"{a:.2f}/{b:.2f}" for a, b in zip(limits, walls, strict=True)),
+                flush=True,
+            )
+
+
+def on_spark(counts: list[int]) -> None:
     print(
         f"{'histories':>9} {'Spark starts':>12} {'wall s':>7} {'hist/s':>7} {'in pyporc.':>10} "
-        f"{'limit s':>8} {'of it judging':>13} {'fleet/limit':>11} {'peak MB':>8} {'a worker':>8}"
+        f"{'limit s':>8} {'limit/wall':>10} {'peak MB':>8} {'a worker':>8}"
     )
     for count in counts:
         with tempfile.TemporaryDirectory() as directory:
             root = Path(directory)
             bad = store(root, count, OPS)
-            limit_s, judging_s, seen = limit(root)
+            limit_s, _, seen = limit(root)
             start_s, wall_s, inside_s, found_bad, cores, memory = fleet(root)
             assert bad == seen == found_bad, (bad, seen, found_bad)
             print(
                 f"{count:9,} {start_s:12.1f} {wall_s:7.1f} {count / wall_s:7.0f} "
-                f"{inside_s / wall_s / cores:10.0%} {limit_s:8.1f} {judging_s:13.1f} "
-                f"{limit_s / wall_s:11.2f} {memory.peak_mb:8.0f} {memory.biggest_mb:8.0f}",
+                f"{inside_s / wall_s / cores:10.0%} {limit_s:8.1f} "
+                f"{limit_s / wall_s:10.2f} {memory.peak_mb:8.0f} {memory.biggest_mb:8.0f}",
                 flush=True,
             )
+
+
+def unchanged(count: int) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        store(root, count, OPS)
+        sleep(SETTLED_S)
+        with Memory().watched() as memory:
+            first_s, bad = local(root)
+        print(
+            f"{count:,} histories: judged in {first_s:.1f} s, {bad} violated; peak "
+            f"{memory.peak_mb:.0f} MB, a process {memory.biggest_mb:.0f} MB",
+            flush=True,
+        )
+        for _ in range(TURNS):
+            begin = perf_counter()
+            checked = _checked(root, None)
+            took_s = perf_counter() - begin
+            assert len(checked.unchanged) == count
+            print(f"again: {took_s:.2f} s, {checked.bytes_read:,} bytes read", flush=True)
 
 
 def huge(ops: int) -> None:
@@ -167,8 +232,13 @@ def huge(ops: int) -> None:
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    if words[:1] == ["--huge"]:
-        huge(int(words[1]) if words[1:] else 20_000_000)
+    flag = sys.argv[1] if sys.argv[1:] and sys.argv[1].startswith("--") else ""
+    numbers = [int(word) for word in sys.argv[2 if flag else 1 :]]
+    if flag == "--huge":
+        huge(*(numbers or [20_000_000]))
+    elif flag == "--unchanged":
+        unchanged(*(numbers or [100_000]))
+    elif flag == "--spark":
+        on_spark(numbers or [100, 1_000, 10_000])
     else:
-        many([int(word) for word in words] or [100, 1_000, 10_000])
+        many(numbers or [10, 100, 1_000, 10_000])

@@ -95,12 +95,17 @@ class Containers:
 
     def run(self, tag: str, name: str, command: list[str], **options: Any) -> Container:
         """Start a container that the others reach by its name."""
-        network = self.client.networks.get(self.network)
+        alias = self.client.api.create_endpoint_config(aliases=[name])
         one = self.client.containers.create(
-            tag, command, name=f"{self.network}-{name}", hostname=name, **options
+            tag,
+            command,
+            name=f"{self.network}-{name}",
+            hostname=name,
+            network=self.network,
+            networking_config={self.network: alias},
+            **options,
         )
         self.started.append(one)
-        network.connect(one, aliases=[name])
         one.start()
         return one
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,10 @@ def _rows(worker: Any, call: Any, end: Any, key: Any, insert: Any, lists: list[A
     return pa.Table.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
+DISTINCT = 1_000
+"""Number of different histories in a store; of more runs, each file is there several times."""
+
+
 def store(root: Path, runs: int, ops: int, *, seed: int = 1, violated_in: int = 100) -> int:
     """Fill a store with unjudged runs, of which a fixed share is violated. Return the number of
     violated runs."""
@@ -100,8 +105,14 @@ def store(root: Path, runs: int, ops: int, *, seed: int = 1, violated_in: int = 
     for number in range(runs):
         violated = number % violated_in == violated_in - 1
         bad += violated
-        table = history(Seed(seed).child(number), ops, violated=violated)
-        put(root / "quorum-set+none" / f"{number:06}", table, number)
+        path = root / "quorum-set+none" / f"{number:06}"
+        if number < DISTINCT:
+            put(path, history(Seed(seed).child(number), ops, violated=violated), number)
+        else:
+            path.mkdir(parents=True)
+            like = path.with_name(f"{number % DISTINCT:06}") / "history.parquet"
+            copyfile(like, path / like.name)
+            _put_info(path, number)
     return bad
 
 

@@ -91,6 +91,11 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "harness.cli.machine:build",
             "Build or pull the container images of clusters; runs do so when they need them.",
         ),
+        "prune": (
+            "harness.cli.prune:prune",
+            "Show how large a store is and what of it is older than it is kept; delete that with "
+            "--delete.",
+        ),
         "clean": (
             "harness.cli.machine:clean",
             "Remove the containers, networks and volumes of runs whose process has died.",

@@ -6,7 +6,7 @@ Every error names the file, the table or cell, and the line.
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from itertools import product
@@ -21,12 +21,13 @@ from harness.cli.options import ListType
 from harness.cli.parameter_types import Number
 from harness.cli.run import RunRequest, run
 from harness.core.errors import MissingMechanismError, UsageError
-from harness.core.ranges import shortened, unknown_name
+from harness.core.ranges import RANGES, shortened, unknown_name
 from harness.core.seed import Seed
+from harness.run.retention import RULES, Retention
 from harness.run.stop import Stop
 from harness.run.torture import TortureCell
 
-KEYS: Final = ("workloads", "nemeses", "clickhouse", "settings", "options", "seed")
+KEYS: Final = ("workloads", "nemeses", "clickhouse", "settings", "options", "seed", "retention")
 VERSION_OPTIONS: Final = ("clickhouse", "clickhouse-image")
 """Options that are not allowed beside the key clickhouse."""
 NOT_IN_CELL: Final = frozenset(
@@ -65,6 +66,8 @@ class TortureMatrix:
     path: Path
     versions: tuple[str, ...] = ()
     """Versions that are a dimension of the matrix; (): the options choose the servers."""
+    retention: Retention = field(default_factory=Retention)
+    """What `harness prune` keeps, and for how long."""
 
     def settled(
         self, store: str, console: Console, stop: Stop
@@ -161,7 +164,8 @@ def read_matrix(path: Path) -> TortureMatrix:
         flags += ["--clickhouse", version] if version else []
         cells.append((name, ("--workload", workload, "--nemesis", nemesis, *flags)))
     digest = blake2b(raw, digest_size=8).hexdigest()
-    return TortureMatrix(path.stem, digest, seed, tuple(cells), path, tuple(versions))
+    kept = _retention(file)
+    return TortureMatrix(path.stem, digest, seed, tuple(cells), path, tuple(versions), kept)
 
 
 def _read(path: Path) -> tuple[bytes, Mapping[str, Any]]:
@@ -217,6 +221,21 @@ def _versions(file: _File) -> list[str]:
             if key in options:
                 file.refuse(table, key, "the list clickhouse of the matrix decides the versions")
     return names
+
+
+def _retention(file: _File) -> Retention:
+    given = file.values.get("retention", {})
+    if not isinstance(given, dict):
+        file.refuse("", "retention", f"{shortened(given)}: expected a table of days")
+    days: dict[str, float | str] = {}
+    for rule, value in given.items():
+        if rule not in RULES:
+            file.refuse("retention", rule, unknown_name(rule, RULES))
+        try:
+            days[rule] = RANGES["kept_days"].parse(value)
+        except ValueError as error:
+            file.refuse("retention", rule, str(error))
+    return Retention().changed(days)
 
 
 def _choices(option: str) -> tuple[str, ...]:

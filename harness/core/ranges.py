@@ -92,6 +92,7 @@ and a pod."""
 
 RANGES: Final[Mapping[str, Range]] = {
     # Amount and duration of runs.
+    "kept_days": Range(0.0, 36_500.0, "days", word="ever"),
     "count": Range(1, 100_000),
     "runs": Range(1, 100_000),
     "jobs": Range(1, 256),

@@ -111,7 +111,8 @@ class Location:
             system, path = self._opened()
             buffer = pa.BufferOutputStream()
             yield buffer
-            system.create_dir(path.rpartition("/")[0], recursive=True)
+            if not self.uri.startswith("s3://"):  # where a key is all that there is of a directory
+                system.create_dir(path.rpartition("/")[0], recursive=True)
             with system.open_output_stream(path) as stream:
                 stream.write(buffer.getvalue())
             return

@@ -333,8 +333,8 @@ class Store:
         name = f"{utc:%Y%m%dT%H%M%SZ}-{seed}"
         try:
             path = _fresh(folder, name)
-            _link(folder / LATEST, path.name)
-            _link(self.root / LATEST, f"{folder.name}/{LATEST}")
+            point_latest(folder, path.name)
+            point_latest(self.root, f"{folder.name}/{LATEST}")
         except OSError as error:
             raise self._unwritable(error) from error
         return RunDirectory(path, durable)
@@ -411,8 +411,10 @@ def _fresh(folder: Path, name: str) -> Path:
             return path
 
 
-def _link(link: Path, target: str) -> None:
-    """Point a link to another target atomically, so that it never dangles."""
+def point_latest(folder: Path, target: str) -> None:
+    """Point the link `latest` of a folder to another target atomically, so that it never
+    dangles. Raises OSError."""
+    link = folder / LATEST
     with suppress(OSError):  # there is none yet
         if os.readlink(link) == target:
             return

@@ -1,0 +1,111 @@
+"""`harness prune`: how large a store is, and what of it is older than it is kept."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+from rich.console import Console
+from rich.table import Table
+
+from harness.cli.parameter_types import json_option, number, store_option
+from harness.cli.terminal import Terminal
+from harness.core.clock import utc_now
+from harness.core.errors import UsageError
+from harness.run.retention import RULES, Removal, Retention, StoreUsage, remove, usage
+from harness.run.store import Store
+
+
+def _days(rule: str, what: str) -> Callable[..., Any]:
+    return click.option(
+        f"--{rule}", type=number("kept_days"), help=f"Days for which {what} kept, or ever."
+    )
+
+
+@click.command("prune")
+@click.argument("matrix", required=False, type=click.Path(path_type=Path), metavar="[MATRIX]")
+@store_option
+@_days("logs", "the logs of servers are")
+@_days("valid", "VALID runs are")
+@_days("unknown", "UNKNOWN runs, and those that crashed or were killed, are")
+@_days("invalid", "INVALID runs are")
+@click.option("--delete", is_flag=True, help="Delete it. Without this nothing is changed.")
+@json_option
+def prune(
+    matrix: Path | None, store: str, delete: bool, as_json: bool, **days: float | str | None
+) -> int:
+    """Show how large a store is and what of it is older than it is kept; delete that with
+    --delete.
+
+    The table [retention] of a MATRIX says for how long what is kept; an option takes its
+    place. A run with a file `keep` in its directory, one that still runs and one that waits to be
+    judged stay.
+    """
+    kept = Retention()
+    if matrix is not None:
+        # It loads all that a night needs.
+        from harness.cli.matrix import read_matrix
+
+        kept = read_matrix(matrix).retention
+    kept = kept.changed({rule: value for rule, value in days.items() if value is not None})
+    place = Store(Path(store).resolve())
+    if not place.root.is_dir():
+        raise UsageError(f"--store {store}: is no directory; expected the directory of runs")
+    seen = usage(place, kept, utc_now())
+    if delete:
+        remove(place, seen.removals)
+    if as_json:
+        click.echo(json.dumps(_json(place, kept, seen, deleted=delete)))
+    else:
+        _show(Terminal(highlight=False), place, kept, seen, deleted=delete)
+    return 0
+
+
+def _json(store: Store, kept: Retention, seen: StoreUsage, *, deleted: bool) -> dict[str, Any]:
+    return {
+        "store": str(store.root),
+        "runs": seen.runs,
+        "bytes": seen.bytes,
+        "logs_bytes": seen.logs_bytes,
+        "days": {rule: getattr(kept, rule) for rule in RULES},
+        "deleted": deleted,
+        "removals": [
+            {"rule": one.rule, "path": str(one.path), "bytes": one.bytes, "days": one.days}
+            for one in seen.removals
+        ],
+        "spared": dict(seen.spared),
+    }
+
+
+def _show(
+    console: Console, store: Store, kept: Retention, seen: StoreUsage, *, deleted: bool
+) -> None:
+    console.print(
+        f"{store.root}: {seen.runs:,} runs, {_mb(seen.bytes)}, of it {_mb(seen.logs_bytes)} logs",
+        soft_wrap=True,
+    )
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column, justify in (("what", "left"), ("kept", "left"), ("older", "right"),
+                            ("size", "right")):  # fmt: skip
+        table.add_column(column, justify="right" if justify == "right" else "left")
+    for rule in RULES:
+        of: list[Removal] = [one for one in seen.removals if one.rule == rule]
+        days = getattr(kept, rule)
+        what = "logs" if rule == "logs" else f"{rule.upper()} runs"
+        shown = "for ever" if days is None else f"{days:g} days"
+        table.add_row(what, shown, f"{len(of):,}", _mb(sum(one.bytes for one in of)))
+    console.print(table)
+    for why, count in sorted(seen.spared.items()):
+        console.print(f"kept all the same: {count:,} ({why})")
+    freed = _mb(sum(one.bytes for one in seen.removals))
+    if deleted:
+        console.print(f"deleted {freed}")
+    elif seen.removals:
+        console.print(f"--delete frees {freed}; nothing was changed")
+    else:
+        console.print("nothing is older than it is kept")
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

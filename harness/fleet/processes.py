@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
+import pyarrow as pa
+
 from harness.core.errors import HarnessError
 from harness.core.os_process import follow_parent, yield_memory
 from harness.fleet.location import Location
@@ -40,6 +42,8 @@ def judge(
 ) -> list[Location]:
     """Judge all items and return files of rows, in the job's scratch directory. Raises HarnessError
     if a task kills its process twice."""
+    if job.store.path is not None and items:
+        _load(job, items[0])
     size = sum(item.bytes for item in items)
     processes = min(os.cpu_count() or 1, len(items), 1 + size // WORKER_BYTES_MIN)
     with closing(_Pool(replace(job, threads=processes), items, processes)) as pool:
@@ -48,6 +52,14 @@ def judge(
             if on_progress is not None:
                 on_progress(pool.progress())
         return [file for file in pool.files if file is not None]
+
+
+def _load(job: Job, item: Item) -> None:
+    """Import what every process would import for itself: the run's workload, and pandas, which
+    Arrow loads with its first array if it is installed."""
+    pa.array([0])
+    with suppress(HarnessError, OSError), job.runs.here(job.store, item.run, whole=False) as path:
+        job.runs.request(path)
 
 
 class _Pool:

@@ -63,29 +63,33 @@ COPY site /usr/lib/site
 ENV PYTHONPATH=/usr/lib/site SPARK_HOME=/usr/lib/site/pyspark PYSPARK_PYTHON=python3 \\
     PYTHONUNBUFFERED=1
 """
+CODE_RECIPE: Final = """\
+ARG BASE
+FROM ${BASE}
+COPY site /usr/lib/site
+"""
 
 
 def image(client: docker.DockerClient) -> str:
-    """Return the image of this environment's packages with Java, built if it is missing."""
-    if client.images.list(IMAGE):
-        return IMAGE
+    """Return the image of this environment: Java and the packages, built if they are missing, and
+    our own code as it is now."""
+    packages, own = Path(pyspark.__file__).parent.parent, Path(harness.__file__).parent.parent
+    if not client.images.list(IMAGE):
+        with tempfile.TemporaryDirectory(prefix="harness-bench-") as directory:
+            skip = shutil.ignore_patterns(*NOT_NEEDED)
+            shutil.copytree(packages, f"{directory}/site", ignore=skip)
+            _build(client, IMAGE, directory, RECIPE, base_image(client, print))
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as directory:
-        context = Path(directory)
-        packages, own = Path(pyspark.__file__).parent.parent, Path(harness.__file__).parent.parent
-        skip = shutil.ignore_patterns(*NOT_NEEDED)
-        shutil.copytree(packages, context / "site", ignore=skip)
+        skip = shutil.ignore_patterns("__pycache__", "src", "target", "*.rs")
         for room in ("harness", "checkers", "workloads", "nemesis", "compose"):
-            rust = shutil.ignore_patterns("__pycache__", "src", "target", "*.rs")
-            shutil.copytree(own / room, context / "site" / room, ignore=rust, dirs_exist_ok=True)
-        (context / "Dockerfile").write_text(RECIPE)
-        client.images.build(
-            path=directory,
-            tag=IMAGE,
-            buildargs={"BASE": base_image(client, print)},
-            network_mode="host",
-            rm=True,
-        )
-    return IMAGE
+            shutil.copytree(own / room, f"{directory}/site/{room}", ignore=skip)
+        _build(client, f"{IMAGE}:code", directory, CODE_RECIPE, IMAGE)
+    return f"{IMAGE}:code"
+
+
+def _build(client: docker.DockerClient, tag: str, path: str, recipe: str, base: str) -> None:
+    (Path(path) / "Dockerfile").write_text(recipe)
+    client.images.build(path=path, tag=tag, buildargs={"BASE": base}, rm=True, forcerm=True)
 
 
 @dataclass

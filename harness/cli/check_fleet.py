@@ -62,7 +62,7 @@ def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     used: list[str] = []
 
     def engine(job: Job, items: Sequence[Item]) -> list[Location]:
-        on_spark, why = _choose(options, items)
+        on_spark, why = choose_engine(options, items)
         used.append(why)
         with _progress(console, len(items), "starting Spark" if on_spark else "judging") as shown:
             if not on_spark:
@@ -87,7 +87,7 @@ def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     return worst(one.status for one in summaries).exit_status
 
 
-def _choose(options: FleetOptions, items: Sequence[Item]) -> tuple[bool, str]:
+def choose_engine(options: FleetOptions, items: Sequence[Item]) -> tuple[bool, str]:
     """Return whether to judge on Spark, and why."""
     if options.spark is not None or options.engine == "spark":
         return True, f"Spark ({options.spark or 'local[*]'}), as asked for"

@@ -4,7 +4,7 @@
 READY := .venv/.ready
 TOOLS := .venv/.tools
 PYTHON_ROOMS := harness workloads nemesis checkers compose tests benches
-CRATES := checkers/histories checkers/porcupine checkers/porcupine/arrow-interface harness/clusters/packet_queue harness/native harness/sim/explorer harness/sim/simulator
+CRATES := checkers/histories checkers/porcupine checkers/porcupine/arrow-interface harness/clusters/faulty_disk harness/clusters/packet_queue harness/native harness/sim/explorer harness/sim/simulator
 
 run: $(READY)  ## run 30 s of faults on real servers (simulated ones without a Docker engine) and print a verdict
 	.venv/bin/harness run --cluster auto --nemesis partition --time-limit 30 || [ $$? -le 2 ] # 0 to 2 are verdicts

@@ -98,5 +98,10 @@ for package in ./checkers/porcupine "-e ."; do
     # shellcheck disable=SC2086 # -e and its directory are two words
     .venv/bin/pip install -q --no-deps --no-build-isolation $package || { [ -z "$images" ] || kill $images; exit 1; }
 done
+# The program of the faulty disk runs in containers of any image, so it is linked statically.
+target=$(rustc -vV | sed -n 's/^host: //p')
+cargo install --quiet --force --no-track --path harness/clusters/faulty_disk --root harness/clusters/faulty_disk \
+    --target "$target" --config "target.$target.rustflags=['-Ctarget-feature=+crt-static']" \
+    --config 'profile.release.strip=true' || { [ -z "$images" ] || kill $images; exit 1; }
 [ -z "$images" ] || wait $images
 touch .venv/.ready

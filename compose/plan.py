@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from compose.settings import PartFormat, Settings, Storage
+from compose.settings import Fsync, PartFormat, Settings, Storage
 from harness.core.bucket import OWN_BUCKET, Bucket
 from harness.core.dialect import Coordination, Version
 from harness.core.engines import Engine, Engines
@@ -26,6 +26,10 @@ DIRECTORY: Final = "harness.directory"
 """Label with the directory of the cluster's files."""
 BUCKET: Final = "harness.bucket"
 """Label with the part of a user's bucket that the cluster writes to, as JSON."""
+DISK_FILE: Final = "faulty-disk"
+"""Name of the program of the faulty disk beside the compose file."""
+DISK_PROGRAM: Final = "/harness/faulty-disk"
+"""Path of that program in containers."""
 ID_VARIABLE: Final = "AWS_ACCESS_KEY_ID"
 SECRET_VARIABLE: Final = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 # it names where the secret is
 """Environment variables with the keys of an object store, for the harness and for the servers."""
@@ -75,6 +79,8 @@ class Image:
     tag: str
     engine: Engine
     """Engine in the image, which decides the configuration."""
+    command: tuple[str, ...] = ()
+    """Program that the image starts, with its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,9 @@ class Pod:
     volumes: tuple[Volume, ...]
     """Volumes that the pod holds open under /volumes; those in memory would otherwise vanish when
     the server is killed."""
+    disk: tuple[str, ...] = ()
+    """Paths of the server's data on a faulty disk, which is a program in this container and needs
+    more privileges than others."""
 
     @property
     def data(self) -> tuple[str, ...]:
@@ -158,6 +167,10 @@ class Server:
     environment: Mapping[str, str | None]
     """Environment variables; None: the value that the compose tool's own environment has, so that
     no file has it."""
+    data: str
+    """Path of the data; "" for the object store."""
+    entrypoint: tuple[str, ...] = ()
+    """What runs in place of the image's program; empty: that program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +225,7 @@ def plan_cluster(
     engines = {node.name: images.of(node).engine for node in nodes}
     layouts = {node: _LAYOUTS[engine.product] for node, engine in engines.items()}
     volumes = {n: _volumes(f"{name}-{n}", layout, settings) for n, layout in layouts.items()}
-    held = settings.storage is Storage.MEMORY
+    disks = {node: disk_paths(engine, settings) for node, engine in engines.items()}
     oldest = images.engines(topology).dialect.versions[0]
     if topology.bucket is not None:
         labels = {**labels, BUCKET: msgspec.json.encode(topology.bucket.below(name)).decode()}
@@ -227,7 +240,8 @@ def plan_cluster(
                 image=images.pod,
                 node=node,
                 port=PORTS[node.role],
-                volumes=volumes[node.name] if held else (),
+                volumes=volumes[node.name],
+                disk=disks[node.name],
             )
             for node in nodes
         ),
@@ -243,6 +257,8 @@ def plan_cluster(
                 files=_files(layouts[node.name], settings),
                 volumes=volumes[node.name],
                 environment=_environment(topology, node, engines[node.name], settings),
+                data=layouts[node.name].volumes.get("data", ""),
+                entrypoint=entrypoint(images.of(node), settings),
             )
             for node in nodes
         ),
@@ -257,8 +273,28 @@ def _files(layout: Layout, settings: Settings) -> tuple[str, ...]:
 def _merge_tree(engine: Engine, oldest: Version, settings: Settings) -> Mapping[str, int]:
     if engine.role is not Role.CLICKHOUSE:
         return {}
-    older = engine.dialect.parts_read_by(oldest) if settings.parts is PartFormat.OLD else {}
-    return {**engine.dialect.merge_tree, **older}
+    dialect = engine.dialect
+    older = dialect.parts_read_by(oldest) if settings.parts is PartFormat.OLD else {}
+    synced = settings.fsync in (Fsync.INSERTS, Fsync.ALL)
+    durable = dialect.durable_parts(settings.fsync is Fsync.ALL) if synced else {}
+    return {**dialect.merge_tree, **older, **durable}
+
+
+def disk_paths(engine: Engine, settings: Settings) -> tuple[str, ...]:
+    """Return the paths of a server's data that are on a faulty disk."""
+    volumes = _LAYOUTS[engine.product].volumes
+    if settings.storage is not Storage.FAULTY:
+        return ()
+    return tuple(at for what, at in volumes.items() if what != "log")
+
+
+def entrypoint(image: Image, settings: Settings) -> tuple[str, ...]:
+    """Return what a server's container runs in place of the image's program; empty: that one.
+
+    With a faulty disk it is a program that waits for the disk and becomes the server.
+    """
+    paths = disk_paths(image.engine, settings)
+    return (DISK_PROGRAM, "enter", *paths, "--", *image.command) if paths else ()
 
 
 def _volumes(prefix: str, layout: Layout, settings: Settings) -> tuple[Volume, ...]:
@@ -266,6 +302,7 @@ def _volumes(prefix: str, layout: Layout, settings: Settings) -> tuple[Volume, .
     return tuple(
         Volume(f"{prefix}-{what}", at, {} if what == "log" else memory)
         for what, at in layout.volumes.items()
+        if what == "log" or settings.storage is not Storage.FAULTY
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from compose.plan import ClusterPlan, Server
+from compose.plan import DISK_FILE, DISK_PROGRAM, ClusterPlan, Server
 from harness.core.topology import Node
 
 _ENVIRONMENT: Final = Environment(
@@ -23,7 +23,9 @@ _ENVIRONMENT: Final = Environment(
 
 def compose_text(plan: ClusterPlan) -> str:
     """Return the text of the compose file."""
-    return _ENVIRONMENT.get_template("compose.yml.j2").render(plan=plan)
+    return _ENVIRONMENT.get_template("compose.yml.j2").render(
+        plan=plan, disk_file=DISK_FILE, disk_program=DISK_PROGRAM
+    )
 
 
 def config_files(plan: ClusterPlan, node: Node) -> dict[str, str]:

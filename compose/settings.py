@@ -7,11 +7,26 @@ from enum import StrEnum
 class Storage(StrEnum):
     """Storage of the servers' data."""
 
-    DISK = "disk"
-    """Docker volumes on the engine's disk, where fsync takes its real time."""
     MEMORY = "memory"
     """Docker volumes on tmpfs, which the pod holds open: they survive a kill of the server, and
     vanish with the pod."""
+    VOLUME = "volume"
+    """Docker volumes on the engine's disk, where fsync takes its real time."""
+    FAULTY = "faulty"
+    """A disk in the pod's memory that can fail and lose power, see docs/storage.md."""
+
+
+class Fsync(StrEnum):
+    """What servers make durable with fsync before they acknowledge it."""
+
+    DEFAULT = "default"
+    """What they do by default: ZooKeeper its log, ClickHouse no part."""
+    INSERTS = "inserts"
+    """Also the parts that a ClickHouse server inserts, and their directories."""
+    ALL = "all"
+    """Also the parts that it merges, mutates or fetches."""
+    NEVER = "never"
+    """Nothing: as by default, and ZooKeeper without forceSync."""
 
 
 class PartFormat(StrEnum):
@@ -48,8 +63,10 @@ class Settings:
     """True if the members of ZooKeeper's ensemble may be changed while it runs."""
     parts: PartFormat = PartFormat.NEW
     storage: Storage = Storage.MEMORY
-    """Memory is the default for two reasons. Only signals end servers here, and after a signal
-    written data is as intact on tmpfs as in a disk's page cache. And a disk that stalls for
-    seconds, as shared ones do, would end ZooKeeper sessions and look like a fault. Quorum inserts
-    on six servers and two cores, medians of 80, three times: 29, 30, 34 ms in memory, 49, 39, 39 ms
-    on disk. To test fsync, choose the disk."""
+    """Memory is the default for two reasons. Without faults of disks only signals end servers, and
+    after a signal written data is as intact on tmpfs as in a disk's page cache. And a disk that
+    stalls for seconds, as shared ones do, would end ZooKeeper sessions and look like a fault.
+    Quorum inserts on six servers and two cores, medians of 80, three times: 29, 30, 34 ms in
+    memory, 49, 39, 39 ms on disk."""
+    fsync: Fsync = Fsync.DEFAULT
+    """To no effect before a power cut of a faulty disk, except on time."""

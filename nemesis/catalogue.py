@@ -11,6 +11,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis import (
     degraded,
+    disk,
     failpoint,
     membership,
     message,
@@ -23,6 +24,7 @@ from nemesis import (
 )
 from nemesis.composed import Composed
 from nemesis.degraded import Degraded
+from nemesis.disk import DiskFault, DiskFlip, PowerCut
 from nemesis.failpoint import Failpoint
 from nemesis.family import Family
 from nemesis.lag import StopFetches
@@ -52,6 +54,7 @@ NEMESES: Mapping[str, str] = {
     **reconfig.VARIANTS,
     **{name: degradation.text for name, degradation in degraded.DEGRADATIONS.items()},
     **{name: text for name, (text, _) in store.VARIANTS.items()},
+    **disk.ALL,
     **{name: text for name, (text, _) in message.VARIANTS.items()},
     message_rules.NAME: message_rules.TEXT,
     **{name: variant.text for name, variant in moment.VARIANTS.items()},
@@ -82,8 +85,9 @@ insert."""
 
 GRAMMAR = (
     f"{', '.join(TARGETED[:-1])} and {TARGETED[-1]} may be followed by -ROLE ({' '.join(ROLES)}) "
-    f"and -TARGET ({' '.join(TARGETS)}), stop-fetches by -TARGET ({' '.join(LAG_TARGETS)}), "
-    f"{membership.OLD} and {membership.REPLACE} by -ROLE ({' '.join(MEMBER_ROLES)})"
+    f"and -TARGET ({' '.join(TARGETS)}), as may faults of disks; stop-fetches by -TARGET "
+    f"({' '.join(LAG_TARGETS)}), {membership.OLD} and {membership.REPLACE} by -ROLE "
+    f"({' '.join(MEMBER_ROLES)})"
 )
 
 
@@ -92,7 +96,7 @@ def nemesis_names() -> tuple[str, ...]:
     """Return every name that a user can give, with roles and targets spelled out."""
     spelled = [
         "-".join((family, *role, *target))
-        for family in TARGETED
+        for family in (*TARGETED, *disk.ALL)
         for role in ((), *((r,) for r in ROLES))
         for target in ((), *((t,) for t in TARGETS))
         if (role, target) != (("both",), ("leader",))
@@ -125,6 +129,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         raise UsageError(f"nemesis 'none': cannot be combined, {text!r} given")
     families = [
         *_partitions(given, topology, options),
+        *_disks(given, topology, options),
         *_processes(given, topology, options),
         *_upgrades(given, topology, options),
         *_lags(given, topology, options),
@@ -216,13 +221,40 @@ def _targeted(
             head, _, tail = name.partition("-")
             if head != family:
                 continue
-            words = tail.split("-") if tail else []
-            role = next((word for word in words if word in ROLES), None)
-            own = next((word for word in words if word in TARGETS), target)
-            specs += _node_specs(name, role, own, topology, options)
+            role, own = _role_and_target(tail)
+            specs += _node_specs(name, role, own or target, topology, options)
         if specs:
             out[family] = tuple(dict.fromkeys(specs))
     return out
+
+
+def _disks(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    out: list[Family] = []
+    for family in disk.ALL:
+        specs: list[NodeSpec] = []
+        for name in given:
+            # The longest name that fits, for power-cut-torn-all is no fault of power-cut.
+            if max((n for n in disk.ALL if f"{name}-".startswith(f"{n}-")), default="") != family:
+                continue
+            role, target = _role_and_target(name.removeprefix(family))
+            own = role or (None if target == "leader" else "clickhouse")
+            specs += _node_specs(name, own, target or "one", topology, options)
+        if specs:
+            out.append(_disk_family(family, tuple(dict.fromkeys(specs)), topology))
+    return out
+
+
+def _disk_family(name: str, specs: tuple[NodeSpec, ...], topology: Topology) -> Family:
+    if name in disk.POWER_CUTS:
+        return PowerCut(name, specs, topology)
+    return DiskFlip(specs, topology) if name == disk.FLIP else DiskFault(name, specs, topology)
+
+
+def _role_and_target(tail: str) -> tuple[str | None, str | None]:
+    """Return the role and the target that follow the name of a fault, None where there is none."""
+    words = tail.split("-")
+    role = next((word for word in words if word in ROLES), None)
+    return role, next((word for word in words if word in TARGETS), None)
 
 
 def _upgrades(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:

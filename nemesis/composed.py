@@ -8,6 +8,7 @@ from harness.core.capabilities import (
     CanIntercept,
     CanReconfigure,
     CanReplaceDisks,
+    HasFaultyDisks,
 )
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import FaultError, UsageError
@@ -184,6 +185,7 @@ def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
         (CanDegradeLinks, "degrade links", "why_no_link_faults"),
         (CanReplaceDisks, "replace disks", "why_no_disks"),
         (CanReconfigure, "change the members of its ensemble", "why_no_reconfig"),
+        (HasFaultyDisks, "make disks fail", "why_no_faulty_disks"),
     )
     for need, what, asks in tried:
         why = getattr(cluster, asks)() if need in nemesis.needs else None

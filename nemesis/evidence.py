@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.core.link_quality import LinkFault
-from nemesis import membership, message, message_rules, moment, reconfig, store
+from nemesis import disk, membership, message, message_rules, moment, reconfig, store
 
 _STOPPED: Final[Mapping[str, str]] = {
     "cut": "the proxy in its pod cut a connection at such a message",
@@ -15,6 +15,11 @@ _STOPPED: Final[Mapping[str, str]] = {
     "hold": "the proxy in its pod holds back such a message",
 }
 """Evidence for a stopped message, by the rule's action."""
+_MET: Final = "a probe's request on the disk met the fault"
+_LURKS: Final = (
+    "a probe's request on the disk met the fault; for an fsync that fails once, the disk has the "
+    "fault, and the end says how many requests it struck"
+)
 _ARMED: Final = "the proxy in its pod has the rule; the end of the fault says how many it stopped"
 _STRUCK: Final = "no server process is left, and what it had begun is on its disk, unfinished"
 _HELD: Final = "no server process is left, and a proxy held the other replica in the middle"
@@ -98,6 +103,22 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
             "the store applied the rule to a request, whose line in its log names the fault",
             "the store has no such rule any more and holds no request",
         ),
+    ),
+    **dict.fromkeys(
+        disk.POWER_CUTS,
+        (
+            "no server process is left; of two files on the disk, the synced one is there and the "
+            "other is gone (with torn writes it may be there)",
+            "the servers run and answer",
+        ),
+    ),
+    **{
+        name: (_LURKS if "fail-sync" in kinds else _MET, "no request of a probe meets the fault")
+        for name, (_, kinds) in disk.VARIANTS.items()
+    },
+    disk.FLIP: (
+        "the byte is read back from the file, and is the flipped one",
+        "the bits are flipped back, except those that the server has written or removed",
     ),
     **{
         name: (_ARMED if name in message.RARE else _STOPPED[str(rule["do"])], _CLEARED)

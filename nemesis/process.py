@@ -59,7 +59,7 @@ class Kill(NodeFault):
         start(cluster, self._topology, nodes, self._answers)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        return _not_running(_killable(cluster), nodes)
+        return not_running(_killable(cluster), nodes)
 
 
 class Pause(NodeFault):
@@ -122,13 +122,13 @@ class Restart(NodeFault):
             start(cluster, self._topology, nodes)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        return _not_running(_killable(cluster), nodes)
+        return not_running(_killable(cluster), nodes)
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         start(cluster, self._topology, nodes)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        return _not_running(_killable(cluster), nodes)
+        return not_running(_killable(cluster), nodes)
 
 
 def start(cluster: Cluster, topology: Topology, nodes: Sequence[str], answers: bool = True) -> None:
@@ -156,7 +156,8 @@ def start(cluster: Cluster, topology: Topology, nodes: Sequence[str], answers: b
         )
 
 
-def _not_running(cluster: CanKill, nodes: Iterable[str]) -> list[str]:
+def not_running(cluster: CanKill, nodes: Iterable[str]) -> list[str]:
+    """Return the nodes whose server does not run, a reason each."""
     return [f"{node} does not run" for node in nodes if not cluster.running(node)]
 
 

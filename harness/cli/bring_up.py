@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from compose.releases import ImageChoice
-from compose.settings import Settings
+from compose.settings import Settings, Storage
+from harness.clusters.disks import require_faulty_storage
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.clusters.store_http import StoreKeys
@@ -61,11 +62,14 @@ def fresh_cluster(
 ) -> Cluster:
     """Build the images and return a cluster that its `up` creates. `accept` raises UsageError if
     the run needs a mechanism that servers of the dialect lack; so does a bucket of the topology
-    that cannot be used with the keys in the environment."""
+    that cannot be used with the keys in the environment. Raises ClusterError if this machine can
+    have no faulty disk and the settings want one."""
     if topology.bucket is not None:
         note("looking at the bucket")
         check_bucket(topology.bucket, StoreKeys.of(os.environ))
     images = build_images(note, choice)
     accept(images.engines(topology).dialect)
+    if settings is not None and settings.storage is Storage.FAULTY:
+        require_faulty_storage()
     note("starting servers")
     return DockerCluster(topology, files, images=images, settings=settings, name=name, keep=keep)

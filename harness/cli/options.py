@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from checkers.ladder import Level
 from compose.releases import ImageChoice, ImageOptions
-from compose.settings import PartFormat
+from compose.settings import Fsync, PartFormat, Storage
 from harness.cli.catalogue import CLUSTERS, WORKLOADS
 from harness.cli.image_options import IMAGE_OPTIONS
 from harness.cli.parameter_types import WORD, Name, json_option, number, store_option
@@ -361,6 +361,20 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             type=click.Choice([parts.value for parts in PartFormat]),
             help="Format of the parts that ClickHouse servers write: new, the default of their "
             "version; old, one that the oldest version of the cluster reads. Default: new.",
+        ),
+        click.option(
+            "--storage",
+            type=click.Choice([storage.value for storage in Storage]),
+            help="Storage of the servers' data: memory; volume, on the engine's disk; faulty, a "
+            "disk that faults can make fail and lose power, see docs/storage.md. Default: memory.",
+        ),
+        click.option(
+            "--fsync",
+            type=click.Choice([fsync.value for fsync in Fsync]),
+            help="What servers make durable before they acknowledge it: default, what they do by "
+            "default (ZooKeeper its log, ClickHouse no part); inserts, also inserted parts; all, "
+            "also merged, mutated and fetched ones; never, not even ZooKeeper its log. "
+            "Default: default.",
         ),
         click.option(
             "--protocol",

@@ -12,7 +12,7 @@ import rich_click as click
 from rich.console import Console
 
 from compose.releases import ImageChoice, upgrade_targets
-from compose.settings import PartFormat, Settings
+from compose.settings import Fsync, PartFormat, Settings, Storage
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.display import live_display, no_display
 from harness.cli.options import repro_command, run_options, some_of
@@ -21,8 +21,8 @@ from harness.cli.run_options import RunOptions
 from harness.cli.terminal import Terminal
 from harness.cli.workload import FLAGS, options_of, workload_of
 from harness.clusters.sim_cluster import SimCluster
-from harness.core.capabilities import CanDegradeLinks, CanUpgrade
-from harness.core.dialect import Dialect
+from harness.core.capabilities import CanDegradeLinks, CanUpgrade, HasFaultyDisks
+from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.link_quality import LinkAmounts
 from harness.core.op import Json
@@ -85,8 +85,15 @@ class RunRequest:
         check_kind(faults, *self._kind())
         self._check_script(faults)
         self._check_fault_flags(faults)
+        if HasFaultyDisks in faults.needs and not option.reuse and option.storage != "faulty":
+            raise UsageError(f"nemesis {faults.name}: expected with --storage faulty")
         if option.reuse:
-            taken = {"--parts": option.parts, "--s3-endpoint": option.s3_endpoint}
+            taken = {
+                "--parts": option.parts,
+                "--storage": option.storage,
+                "--fsync": option.fsync,
+                "--s3-endpoint": option.s3_endpoint,
+            }
             for flag, value in {**taken, **option.images}.items():
                 if value:
                     raise UsageError(f"{flag} {value}: --reuse takes a cluster as it is")
@@ -241,6 +248,8 @@ class RunRequest:
         nemesis = self.options.nemesis
         faults = parse_nemesis(nemesis, self.topology, self.seed, self.fault_options)
         check_mechanisms(faults, dialect)
+        if self.options.fsync in (Fsync.INSERTS, Fsync.ALL):
+            dialect.require(f"--fsync {self.options.fsync}", [Mechanism.DURABLE_PARTS])
 
     @cached_property
     def topology(self) -> Topology:
@@ -420,7 +429,12 @@ class RunRequest:
             keep=option.keep_cluster,
             choice=self._wanted,
             accept=self._accept,
-            settings=Settings(parts=PartFormat(option.parts or "new"), reconfig=reconfigures),
+            settings=Settings(
+                parts=PartFormat(option.parts or PartFormat.NEW),
+                storage=Storage(option.storage or Storage.MEMORY),
+                fsync=Fsync(option.fsync or Fsync.DEFAULT),
+                reconfig=reconfigures,
+            ),
         )
 
 

@@ -59,6 +59,8 @@ class RunOptions(ImageOptions):
     keeper_route: str
     s3_endpoint: str | None
     parts: str | None
+    storage: str | None
+    fsync: str | None
     protocol: str | None
     bug: tuple[str, ...]
     keep_cluster: bool
@@ -97,6 +99,8 @@ class RunOptions(ImageOptions):
             "--stop-at-departure": self.stop_at_departure,
             "--s3-endpoint": self.s3_endpoint,
             "--parts": self.parts,
+            "--storage": self.storage,
+            "--fsync": self.fsync,
         }
         return {flag: value for flag, value in {**own, **self.images}.items() if value}
 

@@ -8,11 +8,12 @@ from typing import IO
 import docker
 from docker.models.containers import Container
 
-from compose.plan import DIRECTORY, KEEP, OWNER, ClusterPlan, Images, plan_cluster
+from compose.plan import DIRECTORY, KEEP, OWNER, ClusterPlan, Images, entrypoint, plan_cluster
 from compose.render import render, render_again, write_override
-from compose.settings import Settings, Storage
+from compose.settings import Settings
 from harness.clusters import logs, replica
 from harness.clusters.compose_tool import compose_up
+from harness.clusters.disks import NodeDisks, write_program
 from harness.clusters.driver import Driver
 from harness.clusters.engine import engine, engine_request
 from harness.clusters.ensemble import HasEnsemble
@@ -45,7 +46,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Node, Role, Topology
 
 
-class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble):
+class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks):
     """Cluster of real servers; it has every capability for which a section below is named.
 
     `directory` holds the compose file, the configuration and the manifest that `attach` needs. A
@@ -139,6 +140,7 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble):
             return
         try:
             render(self._plan, self.directory)
+            write_program(self.settings, self.directory)
             self._compose_up()
             self._find_pods()
             if self._user_store is not None:
@@ -229,7 +231,7 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble):
             container, pod = self._containers[node.name], self._pods[node.name]
             before = self._removed.pop(node.name, b"")
             logs.collect_node(client, container, pod, node, directory / node.name, since_s, before)
-            if node.role is Role.CLICKHOUSE and self.settings.storage is Storage.MEMORY:
+            if node.role is Role.CLICKHOUSE:
                 logs.truncate_logs(self._agents[node.name])
 
         on_each(self.topology.nodes, move)
@@ -280,8 +282,9 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble):
 
             wanted = self.images.of(self.topology.with_version(node, version).node(node))
             environment = self._plan.server(node).environment
+            program = entrypoint(wanted, self.settings)
             try:
-                away_s = self._processes().replace(node, wanted.tag, environment, change)
+                away_s = self._processes().replace(node, wanted.tag, environment, program, change)
             finally:
                 self._save()
             reported = await_version(self.topology.node(node), self.endpoint(node))
@@ -387,10 +390,7 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble):
 
     def files(self, node: str, directory: str, name: str) -> Sequence[str]:
         """Return paths below `directory` in the server's data whose file name matches `name`."""
-        pod = next(pod for pod in self._plan.pods if pod.node.name == node)
-        data = next((v.at for v in pod.volumes if v.name.endswith("-data")), None)
-        if data is None:
-            raise ClusterError(f"{node}: its data is on disk, which its pod does not see")
+        data = self._plan.server(node).data
         return self._agents[node].files(f"/volumes{data}/{directory}", name)
 
     def configure(self, node: str, name: str, text: str) -> None:

@@ -123,7 +123,7 @@ def _images(client: docker.DockerClient, tags: _Servers[str], coordination: Coor
         pod_image(),
         {
             role: {
-                name: Image(tag, _engine(client, role, tag, coordination))
+                name: Image(tag, _engine(client, role, tag, coordination), _command(client, tag))
                 for name, tag in by_name.items()
             }
             for role, by_name in tags.items()
@@ -241,6 +241,13 @@ def _engine(
         version = _program_version(client, tag, "clickhouse-client", "clickhouse-server")
     build = labels.get(_BUILD_LABEL.format(server=role), f"of {tag}")
     return Engine(role=role, version=version, build=build)
+
+
+def _command(client: docker.DockerClient, tag: str) -> tuple[str, ...]:
+    """Return the program that an image starts, with its arguments."""
+    with engine_request(f"inspect {tag}"):
+        config = client.images.get(tag).attrs["Config"]
+    return (*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ()))
 
 
 def _program_version(client: docker.DockerClient, image: str, *programs: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from compose.plan import Images
-from compose.settings import PartFormat, Settings, Storage
+from compose.settings import Fsync, PartFormat, Settings, Storage
 from harness.core.bucket import Bucket
 from harness.core.errors import ClusterError
 from harness.core.topology import Node, Role, Topology
@@ -62,6 +62,7 @@ class ClusterManifest:
                 **state["settings"],
                 "storage": Storage(state["settings"]["storage"]),
                 "parts": PartFormat(state["settings"]["parts"]),
+                "fsync": Fsync(state["settings"]["fsync"]),
             }
             return ClusterManifest(
                 name=state["name"],

@@ -134,9 +134,11 @@ class Processes:
         node: str,
         image: str,
         environment: Mapping[str, str | None],
+        program: Sequence[str],
         change: Callable[[Container | None], None],
     ) -> float:
-        """Send SIGTERM, wait, and start a container of another image in place of the old one.
+        """Send SIGTERM, wait, and start a container of another image in place of the old one, with
+        its own program unless one is given.
 
         Return the seconds from SIGTERM until the new server answers. `change` is called in between
         with the container that has ended; with None if an earlier call was interrupted. Raises
@@ -149,7 +151,7 @@ class Processes:
         if ended is None:
             change(None)
         else:
-            fresh = self._create_like(ended, node, image, environment)
+            fresh = self._create_like(ended, node, image, environment, program)
             began = time.monotonic()
             try:
                 graceful = self._stop(node, _UPGRADE_TERM_S)
@@ -169,7 +171,12 @@ class Processes:
         return time.monotonic() - began
 
     def _create_like(
-        self, other: Container, node: str, image: str, environment: Mapping[str, str | None]
+        self,
+        other: Container,
+        node: str,
+        image: str,
+        environment: Mapping[str, str | None],
+        program: Sequence[str],
     ) -> Container:
         """Return a new container that joins the same pod and has the same volumes and labels, and
         the same values of the variables that `environment` names without one.
@@ -185,6 +192,7 @@ class Processes:
             "Env": [f"{name}={value}" for name, value in (*given, *kept)],
             "Labels": other.attrs["Config"]["Labels"],
             "HostConfig": other.attrs["HostConfig"],
+            **({"Entrypoint": list(program)} if program else {}),
         }
         with engine_request(f"make a container of {image} for {node}"):
             api: Any = self._client.api

@@ -18,6 +18,7 @@ from compose.plan import OWNER, RUN
 from compose.releases import ImageChoice, Release
 from harness.clusters.base_image import PUBLIC, bootstrap_tool, has_image, registry_has
 from harness.clusters.build_inputs import why_unsupported
+from harness.clusters.disks import why_no_faulty_storage
 from harness.clusters.engine import compose_command, engine, engine_request
 from harness.clusters.images import pod_image, source_of
 from harness.clusters.parallel import on_each
@@ -75,6 +76,7 @@ def requirements(choice: ImageChoice | None = None) -> list[Requirement]:
         _disk,
         _memory,
         _kernel,
+        _faulty_disk,
     )
     out: list[Requirement] = []
     for found in on_each(checks, lambda check: check()).values():
@@ -219,6 +221,23 @@ def _kernel() -> list[Requirement]:
         )
         for name, _, faults in (*_FEATURES, *_IN_POD)
     ]
+
+
+def _faulty_disk() -> Requirement:
+    """Return the requirement of --storage faulty, tested in a container."""
+    try:
+        with closing(engine(20)) as client:
+            why = why_no_faulty_storage(client)
+    except ClusterError as error:
+        why = str(error)
+    return Requirement(
+        "kernel: faulty disks (FUSE, SYS_ADMIN)",
+        why is None,
+        why or "works",
+        "a kernel with FUSE and open_tree (5.2), and an engine that gives containers /dev/fuse and "
+        "SYS_ADMIN; without them --storage faulty is not available: power-cut, disk-*",
+        needed=False,
+    )
 
 
 def _try_features(client: docker.DockerClient) -> dict[str, str]:

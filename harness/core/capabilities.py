@@ -330,6 +330,65 @@ class CanDegradeStore(Protocol):
 
 
 @runtime_checkable
+class HasFaultyDisks(Protocol):
+    """The cluster's disks fail on command, and lose what is not durable."""
+
+    def why_no_faulty_disks(self) -> str | None:
+        """Return why they do not, such as data in memory; None if they do."""
+        ...
+
+    def mark_disks(self, nodes: Iterable[str]) -> None:
+        """Write two files onto each disk, of which one is synced."""
+        ...
+
+    def marks(self, node: str) -> Mapping[str, Json]:
+        """Return whether the "synced" and the "unsynced" of the two files exist, and remove
+        them."""
+        ...
+
+    def cut_power(
+        self, nodes: Iterable[str], torn: Mapping[str, int]
+    ) -> Mapping[str, Mapping[str, Json]]:
+        """Lose what is not durable on the disks of servers that do not run. Return the number of
+        lost "changes" of metadata, "pages" and "files" with lost pages, and of the changes and
+        pages "kept" of those. `torn` has a seed for each disk that keeps some, in part."""
+        ...
+
+    def set_disk_fault(self, nodes: Iterable[str], name: str, fault: Mapping[str, Json]) -> None:
+        """Make the disks fail until the fault is cleared. Its "kind" is full, readonly, slow (with
+        "delay_ms"), fail-reads, fail-writes or fail-sync, which fails one fsync."""
+        ...
+
+    def clear_disk_fault(self, nodes: Iterable[str], name: str) -> None:
+        """End a fault of the disks; idempotent."""
+        ...
+
+    def disk_state(self, node: str) -> Mapping[str, Json]:
+        """Return "hits", the number of a server's requests that each fault in force applied to, by
+        name; "changes" and "pages" that are not durable; "flips", the number of flipped bits."""
+        ...
+
+    def probe_disk(self, node: str) -> Mapping[str, Mapping[str, Json]]:
+        """Try to "write", "sync" and "read" on the disk. Return the "error" of each, such as "EIO",
+        "" if there is none, and its length in "ms"."""
+        ...
+
+    def flip_bit(self, node: str, files: Mapping[str, Sequence[str]], seed: int) -> Json:
+        """Flip a bit of one of the files whose path has a word of "below" and none of "without" and
+        ends with one of "endings". Return "file", "offset", "bit", and the "byte" as it should
+        be and as it is "read"; None if there is no such file."""
+        ...
+
+    def restore_bits(self, nodes: Iterable[str]) -> None:
+        """Flip the flipped bits back unless their bytes were written since; idempotent."""
+        ...
+
+    def sync_disks(self) -> None:
+        """Make everything durable on all disks."""
+        ...
+
+
+@runtime_checkable
 class CanListFiles(Protocol):
     """The cluster lists the files of a database server."""
 

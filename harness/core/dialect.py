@@ -91,6 +91,8 @@ class Mechanism(StrEnum):
     CLEANUP_BACKOFF = "a cleanup that backs off"
     """A table with little to clean up waits up to `max_cleanup_delay_period`, regardless of its
     `cleanup_delay_period`; since 23.6."""
+    DURABLE_PARTS = "parts that are durable before they are acknowledged"
+    """`fsync_after_insert`, `fsync_part_directory` and their like; since 20.10."""
     TRANSACTION_LOG = "ZooKeeper's transaction log"
     """ClickHouse Keeper lacks it: it writes a log in another format."""
 
@@ -104,6 +106,7 @@ class Coordination(StrEnum):
 
 _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.PARALLEL_QUORUM: Version(20, 10),
+    Mechanism.DURABLE_PARTS: Version(20, 10),
     Mechanism.QUORUM_AUTO: Version(22, 9),
     Mechanism.ATOMIC_DATABASES: Version(20, 10),
     Mechanism.REPLICATED_DATABASES: Version(20, 12),
@@ -301,6 +304,18 @@ class Dialect:
         own = self.versions[0]
         rows = (settings for since, settings in _OLDER_PARTS if oldest < since <= own)
         return {name: value for row in rows for name, value in row.items()}
+
+    def durable_parts(self, every: bool) -> _Settings:
+        """Return the defaults of MergeTree tables with which inserted parts are durable when they
+        are acknowledged; with `every` those of merges, mutations and fetches, too."""
+        assert self.has(Mechanism.DURABLE_PARTS), "mechanisms are checked before the run"
+        inserted = {"fsync_after_insert": 1, "fsync_part_directory": 1}
+        others = {
+            "min_rows_to_fsync_after_merge": 1,
+            "min_compressed_bytes_to_fsync_after_merge": 1,
+            "min_compressed_bytes_to_fsync_after_fetch": 1,
+        }
+        return {**inserted, **others} if every else inserted
 
     def drop_database(self, name: str) -> str:
         """Return the statement that removes a database and its data before it returns.

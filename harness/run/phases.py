@@ -13,6 +13,7 @@ from checkers.judge import Judgement, fitting, judge
 from checkers.replication.protocol import EVERY_RUN, applicable
 from harness.clients.statement import HasStatements
 from harness.clients.table_client import Roaming
+from harness.core.capabilities import HasFaultyDisks
 from harness.core.clock import utc_now
 from harness.core.dialect import FIRST
 from harness.core.errors import ClusterError, HarnessError
@@ -142,6 +143,8 @@ def _recorded(context: RunContext) -> tuple[Session, "_Recorder", list[str]]:
     with following(context.cluster, context.token, departed) as followed:
         session = context.workload.session(context.cluster, context.token)
         try:
+            if isinstance(context.cluster, HasFaultyDisks):
+                context.cluster.sync_disks()  # tables are older than their last hour, elsewhere
             recorder = _Recorder(context, session, followed)
             return session, recorder, recorder.run()
         except BaseException:

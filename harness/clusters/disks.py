@@ -1,0 +1,162 @@
+"""Disks of a cluster's nodes that fail on command: a program in each pod."""
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import docker
+
+from compose.plan import DISK_FILE, DISK_PROGRAM, OWNER, RUN
+from compose.settings import Settings, Storage
+from harness.clusters.base_image import has_image
+from harness.clusters.engine import engine, engine_request
+from harness.clusters.images import pod_image
+from harness.clusters.parallel import on_each
+from harness.clusters.pods import PodAgent
+from harness.core.errors import ClusterError, FaultError
+from harness.core.op import Json
+from harness.core.os_process import this_process
+from harness.core.topology import Topology
+
+PROGRAM: Final = Path(__file__).parent / "faulty_disk" / "bin" / DISK_FILE
+"""The program, as setup.sh builds it: it is linked statically, and so runs in every image."""
+_TOLD_S: Final = 20.0
+_ROOT: Final = "/disk"
+"""Where a pod has its whole disk."""
+
+
+class NodeDisks:
+    """Part of a cluster of containers: the capability HasFaultyDisks."""
+
+    topology: Topology
+    settings: Settings
+    _agents: dict[str, PodAgent]
+
+    def why_no_faulty_disks(self) -> str | None:
+        """Return why the disks do not fail; None if they do on command."""
+        if self.settings.storage is Storage.FAULTY:
+            return None
+        return f"its data is in storage {self.settings.storage}; expected --storage faulty"
+
+    def mark_disks(self, nodes: Iterable[str]) -> None:
+        """Write two files onto each disk, of which one is synced."""
+        on_each(nodes, lambda node: self._agents[node].run(DISK_PROGRAM, "mark"))
+
+    def marks(self, node: str) -> Mapping[str, Json]:
+        """Return whether the "synced" and the "unsynced" of the files exist, and remove them."""
+        return dict(self._read(node, "marked"))
+
+    def cut_power(
+        self, nodes: Iterable[str], torn: Mapping[str, int]
+    ) -> Mapping[str, Mapping[str, Json]]:
+        """Lose what is not durable on the disks of servers that do not run. Return what was lost.
+
+        `torn` has a seed for each disk that keeps some of it, in part.
+        """
+
+        def cut(node: str) -> Mapping[str, Json]:
+            return self._tell(node, {"do": "cut", **({"torn": torn[node]} if node in torn else {})})
+
+        return on_each(nodes, cut)
+
+    def set_disk_fault(self, nodes: Iterable[str], name: str, fault: Mapping[str, Json]) -> None:
+        """Make the disks fail as the fault says until it is cleared; see faults.rs."""
+        on_each(nodes, lambda node: self._tell(node, {**fault, "do": "set", "name": name}))
+
+    def clear_disk_fault(self, nodes: Iterable[str], name: str) -> None:
+        """End a fault of the disks; idempotent."""
+        on_each(nodes, lambda node: self._tell(node, {"do": "clear", "name": name}))
+
+    def disk_state(self, node: str) -> Mapping[str, Json]:
+        """Return "hits", the number of requests that each fault in force applied to, by its name;
+        "changes" and "pages", the numbers of those that are not durable; and "flips", how many bits
+        are flipped."""
+        return self._tell(node, {"do": "state"})
+
+    def probe_disk(self, node: str) -> Mapping[str, Mapping[str, Json]]:
+        """Write, sync and read on the disk. Return the "error" of each, such as "EIO" or "", and
+        its length in "ms"."""
+        found: Mapping[str, Mapping[str, Json]] = self._read(node, "probe")
+        return found
+
+    def flip_bit(self, node: str, files: Mapping[str, Sequence[str]], seed: int) -> Json:
+        """Flip a bit of a file that the seed chooses among those `files` describes. Return "file",
+        "offset", "bit", and the "byte" as it should be and as it is "read"; None if there is no
+        such file."""
+        told = self._tell(node, {"do": "flip", "seed": seed, **files})
+        if told["file"] is None:
+            return None
+        at = ("-An", "-tu1", "-N1", f"-j{told['offset']}", f"{_ROOT}{told['file']}")
+        return {**told, "read": int(self._agents[node].run("od", *at))}
+
+    def restore_bits(self, nodes: Iterable[str]) -> None:
+        """Flip every flipped bit back unless its byte was written since; idempotent."""
+        on_each(nodes, lambda node: self._tell(node, {"do": "unflip"}))
+
+    def sync_disks(self) -> None:
+        """Make everything durable, as an hour without a fault would."""
+        if self.settings.storage is Storage.FAULTY:
+            nodes = (*self.topology.replicas, *self.topology.keepers)
+            on_each(nodes, lambda node: self._tell(node, {"do": "sync"}))
+
+    def _tell(self, node: str, command: Mapping[str, Any]) -> Mapping[str, Json]:
+        answer = self._read(node, "tell", json.dumps(command))
+        if "error" in answer:
+            raise FaultError(f"disk of {node}: {answer['error']}")
+        return dict(answer)
+
+    def _read(self, node: str, *words: str) -> Any:
+        return json.loads(self._agents[node].run(DISK_PROGRAM, *words, wait_s=_TOLD_S))
+
+
+def write_program(settings: Settings, directory: Path) -> None:
+    """Put the program beside the compose file if containers need it."""
+    if settings.storage is Storage.FAULTY:
+        shutil.copy(PROGRAM, directory / DISK_FILE)
+        (directory / DISK_FILE).chmod(0o755)
+
+
+def why_no_faulty_storage(client: docker.DockerClient) -> str | None:
+    """Return why this machine's containers can have no faulty disk; None if they can.
+
+    It is tried in a container, with a power cut of an empty disk.
+    """
+    if not PROGRAM.is_file():
+        return f"{PROGRAM} is not built; ./setup.sh builds it"
+    if not has_image(client, pod_image()):
+        return "it can be tried once the pods' image is built; harness build does that"
+    with engine_request("try a faulty disk"):
+        container = client.containers.create(
+            pod_image(),
+            ["check"],
+            entrypoint=DISK_PROGRAM,
+            network_mode="none",
+            cap_add=["SYS_ADMIN"],
+            devices=["/dev/fuse"],
+            security_opt=["apparmor:unconfined"],
+            volumes={str(PROGRAM): {"bind": DISK_PROGRAM, "mode": "ro"}},
+            labels={RUN: "doctor", OWNER: this_process()},
+        )
+        try:
+            container.start()
+            status = container.wait(timeout=30)["StatusCode"]
+            said = container.logs(stdout=True, stderr=True).decode(errors="replace").strip()
+        except docker.errors.APIError as error:  # such as a machine without /dev/fuse
+            return str(error.explanation or error)
+        finally:
+            container.remove(force=True, v=True)
+    return None if status == 0 else said or f"its program ended with {status}"
+
+
+def require_faulty_storage() -> None:
+    """Raise ClusterError, which says what this machine lacks, if it can have no faulty disk."""
+    with closing(engine()) as client:
+        why = why_no_faulty_storage(client)
+    if why is not None:
+        raise ClusterError(
+            f"--storage faulty: {why}; choose --storage memory or volume, or another machine "
+            "(harness doctor says what it allows)"
+        )

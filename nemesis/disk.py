@@ -1,0 +1,287 @@
+"""Faults of disks: power cuts, and a disk that is full, failing, slow, read-only or rotten."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from harness.core.capabilities import CanKill, HasFaultyDisks, ReportsLeader
+from harness.core.op import Json
+from harness.core.protocols import Cluster
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from nemesis.family import NotBegunError, Watch, names
+from nemesis.node_fault import NodeFault
+from nemesis.process import Kill, not_running, start
+from nemesis.targets import NodeSpec
+
+SLOW_MS: Final = 20
+"""Delay of every read, write and fsync of a slow disk: an insert then takes about a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """How a kind of fault shows to a program on the disk."""
+
+    request: str
+    """Request of a probe: "write", "sync" or "read"."""
+    error: str
+    """Error that it gets; "" for a delay."""
+
+
+_SYMPTOMS: Final[Mapping[str, Symptom | None]] = {
+    "full": Symptom("write", "ENOSPC"),
+    "readonly": Symptom("write", "EROFS"),
+    "slow": Symptom("read", ""),
+    "fail-reads": Symptom("read", "EIO"),
+    "fail-writes": Symptom("write", "EIO"),
+    "fail-sync": None,  # a probe would use it up
+}
+"""Symptoms by the kind of fault."""
+
+VARIANTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "disk-full": ("a disk has no free space", ("full",)),
+    "disk-eio": (
+        "one of the next three, drawn for each fault",
+        ("fail-reads", "fail-writes", "fail-sync"),
+    ),
+    "disk-eio-reads": ("reads from a disk fail with EIO", ("fail-reads",)),
+    "disk-eio-writes": ("writes to a disk fail with EIO", ("fail-writes",)),
+    "disk-eio-fsync": (
+        "one fsync fails with EIO, and what it should have written counts as written",
+        ("fail-sync",),
+    ),
+    "disk-slow": (f"each read, write and fsync of a disk takes {SLOW_MS} ms longer", ("slow",)),
+    "disk-readonly": ("a disk is read-only", ("readonly",)),
+}
+"""Description and kinds of faults, by name."""
+
+POWER_CUTS: Final[Mapping[str, str]] = {
+    "power-cut": "SIGKILL, every write that is not durable is lost, then start",
+    "power-cut-torn": "the same, but of the lost writes some pages and sectors survive, and the "
+    "first changes of metadata",
+}
+"""Descriptions by name."""
+
+FLIP: Final = "disk-flip"
+FLIPPED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "clickhouse": {
+        "data": (".bin",),
+        "marks": (".mrk", ".mrk2", ".mrk3", ".cmrk2", ".cmrk3"),
+        "checksums": ("checksums.txt",),
+        "columns": ("columns.txt",),
+        "count": ("count.txt",),
+        "index": ("primary.idx", "primary.cidx"),
+    },
+    "zookeeper": {"log": ("log.*",), "snapshot": ("snapshot.*",)},
+}
+"""Endings of the files whose bits are flipped, by kind, by role. "log.*" is a beginning."""
+_BELOW: Final = ("/data/", "/store/", "/version-2/")
+_WITHOUT: Final = ("/tmp_", "/detached/", "/delete_tmp_")  # noqa: S108 # in a server's data
+"""Words of the paths of such files, and words that they do not have."""
+
+ALL: Final[Mapping[str, str]] = {
+    **POWER_CUTS,
+    **{name: text for name, (text, _) in VARIANTS.items()},
+    FLIP: "one bit of a file is wrong: of a part, or of ZooKeeper's log or snapshot",
+}
+"""Descriptions of all faults of disks by name. Each affects one ClickHouse server, or the role and
+the target that follow its name."""
+
+
+class PowerCut(Kill):
+    """Family of power cuts: SIGKILL and the loss of what is not durable, then start.
+
+    Two files on each disk, of which one was synced, show that the cut lost what it should.
+    """
+
+    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
+        super().__init__(specs, topology)
+        self.f = name
+        self.needs = (*self.needs, HasFaultyDisks)
+        self._seed = 0
+        self._wrong: tuple[str, ...] = ()
+        self._lost: Mapping[str, Mapping[str, Json]] = {}
+
+    def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
+        """Return also the seed that decides what survives a torn write."""
+        return {**super().plan(seed, turn), "seed": seed.child("torn", turn).below(0, 2**32)}
+
+    def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
+        """Cut the power of the planned nodes; say what was lost."""
+        given = plan.get("seed", 0)
+        assert isinstance(given, int), "the plan of this family has a number"
+        self._seed = given
+        done = super().begin(cluster, plan, watch)
+        lost = {node: dict(what) for node, what in self._lost.items()}
+        return {**done, "lost": lost, "text": f"{done['text']}: {_losses(self._lost)}"}
+
+    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        disks = _disks(cluster)
+        disks.mark_disks(nodes)
+        super()._inject(cluster, nodes)
+        torn = self.f == "power-cut-torn"
+        seeds = {node: self._seed + at for at, node in enumerate(nodes)} if torn else {}
+        self._lost = disks.cut_power(nodes, seeds)
+        wrong = []
+        for node in nodes:
+            marks = disks.marks(node)
+            wrong += [] if marks["synced"] else [f"disk of {node}: a synced file is gone"]
+            if marks["unsynced"] and not torn:
+                wrong.append(f"disk of {node}: a file that was not synced is still there")
+        self._wrong = tuple(wrong)
+
+    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        return [*super()._unverified(cluster, nodes), *self._wrong]
+
+
+class DiskFault(NodeFault):
+    """Family of one fault of disks. Servers that it ends are started when it ends."""
+
+    heal_rank = 2
+    """Healed after links and paused processes, and before killed ones, whose starts need disks."""
+
+    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
+        super().__init__(specs, topology, HasFaultyDisks, CanKill, ReportsLeader)
+        self.f = name
+        self._kind = VARIANTS[name][1][0]
+
+    def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
+        """Return also the kind of the fault."""
+        kind = seed.child("kind").choice(turn, VARIANTS[self.f][1])
+        return {**super().plan(seed, turn), "kind": kind}
+
+    def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
+        """Make the disks of the planned nodes fail, and see it in a probe's request."""
+        self._kind = str(plan.get("kind", self._kind))
+        done = super().begin(cluster, plan, watch)
+        return {**done, "text": f"{done['text']}: {self._kind}"}
+
+    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        fault: Mapping[str, Json] = {"kind": self._kind, "delay_ms": SLOW_MS}
+        _disks(cluster).set_disk_fault(nodes, self.f, fault)
+
+    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        return [
+            f"disk of {node}: no {self._kind} is seen"
+            for node in nodes
+            if not self._seen(cluster, node)
+        ]
+
+    def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        _disks(cluster).clear_disk_fault(nodes, self.f)
+        start(cluster, self._topology, nodes)
+
+    def _note(self, cluster: Cluster, nodes: Sequence[str]) -> str:
+        assert isinstance(cluster, CanKill), "capabilities are checked before the run"
+        hits = [_hits(cluster, node).get(self.f, 0) for node in nodes]
+        ended = [node for node in nodes if not cluster.running(node)]
+        struck = f": {' '.join(map(str, hits))} requests struck" if nodes else ""
+        return f"{struck}; {names(ended)} had ended" if ended else struck
+
+    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        assert isinstance(cluster, CanKill), "capabilities are checked before the run"
+        failing = [
+            f"disk of {node}: {self.f} goes on"
+            for node in nodes
+            if self.f in _hits(cluster, node) or self._shows(cluster, node)
+        ]
+        return [*failing, *not_running(cluster, nodes)]
+
+    def _seen(self, cluster: Cluster, node: str) -> bool:
+        """Return whether the fault shows to a probe; if a probe would use it up, whether the disk
+        has it."""
+        in_force = self.f in _hits(cluster, node)
+        return in_force if _SYMPTOMS[self._kind] is None else self._shows(cluster, node)
+
+    def _shows(self, cluster: Cluster, node: str) -> bool:
+        symptom = _SYMPTOMS[self._kind]
+        if symptom is None:
+            return False
+        met = _disks(cluster).probe_disk(node)[symptom.request]
+        took = met["ms"]
+        assert isinstance(took, int), "the probe measures milliseconds"
+        return met["error"] == symptom.error if symptom.error else took >= SLOW_MS
+
+
+class DiskFlip(NodeFault):
+    """Family of flipped bits, one on each disk.
+
+    They are flipped back when the fault ends unless the server has removed or written them since.
+    Servers that ended are started.
+    """
+
+    f = FLIP
+    heal_rank = 2
+
+    def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
+        super().__init__(specs, topology, HasFaultyDisks, CanKill, ReportsLeader)
+        self._seed = Seed(0)
+        self._found: dict[str, Mapping[str, Json]] = {}
+
+    def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
+        """Return also the seed that chooses files and bits."""
+        return {**super().plan(seed, turn), "seed": seed.child("bits", turn).below(0, 2**32)}
+
+    def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
+        """Flip a bit on the disks of the planned nodes, and read it back."""
+        given = plan.get("seed", 0)
+        assert isinstance(given, int), "the plan of this family has a number"
+        self._seed = Seed(given)
+        self._found = {}
+        done = super().begin(cluster, plan, watch)
+        where = ", ".join(
+            f"{n} {what['file']} at {what['offset']}" for n, what in self._found.items()
+        )
+        return {**done, "flipped": dict(self._found), "text": where}
+
+    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        for node in nodes:
+            role = "zookeeper" if node in self._topology.keepers else "clickhouse"
+            own = self._seed.child(node)
+            for kind in own.shuffled(0, tuple(FLIPPED[role])):
+                files = {"below": _BELOW, "endings": FLIPPED[role][kind], "without": _WITHOUT}
+                found = _disks(cluster).flip_bit(node, files, own.below(1, 2**32))
+                if isinstance(found, Mapping):
+                    self._found[node] = {**found, "kind": kind}
+                    break
+        if not self._found:
+            raise NotBegunError(f"{names(nodes)}: no file to flip a bit of")
+
+    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
+        return [
+            f"disk of {node}: {what['file']} at {what['offset']} is read as {what['read']}, not "
+            f"as {what['byte']}"
+            for node, what in self._found.items()
+            if what["read"] != what["byte"]
+        ]
+
+    def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        _disks(cluster).restore_bits(nodes)
+        start(cluster, self._topology, nodes)
+
+    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        assert isinstance(cluster, CanKill), "capabilities are checked before the run"
+        flips = {node: _disks(cluster).disk_state(node)["flips"] for node in nodes}
+        left = [
+            f"disk of {node}: {count} bits are flipped" for node, count in flips.items() if count
+        ]
+        return [*left, *not_running(cluster, nodes)]
+
+
+def _losses(lost: Mapping[str, Mapping[str, Json]]) -> str:
+    return ", ".join(
+        f"{node} lost {what['pages']} pages of {what['files']} files and {what['changes']} changes"
+        + (f", of which {what['kept']} survived" if what["kept"] else "")
+        for node, what in lost.items()
+    )
+
+
+def _hits(cluster: Cluster, node: str) -> Mapping[str, Json]:
+    hits = _disks(cluster).disk_state(node)["hits"]
+    assert isinstance(hits, Mapping), "the disk counts requests by fault"
+    return hits
+
+
+def _disks(cluster: Cluster) -> HasFaultyDisks:
+    assert isinstance(cluster, HasFaultyDisks), "capabilities are checked before the run"
+    return cluster

@@ -12,7 +12,7 @@ import rich_click as click
 from rich.console import Console
 
 from compose.releases import ImageChoice, upgrade_targets
-from compose.settings import Fsync, PartFormat, Settings, Storage
+from compose.settings import Fsync, Storage
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.display import live_display, no_display
 from harness.cli.options import repro_command, run_options, some_of
@@ -85,18 +85,10 @@ class RunRequest:
         check_kind(faults, *self._kind())
         self._check_script(faults)
         self._check_fault_flags(faults)
-        if HasFaultyDisks in faults.needs and not option.reuse and option.storage != "faulty":
+        if HasFaultyDisks in faults.needs and not option.reuse and option.storage != Storage.FAULTY:
             raise UsageError(f"nemesis {faults.name}: expected with --storage faulty")
-        if option.reuse:
-            taken = {
-                "--parts": option.parts,
-                "--storage": option.storage,
-                "--fsync": option.fsync,
-                "--s3-endpoint": option.s3_endpoint,
-            }
-            for flag, value in {**taken, **option.images}.items():
-                if value:
-                    raise UsageError(f"{flag} {value}: --reuse takes a cluster as it is")
+        for flag, value in option.fixed.items() if option.reuse else ():
+            raise UsageError(f"{flag} {value}: --reuse takes a cluster as it is")
         if self.dialect is not None:
             self._accept(self.dialect)
 
@@ -420,7 +412,7 @@ class RunRequest:
 
         if self.reused:
             return attached(self.reused, note, choice=self.image_choice, accept=self._accept)
-        option, reconfigures = self.options, "reconfig" in self.options.nemesis
+        option = self.options
         return fresh_cluster(
             self.topology,
             files,
@@ -429,12 +421,7 @@ class RunRequest:
             keep=option.keep_cluster,
             choice=self._wanted,
             accept=self._accept,
-            settings=Settings(
-                parts=PartFormat(option.parts or PartFormat.NEW),
-                storage=Storage(option.storage or Storage.MEMORY),
-                fsync=Fsync(option.fsync or Fsync.DEFAULT),
-                reconfig=reconfigures,
-            ),
+            settings=option.server_settings,
         )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from compose.releases import ImageOptions
+from compose.settings import Fsync, PartFormat, Settings, Storage
 from harness.cli.catalogue import WORKLOADS
 from harness.core.bucket import REGION, Bucket
 from harness.core.errors import UsageError
@@ -103,6 +104,23 @@ class RunOptions(ImageOptions):
             "--fsync": self.fsync,
         }
         return {flag: value for flag, value in {**own, **self.images}.items() if value}
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """Return the given options that a kept cluster has already, by flag."""
+        names = ("parts", "storage", "fsync", "s3_endpoint")
+        own = {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
+        return {flag: value for flag, value in {**own, **self.images}.items() if value}
+
+    @property
+    def server_settings(self) -> Settings:
+        """Return the settings of the servers."""
+        return Settings(
+            parts=PartFormat(self.parts or PartFormat.NEW),
+            storage=Storage(self.storage or Storage.MEMORY),
+            fsync=Fsync(self.fsync or Fsync.DEFAULT),
+            reconfig="reconfig" in self.nemesis,
+        )
 
     @property
     def bucket(self) -> Bucket | None:

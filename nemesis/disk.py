@@ -125,9 +125,9 @@ class PowerCut(Kill):
         wrong = []
         for node in nodes:
             marks = disks.marks(node)
-            wrong += [] if marks["synced"] else [f"disk of {node}: a synced file is gone"]
+            wrong += [] if marks["synced"] else [f"disk of {node}: a synced file has lost its content"]
             if marks["unsynced"] and not torn:
-                wrong.append(f"disk of {node}: a file that was not synced is still there")
+                wrong.append(f"disk of {node}: a file that was not synced has kept its content")
         self._wrong = tuple(wrong)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:

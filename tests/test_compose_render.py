@@ -10,7 +10,7 @@ import pytest
 
 from compose.plan import ClusterPlan, Image, Images, plan_cluster
 from compose.render import compose_text, config_files, render, render_again
-from compose.settings import PartFormat, Settings, Storage
+from compose.settings import Fsync, PartFormat, Settings, Storage
 from harness.core.dialect import Coordination
 from harness.core.engines import Engine
 from harness.core.topology import Role, Topology
@@ -69,10 +69,38 @@ def test_two_replicas_and_two_keepers_render_to_this_very_file() -> None:
     assert compose_text(made) == SNAPSHOT.read_text()
 
 
-def test_data_on_disk_is_not_held_by_the_pod() -> None:
-    made = planned(Topology.of(), settings=Settings(storage=Storage.DISK))
-    assert all(not pod.volumes for pod in made.pods)
-    assert "tmpfs" not in compose_text(made)
+def test_only_a_faulty_disk_asks_for_privileges_and_only_for_its_pod() -> None:
+    made = planned(Topology.of(store=False), settings=Settings(storage=Storage.FAULTY))
+    for pod in made.pods:
+        data = ("/data", "/datalog") if pod.node.name.startswith("zk") else ("/var/lib/clickhouse",)
+        assert pod.disk == data
+        assert made.server(pod.node.name).entrypoint[:2] == ("/harness/faulty-disk", "enter")
+    assert not [volume.name for volume in made.volumes if not volume.name.endswith("-log")]
+    lines = compose_text(made).splitlines()
+    assert lines.count("    cap_add: [NET_ADMIN, SYS_ADMIN]") == len(made.pods)
+    for storage in (Storage.MEMORY, Storage.VOLUME):
+        text = compose_text(planned(Topology.of(), settings=Settings(storage=storage)))
+        assert ("tmpfs" in text) is (storage is Storage.MEMORY)
+        assert not any(word in text for word in ("SYS_ADMIN", "/dev/fuse", "entrypoint"))
+
+
+@pytest.mark.parametrize(
+    ("fsync", "inserts", "fetches", "keeper"),
+    [
+        (Fsync.DEFAULT, [], [], False),
+        (Fsync.INSERTS, ["1"], [], False),
+        (Fsync.ALL, ["1"], ["1"], False),
+        (Fsync.NEVER, [], [], True),
+    ],
+)
+def test_servers_are_told_what_to_make_durable(
+    fsync: Fsync, inserts: list[str], fetches: list[str], keeper: bool
+) -> None:
+    made = planned(Topology.of(), version="25.8.2", settings=Settings(fsync=fsync))
+    root = element(made, "ch1", "config.xml")
+    assert texts(root, "merge_tree/fsync_after_insert") == inserts
+    assert texts(root, "merge_tree/min_compressed_bytes_to_fsync_after_fetch") == fetches
+    assert ("forceSync=no" in config(made, "zk1", "zoo.cfg")) is keeper
 
 
 def test_data_in_memory_is_held_by_the_pod_and_logs_are_on_disk() -> None:

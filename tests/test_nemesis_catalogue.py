@@ -8,7 +8,7 @@ from harness.core.capabilities import CanKill, CanPartition, CanPause, ReportsLe
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Role, Topology
-from nemesis import degraded, membership, message, message_rules, moment, store
+from nemesis import degraded, disk, membership, message, message_rules, moment, store
 from nemesis.catalogue import NEMESES, nemesis_names, parse_nemesis
 from nemesis.composed import Composed
 from nemesis.evidence import EVIDENCE
@@ -28,7 +28,14 @@ def test_every_name_can_be_typed(name: str) -> None:
     nemesis = parsed(name)
     assert nemesis.name == name
     rules = (*message.VARIANTS, message_rules.NAME, *moment.VARIANTS, *store.VARIANTS)
-    whole = ("stop-fetches", "none", *degraded.DEGRADATIONS, *membership.VARIANTS, *rules)
+    whole = (
+        "stop-fetches",
+        "none",
+        *degraded.DEGRADATIONS,
+        *membership.VARIANTS,
+        *sorted(disk.ALL, reverse=True),
+        *rules,
+    )
     family = next((f for f in whole if name.startswith(f)), name.split("-")[0])
     assert nemesis.fs == (set() if name == "none" else {family})
 

@@ -46,7 +46,8 @@ class NodeDisks:
         on_each(nodes, lambda node: self._agents[node].run(DISK_PROGRAM, "mark"))
 
     def marks(self, node: str) -> Mapping[str, Json]:
-        """Return whether the "synced" and the "unsynced" of the files exist, and remove them."""
+        """Return whether the "synced" and the "unsynced" of the files have their content, and
+        remove them."""
         return dict(self._read(node, "marked"))
 
     def cut_power(
@@ -96,11 +97,18 @@ class NodeDisks:
         """Flip every flipped bit back unless its byte was written since; idempotent."""
         on_each(nodes, lambda node: self._tell(node, {"do": "unflip"}))
 
+    def heal_disks(self) -> None:
+        """End every fault of the disks; idempotent."""
+        self._tell_all({"do": "heal"})
+
     def sync_disks(self) -> None:
         """Make everything durable, as an hour without a fault would."""
+        self._tell_all({"do": "sync"})
+
+    def _tell_all(self, command: Mapping[str, Any]) -> None:
         if self.settings.storage is Storage.FAULTY:
             nodes = (*self.topology.replicas, *self.topology.keepers)
-            on_each(nodes, lambda node: self._tell(node, {"do": "sync"}))
+            on_each(nodes, lambda node: self._tell(node, command))
 
     def _tell(self, node: str, command: Mapping[str, Any]) -> Mapping[str, Json]:
         answer = self._read(node, "tell", json.dumps(command))

@@ -101,8 +101,8 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks):
     def attach(directory: Path) -> "DockerCluster":
         """Return the kept cluster of a directory.
 
-        Its `up` heals it: it mends links, starts and resumes servers, starts fetches and ends the
-        store's faults. Raises ClusterError if there is no cluster or another process uses it.
+        Its `up` heals it: links, servers, disks, fetches and the store. Raises ClusterError if
+        there is no cluster or another process uses it.
         """
         found = ClusterManifest.load(directory)
         cluster = DockerCluster(
@@ -122,8 +122,8 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks):
     def up(self) -> None:
         """Bring the cluster up and return when every server serves.
 
-        Raises ClusterError with the last lines of the log of a server that does not come up. Before
-        any exception it removes what it created; an attached cluster stays as it is.
+        Raises ClusterError with the end of the log of a server that does not come up, after it has
+        removed what it created; an attached cluster stays as it is.
         """
         if self._lock is None:
             self._lock = lock_cluster(self.directory)
@@ -132,6 +132,7 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks):
             self.mend()
             self.restore_links()
             self.resume(self.topology.names)
+            self.heal_disks()
             self.start(self.topology.names)
             self.start_fetches(self.topology.replicas)
             if self.topology.stores:
@@ -243,8 +244,7 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks):
         self._processes().kill(nodes)
 
     def start(self, nodes: Iterable[str], answers: bool = True) -> None:
-        """Start the servers that do not run, and return when each answers on its own port, or
-        before."""
+        """Start the servers that do not run, and return when each answers, or before."""
         self._processes().start(nodes, answers)
 
     def running(self, node: str) -> bool:

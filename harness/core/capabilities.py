@@ -342,8 +342,8 @@ class HasFaultyDisks(Protocol):
         ...
 
     def marks(self, node: str) -> Mapping[str, Json]:
-        """Return whether the "synced" and the "unsynced" of the two files exist, and remove
-        them."""
+        """Return whether the "synced" and the "unsynced" of the two files have their content, and
+        remove them."""
         ...
 
     def cut_power(

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 
+use crate::faults::Faults;
 use crate::mount::{Shared, State, CACHED};
 use crate::random::Random;
 use crate::tree::{Node, PAGE};
@@ -63,6 +64,10 @@ impl Session {
             "state" => {}
             "set" => state.faults.set(name, command)?,
             "clear" => state.faults.clear(name),
+            "heal" => {
+                state.faults = Faults::default();
+                self.unflip(&mut state);
+            }
             "sync" => state.disk.sync(),
             "cut" => {
                 let mut random = command["torn"].as_u64().map(Random);

@@ -9,6 +9,8 @@ use serde_json::{json, Value};
 
 use crate::mount::PROBE;
 
+const CONTENT: &[u8] = b"marked";
+
 /// Create the file of probes, so that each of their requests can be made while others fail.
 pub fn prepare(root: &Path) -> io::Result<()> {
     let mut file = File::create(root.join(PROBE))?;
@@ -36,18 +38,22 @@ pub fn probe(root: &Path) -> Value {
     json!({ "write": write, "sync": sync, "read": read })
 }
 
-/// Write two files of which only one is synced. After a power cut, that one is all there is.
+/// Write two files of which only one is synced. After a power cut, only that one has its content.
 pub fn mark(root: &Path) -> io::Result<()> {
     let (kept, lost) = marks(root);
-    File::create(&kept)?.sync_all()?;
-    let mut file = File::create(&lost)?;
-    file.write_all(b"lost")
+    let mut file = File::create(&kept)?;
+    file.write_all(CONTENT)?;
+    file.sync_all()?;
+    File::create(&lost)?.write_all(CONTENT)
 }
 
-/// Return which of the marked files exist, and remove them.
+/// Return which of the marked files have their content, and remove them.
+///
+/// The file that was not synced may exist without it: another file's fsync commits its creation.
 pub fn marked(root: &Path) -> Value {
     let (kept, lost) = marks(root);
-    let found = json!({ "synced": kept.exists(), "unsynced": lost.exists() });
+    let whole = |path: &Path| std::fs::read(path).is_ok_and(|content| content == CONTENT);
+    let found = json!({ "synced": whole(&kept), "unsynced": whole(&lost) });
     for path in [kept, lost] {
         std::fs::remove_file(path).ok();
     }

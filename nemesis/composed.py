@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from harness.core.capabilities import (
+    CanCutPower,
     CanDegradeLinks,
     CanIntercept,
     CanReconfigure,
@@ -186,11 +187,17 @@ def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
         (CanReplaceDisks, "replace disks", "why_no_disks"),
         (CanReconfigure, "change the members of its ensemble", "why_no_reconfig"),
         (HasFaultyDisks, "make disks fail", "why_no_faulty_disks"),
+        (CanCutPower, "make disks fail", "why_no_faulty_disks"),
     )
     for need, what, asks in tried:
         why = getattr(cluster, asks)() if need in nemesis.needs else None
         if why is not None:
             raise UsageError(f"nemesis {nemesis.name}: cluster {cluster.name} cannot {what}: {why}")
+
+
+def needs_disks(nemesis: Nemesis) -> bool:
+    """Return whether these faults need disks that fail or lose power."""
+    return not {CanCutPower, HasFaultyDisks}.isdisjoint(nemesis.needs)
 
 
 def check_kind(nemesis: Nemesis, kind: type, name: str) -> None:

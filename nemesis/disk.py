@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.core.capabilities import CanKill, HasFaultyDisks, ReportsLeader
+from harness.core.capabilities import CanCutPower, CanKill, HasFaultyDisks, ReportsLeader
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
@@ -97,7 +97,8 @@ class PowerCut(Kill):
     def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
         super().__init__(specs, topology)
         self.f = name
-        self.needs = (*self.needs, HasFaultyDisks)
+        everywhere = self.f != "power-cut" or any(spec.role != "zookeeper" for spec in specs)
+        self.needs = (*self.needs, CanCutPower, *((HasFaultyDisks,) if everywhere else ()))
         self._seed = 0
         self._wrong: tuple[str, ...] = ()
         self._lost: Mapping[str, Mapping[str, Json]] = {}
@@ -116,17 +117,15 @@ class PowerCut(Kill):
         return {**done, "lost": lost, "text": f"{done['text']}: {_losses(self._lost)}"}
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        disks = _disks(cluster)
-        disks.mark_disks(nodes)
-        super()._inject(cluster, nodes)
+        assert isinstance(cluster, CanCutPower), "capabilities are checked before the run"
         torn = self.f == "power-cut-torn"
         seeds = {node: self._seed + at for at, node in enumerate(nodes)} if torn else {}
-        self._lost = disks.cut_power(nodes, seeds)
+        self._lost = cluster.cut_power(nodes, seeds)
         wrong = []
-        for node in nodes:
-            marks = disks.marks(node)
-            wrong += [] if marks["synced"] else [f"disk of {node}: a synced file has lost its content"]
-            if marks["unsynced"] and not torn:
+        for node, lost in self._lost.items():
+            if not lost["synced"]:
+                wrong.append(f"disk of {node}: a synced file has lost its content")
+            if lost["unsynced"] and not torn:
                 wrong.append(f"disk of {node}: a file that was not synced has kept its content")
         self._wrong = tuple(wrong)
 
@@ -175,7 +174,7 @@ class DiskFault(NodeFault):
         assert isinstance(cluster, CanKill), "capabilities are checked before the run"
         hits = [_hits(cluster, node).get(self.f, 0) for node in nodes]
         ended = [node for node in nodes if not cluster.running(node)]
-        struck = f": {' '.join(map(str, hits))} requests struck" if nodes else ""
+        struck = f": requests struck: {' '.join(map(str, hits))}" if nodes else ""
         return f"{struck}; {names(ended)} had ended" if ended else struck
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:

@@ -107,8 +107,8 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(
         disk.POWER_CUTS,
         (
-            "no server process is left; of two files on the disk, the synced one has its content and "
-            "the other does not (with torn writes it may have)",
+            "no server process is left; of two files on the disk, the synced one has its content "
+            "and the other does not (with torn writes it may have)",
             "the servers run and answer",
         ),
     ),

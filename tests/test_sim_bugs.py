@@ -94,6 +94,7 @@ CASES = {
     "session-immortal": Case("protocol", "kill-clickhouse-one"),
     "watch-missed": Case("protocol"),
     "keeper-unsynced": Case("set-full", "kill-zookeeper-all"),
+    "keeper-early-ack": Case("set-full", "power-cut-zookeeper-all"),
     "keeper-minority": Case(
         "linearizable", "partition-pair", options={"insert": "plain", "time_limit_s": 20.0}
     ),

@@ -21,7 +21,7 @@ from harness.cli.run_options import RunOptions
 from harness.cli.terminal import Terminal
 from harness.cli.workload import FLAGS, options_of, workload_of
 from harness.clusters.sim_cluster import SimCluster
-from harness.core.capabilities import CanDegradeLinks, CanUpgrade, HasFaultyDisks
+from harness.core.capabilities import CanDegradeLinks, CanUpgrade
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.link_quality import LinkAmounts
@@ -38,7 +38,7 @@ from harness.sim.bugs import DEFAULT, bugs
 from harness.sim.simulation import simulated_dialect
 from harness.web.run_files import draw
 from nemesis.catalogue import parse_nemesis
-from nemesis.composed import check_kind, check_mechanisms
+from nemesis.composed import check_kind, check_mechanisms, needs_disks
 from nemesis.options import ENDS, FaultOptions
 from workloads.options import WorkloadOptions
 from workloads.quorum_set import SIMULATED_READINGS, QuorumSetOptions
@@ -85,7 +85,8 @@ class RunRequest:
         check_kind(faults, *self._kind())
         self._check_script(faults)
         self._check_fault_flags(faults)
-        if HasFaultyDisks in faults.needs and not option.reuse and option.storage != Storage.FAULTY:
+        own = not self.simulated and not option.reuse
+        if own and needs_disks(faults) and option.storage != Storage.FAULTY:
             raise UsageError(f"nemesis {faults.name}: expected with --storage faulty")
         for flag, value in option.fixed.items() if option.reuse else ():
             raise UsageError(f"{flag} {value}: --reuse takes a cluster as it is")

@@ -29,11 +29,15 @@ _ROOT: Final = "/disk"
 
 
 class NodeDisks:
-    """Part of a cluster of containers: the capability HasFaultyDisks."""
+    """Part of a cluster of containers: the capabilities CanCutPower and HasFaultyDisks."""
 
     topology: Topology
     settings: Settings
     _agents: dict[str, PodAgent]
+
+    def kill(self, nodes: Iterable[str]) -> None:
+        """Send SIGKILL and return when the processes are gone."""
+        raise NotImplementedError
 
     def why_no_faulty_disks(self) -> str | None:
         """Return why the disks do not fail; None if they do on command."""
@@ -41,25 +45,19 @@ class NodeDisks:
             return None
         return f"its data is in storage {self.settings.storage}; expected --storage faulty"
 
-    def mark_disks(self, nodes: Iterable[str]) -> None:
-        """Write two files onto each disk, of which one is synced."""
-        on_each(nodes, lambda node: self._agents[node].run(DISK_PROGRAM, "mark"))
-
-    def marks(self, node: str) -> Mapping[str, Json]:
-        """Return whether the "synced" and the "unsynced" of the files have their content, and
-        remove them."""
-        return dict(self._read(node, "marked"))
-
     def cut_power(
         self, nodes: Iterable[str], torn: Mapping[str, int]
     ) -> Mapping[str, Mapping[str, Json]]:
-        """Lose what is not durable on the disks of servers that do not run. Return what was lost.
-
-        `torn` has a seed for each disk that keeps some of it, in part.
-        """
+        """Kill the servers and lose what is not durable on their disks. Return what was lost, and
+        whether of two files that were written before the "synced" and the "unsynced" one have
+        their content. `torn` has a seed for each disk that keeps some of it, in part."""
+        nodes = tuple(nodes)
+        on_each(nodes, lambda node: self._agents[node].run(DISK_PROGRAM, "mark"))
+        self.kill(nodes)
 
         def cut(node: str) -> Mapping[str, Json]:
-            return self._tell(node, {"do": "cut", **({"torn": torn[node]} if node in torn else {})})
+            seed = {"torn": torn[node]} if node in torn else {}
+            return {**self._tell(node, {"do": "cut", **seed}), **self._read(node, "marked")}
 
         return on_each(nodes, cut)
 

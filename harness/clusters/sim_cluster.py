@@ -14,7 +14,7 @@ from harness.clusters.simulated_connections import (
 from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.errors import ClusterError
 from harness.core.link_quality import LinkEvidence, LinkFault, shown
-from harness.core.op import Written
+from harness.core.op import Json, Written
 from harness.core.protocols import Endpoint
 from harness.core.runtime import Runtime
 from harness.core.seed import Seed
@@ -141,12 +141,29 @@ class SimCluster:
         alive = self.simulation.servers.alive
         return {link: alive(link.source, link.target) for link in links}
 
-    # --- CanKill, CanRestart, CanPause --------------------------------------------------------
+    # --- CanKill, CanCutPower, CanRestart, CanPause -------------------------------------------
 
     def kill(self, nodes: Iterable[str]) -> None:
         """Kill the servers. Disks and cuts stay."""
         for node in nodes:
             self.simulation.servers.kill(node)
+
+    def why_no_faulty_disks(self) -> str | None:
+        """Return None: every simulated ZooKeeper server has a disk that loses what is not
+        durable."""
+
+    def cut_power(
+        self, nodes: Iterable[str], torn: Mapping[str, int]
+    ) -> Mapping[str, Mapping[str, Json]]:
+        """Kill ZooKeeper servers and lose what is not durable of their logs. Return how many
+        entries were lost, as changes."""
+        assert not torn, "families of torn writes need real disks"
+        lost = {node: self.simulation.servers.cut_power(node) for node in nodes}
+        none: Mapping[str, Json] = {"pages": 0, "files": 0, "kept": 0}
+        return {
+            node: {"changes": count, **none, "synced": True, "unsynced": False}
+            for node, count in lost.items()
+        }
 
     def start(self, nodes: Iterable[str], answers: bool = True) -> None:
         """Start the servers that do not run, and return when each answers, or before. Raises

@@ -330,29 +330,29 @@ class CanDegradeStore(Protocol):
 
 
 @runtime_checkable
-class HasFaultyDisks(Protocol):
-    """The cluster's disks fail on command, and lose what is not durable."""
+class CanCutPower(Protocol):
+    """The cluster kills ZooKeeper servers together with what is not durable on their disks."""
 
     def why_no_faulty_disks(self) -> str | None:
-        """Return why they do not, such as data in memory; None if they do."""
-        ...
-
-    def mark_disks(self, nodes: Iterable[str]) -> None:
-        """Write two files onto each disk, of which one is synced."""
-        ...
-
-    def marks(self, node: str) -> Mapping[str, Json]:
-        """Return whether the "synced" and the "unsynced" of the two files have their content, and
-        remove them."""
+        """Return why disks lose nothing, such as data in memory; None if they do."""
         ...
 
     def cut_power(
         self, nodes: Iterable[str], torn: Mapping[str, int]
     ) -> Mapping[str, Mapping[str, Json]]:
-        """Lose what is not durable on the disks of servers that do not run. Return the number of
-        lost "changes" of metadata, "pages" and "files" with lost pages, and of the changes and
-        pages "kept" of those. `torn` has a seed for each disk that keeps some, in part."""
+        """Kill the servers, and lose what is not durable on their disks.
+
+        Return for each the number of lost "changes", "pages" and "files" with lost pages; how many
+        of those changes and pages were "kept"; and whether of two files that were written before
+        the "synced" and the "unsynced" one have their content. `torn` has a seed for each disk
+        that keeps some of the changes and pages, these in part.
+        """
         ...
+
+
+@runtime_checkable
+class HasFaultyDisks(Protocol):
+    """The cluster's disks fail on command, and those of all servers lose what is not durable."""
 
     def set_disk_fault(self, nodes: Iterable[str], name: str, fault: Mapping[str, Json]) -> None:
         """Make the disks fail until the fault is cleared. Its "kind" is full, readonly, slow (with

@@ -204,6 +204,9 @@ class Simulation:
         """Start every server without waiting for it."""
     def kill(self, name: str) -> None:
         """Kill a node with SIGKILL; no-op if it does not run."""
+    def cut_power(self, name: str) -> int:
+        """Kill a node and take from its disk what is not durable; return the number of entries of a
+        ZooKeeper server's log."""
     def stop(self, name: str) -> None:
         """Stop a node with SIGTERM."""
     def start(self, name: str) -> None:

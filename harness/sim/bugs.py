@@ -60,6 +60,8 @@ BUGS: Mapping[str, str] = {
     "stale-leader-merges": "a replica that lost its leadership goes on choosing merges",
     "watch-missed": "one in eight ZooKeeper watches never fires",
     "keeper-unsynced": "a ZooKeeper server that is killed loses the last second of its log",
+    "keeper-early-ack": "a ZooKeeper server acknowledges before its log is synced, so that a power "
+    "cut takes the last second of it",
     "keeper-minority": "ZooKeeper commits what its leader alone has",
     "number-kept": "an insert that is tried again in a new session takes the block number that the "
     "old session had taken",

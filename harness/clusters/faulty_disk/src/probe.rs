@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::{json, Value};
 
-use crate::mount::PROBE;
+use crate::mount::{MARKS, PROBE};
 
 const CONTENT: &[u8] = b"marked";
 
@@ -61,7 +61,7 @@ pub fn marked(root: &Path) -> Value {
 }
 
 fn marks(root: &Path) -> (PathBuf, PathBuf) {
-    (root.join(".synced"), root.join(".unsynced"))
+    (root.join(MARKS[0]), root.join(MARKS[1]))
 }
 
 fn timed(action: impl FnOnce() -> io::Result<()>) -> Value {

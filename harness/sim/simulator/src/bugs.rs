@@ -37,6 +37,7 @@ pub enum Bug {
     StaleLeaderMerges,
     WatchMissed,
     KeeperUnsynced,
+    KeeperEarlyAck,
     KeeperMinority,
     NumberKept,
     PointerSkips,
@@ -86,6 +87,7 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::StaleLeaderMerges, "stale-leader-merges"),
     (Bug::WatchMissed, "watch-missed"),
     (Bug::KeeperUnsynced, "keeper-unsynced"),
+    (Bug::KeeperEarlyAck, "keeper-early-ack"),
     (Bug::KeeperMinority, "keeper-minority"),
     (Bug::NumberKept, "number-kept"),
     (Bug::PointerSkips, "pointer-skips"),
@@ -149,6 +151,7 @@ impl Bugs {
             immortal_sessions: self.has(Bug::SessionImmortal),
             missed_watches: self.has(Bug::WatchMissed),
             unsynced_log: self.has(Bug::KeeperUnsynced),
+            early_answers: self.has(Bug::KeeperEarlyAck),
             minority_commits: self.has(Bug::KeeperMinority),
         }
     }

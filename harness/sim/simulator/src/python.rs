@@ -229,6 +229,10 @@ impl Simulation {
         Ok(())
     }
 
+    fn cut_power(&self, name: &str) -> PyResult<usize> {
+        Ok(self.simulation.cut_power(self.node(name)?))
+    }
+
     fn stop(&self, name: &str) -> PyResult<()> {
         self.simulation.stop(self.node(name)?);
         Ok(())

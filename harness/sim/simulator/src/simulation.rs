@@ -234,21 +234,26 @@ impl Simulation {
 
     /// Kills a node with SIGKILL; no-op if it does not run.
     pub fn kill(&self, node: Node) {
-        if self.running(node) {
-            match self.life(node) {
-                Life::Keeper(server) => server.die(),
-                Life::Server(server) => server.die(),
-                Life::Store(store) => self.world.kill(&store.process),
-            }
-        }
+        self.end_life(node, Server::die);
+    }
+
+    /// Kills a node and takes from its disk what is not durable. Returns how many entries.
+    pub fn cut_power(&self, node: Node) -> usize {
+        self.kill(node);
+        let keeper = self.common.keeper_servers.find(node);
+        keeper.map_or(0, |server| server.lose_cache())
     }
 
     /// Stops a node with SIGTERM.
     pub fn stop(&self, node: Node) {
+        self.end_life(node, Server::stop);
+    }
+
+    fn end_life(&self, node: Node, end: impl Fn(&Server)) {
         if self.running(node) {
             match self.life(node) {
                 Life::Keeper(server) => server.die(),
-                Life::Server(server) => server.stop(),
+                Life::Server(server) => end(&server),
                 Life::Store(store) => self.world.kill(&store.process),
             }
         }
@@ -287,18 +292,16 @@ impl Simulation {
 
     /// Whether the server answers queries, or the ZooKeeper server serves clients.
     pub fn answers(&self, node: Node) -> bool {
-        let life = self.life(node);
-        life.process().alive()
-            && !life.process().paused()
-            && match &life {
+        self.running(node)
+            && !self.paused(node)
+            && match self.life(node) {
                 Life::Keeper(server) => server.serves(),
                 Life::Server(server) => server.answers.get(),
                 Life::Store(_) => true,
             }
     }
 
-    /// Ends every process and session and clears their references to each other, so that this world
-    /// is freed when its owner drops it.
+    /// Ends every process and session, and clears their references to each other, which are circles.
     pub fn end(&self, sessions: impl IntoIterator<Item = Rc<KeeperSession>>) {
         for node in self.nodes() {
             let lives = self.common.keeper_servers.find(node).is_some();
@@ -392,9 +395,8 @@ impl Simulation {
         let Host::Store(objects) = &self.hosts[node] else {
             panic!("{} is not an object store", self.name(node));
         };
-        let objects = objects.borrow();
-        let objects = objects.iter().map(|(key, size)| (key.clone(), *size));
-        objects.collect()
+        let sizes = |(key, size): (&Rc<str>, &i64)| (key.clone(), *size);
+        objects.borrow().iter().map(sizes).collect()
     }
 
     /// Completes the protocol trace: adds the sessions that should have expired by now.

@@ -296,7 +296,7 @@ fn a_minority_commits_nothing() {
     assert!(cluster.wait_until(|| cluster.leader().is_some(), 20 * SECOND));
 }
 
-fn all_die(cluster: &Cluster) -> Session {
+fn all_die(cluster: &Cluster, power: bool) -> Session {
     let leader = cluster.others().0;
     let session = cluster.session(leader);
     cluster
@@ -304,6 +304,9 @@ fn all_die(cluster: &Cluster) -> Session {
         .expect("the node does not exist");
     for node in KEEPERS {
         cluster.keeper(node).die();
+        if power {
+            cluster.keeper(node).lose_cache();
+        }
     }
     cluster.start(&KEEPERS);
     assert!(cluster.wait_until(|| cluster.leader().is_some(), 20 * SECOND));
@@ -318,15 +321,24 @@ fn all_die(cluster: &Cluster) -> Session {
 #[test]
 fn committed_entries_survive_the_death_of_all() {
     let cluster = Cluster::new(&[]);
-    let again = all_die(&cluster);
+    let again = all_die(&cluster, true);
     assert_eq!(cluster.get(&again, "/a"), Some((1, 0)));
 }
 
 #[test]
 fn unsynced_entries_do_not_survive_the_death_of_all() {
     let cluster = Cluster::new(&["keeper-unsynced"]);
-    let again = all_die(&cluster);
+    let again = all_die(&cluster, false);
     assert_eq!(cluster.get(&again, "/a"), None);
+}
+
+#[test]
+fn early_answers_survive_kills_and_not_power_cuts() {
+    for (power, found) in [(false, Some((1, 0))), (true, None)] {
+        let cluster = Cluster::new(&["keeper-early-ack"]);
+        let again = all_die(&cluster, power);
+        assert_eq!(cluster.get(&again, "/a"), found);
+    }
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub struct KeeperBugs {
     pub missed_watches: bool,
     /// A server that is killed loses the end of its log.
     pub unsynced_log: bool,
+    /// A server answers before its log is durable, so that a power cut takes the end of it.
+    pub early_answers: bool,
     /// The leader commits what it alone has.
     pub minority_commits: bool,
 }
@@ -36,7 +38,7 @@ pub struct KeeperBugs {
 impl KeeperBugs {
     /// Whether servers may forget committed transactions or commit forgotten ones.
     pub fn lose_commits(self) -> bool {
-        self.unsynced_log || self.minority_commits
+        self.unsynced_log || self.early_answers || self.minority_commits
     }
 }
 

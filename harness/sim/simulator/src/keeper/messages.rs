@@ -83,6 +83,11 @@ pub struct Txn {
     pub time_ns: Ns,
 }
 
+/// Returns the duration of a tick on a clock of this speed.
+pub fn ticks(rate: f64) -> Ns {
+    (TICK_NS as f64 / rate).round_ties_even() as Ns
+}
+
 /// The state of a server that survives a restart.
 #[derive(Default)]
 pub struct Disk {
@@ -98,6 +103,16 @@ impl Disk {
     /// Returns the zxid of the log's last entry.
     pub fn last(&self) -> Zxid {
         self.log.last().map_or((0, 0), |txn| txn.zxid)
+    }
+
+    /// Forgets the entries after that time, and the tree that contains them. Returns how many.
+    pub fn forget_after(&mut self, time_ns: Ns) -> usize {
+        let before = self.log.len();
+        while self.log.last().is_some_and(|txn| txn.time_ns > time_ns) {
+            self.log.pop();
+        }
+        (self.tree, self.applied) = (Tree::default(), 0);
+        before - self.log.len()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::keeper::clients::Clients;
 use crate::keeper::connection::{Listener, ServerEnd};
 use crate::keeper::ensemble::Ensemble;
 use crate::keeper::messages::{
-    Answer, Ask, Disk, Request, SessionPaths, Txn, Write, Zxid, SYNC_LIMIT, TICK_NS,
+    ticks, Answer, Ask, Disk, Request, SessionPaths, Write, Zxid, SYNC_LIMIT,
 };
 use crate::keeper::tree::Tree;
 use crate::network::Node;
@@ -173,6 +173,16 @@ impl KeeperServer {
             state.forget_unsynced();
         }
     }
+
+    /// Takes from a dead server's disk what is not durable: no entry of its log, unless it answers
+    /// before it syncs. Returns how many.
+    pub fn lose_cache(&self) -> usize {
+        let state = self.state.borrow();
+        match state.ensemble.bugs.early_answers {
+            true => state.forget_unsynced(),
+            false => 0,
+        }
+    }
 }
 
 impl ServerEnd for KeeperServer {
@@ -187,11 +197,6 @@ impl ServerEnd for KeeperServer {
     fn disconnect(&self, session: u64) {
         self.state.borrow_mut().clients.forget(session);
     }
-}
-
-/// Returns the duration of a tick on a clock of this speed.
-fn ticks(rate: f64) -> Ns {
-    (TICK_NS as f64 / rate).round_ties_even() as Ns
 }
 
 /// The state of a server. It calls no other server: whatever leaves it is sent or scheduled.
@@ -485,14 +490,9 @@ impl State {
 
     // --- the end of a life ----------------------------------------------------------------------
 
-    fn forget_unsynced(&self) {
+    fn forget_unsynced(&self) -> usize {
         assert!(!self.process.alive(), "only a dead server forgets");
-        let (mut disk, now_ns) = (self.disk.borrow_mut(), self.world.now_ns());
-        let unsynced = |txn: &Rc<Txn>| now_ns - txn.time_ns < UNSYNCED_NS;
-        while disk.log.last().is_some_and(unsynced) {
-            disk.log.pop();
-        }
-        disk.tree = Tree::default();
-        disk.applied = 0;
+        let since_ns = self.world.now_ns() - UNSYNCED_NS;
+        self.disk.borrow_mut().forget_after(since_ns)
     }
 }

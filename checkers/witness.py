@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from checkers.exercise import exercise_of
 from checkers.judge import Judgement
 from checkers.phrasing import seconds
 from checkers.quiescence import quiescence_of
@@ -85,7 +86,9 @@ def explained(
         )
     held = judgement.ladder.held
     level = f", {held} held" if held else ""
-    return Explanation(f"{workload}: valid{level}", (("again", repro_command),))
+    exercise = exercise_of(judgement, history)
+    rows = exercise.rows if exercise is not None else []
+    return Explanation(f"{workload}: valid{level}", (*rows, ("again", repro_command)))
 
 
 def causes(judgement: Judgement) -> list[tuple[str, str]]:

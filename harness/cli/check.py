@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import EllipsisType
@@ -14,7 +15,16 @@ from checkers.judge import fitting, judge
 from checkers.ladder import Level
 from checkers.replication.protocol import EVERY_RUN, applicable
 from harness.cli import check_files
-from harness.cli.parameter_types import WORD, Name, json_option, number, store_option
+from harness.cli.answer import CommandAnswer, open_page, print_answer
+from harness.cli.parameter_types import (
+    WORD,
+    Name,
+    json_option,
+    number,
+    open_option,
+    store_option,
+)
+from harness.cli.progress import Pace
 from harness.cli.result import print_result, result
 from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
@@ -27,7 +37,7 @@ from harness.run.found_runs import Found, found, runs_at
 from harness.run.store import LATEST, RunDirectory, Store, run_in
 from harness.web.run_files import draw
 
-RUN_OPTIONS = ("store", "promise", "check_time")
+RUN_OPTIONS = ("store", "promise", "check_time", "open_")
 STORE_OPTIONS = ("engine", "spark", "force", "checkers")
 FILE_OPTIONS = (
     "model", "format_", "consistency", "initial", "time_s", "memory_mb", "keyed",
@@ -56,6 +66,7 @@ class CheckOptions:
     memory_mb: float
     keyed: bool | None
     failed_cas: FailedCas | None
+    open_: bool
 
 
 @click.command("check")
@@ -63,7 +74,7 @@ class CheckOptions:
 @store_option
 @click.option(
     "--promise",
-    type=click.Choice([level.value for level in Level]),
+    type=Name([level.value for level in Level]),
     help="Judge against this level; the stored verdict stays that on the run's own promise. "
     "Default: the run's own.",
 )
@@ -101,7 +112,7 @@ class CheckOptions:
 )
 @click.option(
     "--consistency",
-    type=click.Choice(["linearizable", "sequential"]),
+    type=Name(["linearizable", "sequential"]),
     default="linearizable",
     show_default=True,
     help="Files: consistency to check.",
@@ -128,10 +139,11 @@ class CheckOptions:
 )
 @click.option(
     "--failed-cas",
-    type=click.Choice(get_args(FailedCas)),
+    type=Name(get_args(FailedCas)),
     help="Files: ignore a failed cas, or take it as an observation of another value. Default: "
     "ignore for edn, observe for the others.",
 )
+@open_option
 @json_option
 @click.pass_context
 def check(
@@ -164,7 +176,7 @@ def check(
     if isinstance(what, Found):
         return _check_store(what, as_json, options, own_time="check_time" in chosen)
     _refuse(chosen & set(STORE_OPTIONS), f"for stores, and {str(what.path)!r} is a run")
-    return _check_run(what, as_json, promise=options.promise, check_time=options.check_time)
+    return _check_run(what, as_json, options)
 
 
 def _stored(store: Store, targets: tuple[str, ...]) -> _Stored:
@@ -232,16 +244,20 @@ def _check_files(targets: tuple[str, ...], as_json: bool, options: CheckOptions)
         options.time_s,
         options.memory_mb,
     )
-    judged = check_files.check_files(
-        paths,
-        parameters,
-        keyed=options.keyed,
-        failed_cas=options.failed_cas,
-    )
+    console = Terminal(stderr=as_json)
+    pace = Pace("files", len(paths), options.time_s)
+    with console.status(pace.text(0)) if console.is_terminal else nullcontext() as spinner:
+        judged = check_files.check_files(
+            paths,
+            parameters,
+            lambda done: None if spinner is None else spinner.update(pace.text(done)),
+            keyed=options.keyed,
+            failed_cas=options.failed_cas,
+        )
     if as_json:
         click.echo(check_files.as_json(judged))
     else:
-        check_files.show(judged, Terminal())
+        check_files.show(judged, console)
     return check_files.exit_status(judged)
 
 
@@ -257,16 +273,14 @@ def _initial(text: str | None) -> int | str | bool | EllipsisType | None:
     raise UsageError(f"--initial is {text}, expected a whole number, text, true, false or null")
 
 
-def _check_run(
-    directory: RunDirectory, as_json: bool, *, promise: str | None, check_time: float
-) -> int:
+def _check_run(directory: RunDirectory, as_json: bool, options: CheckOptions) -> int:
     info, contents = directory.info(), directory.contents()
     promised = Level.named(info.plan.promise)
-    level = promised if promise is None else Level.named(promise)
+    level = promised if options.promise is None else Level.named(options.promise)
     workload = workload_of(replace(info.plan, promise=level.value))
     own = fitting(workload.checkers(), info.plan.engines.dialect)
     checkers = applicable((*own, *EVERY_RUN), contents.history)
-    judgement = judge(contents.history, checkers, check_time, level, explain=True)
+    judgement = judge(contents.history, checkers, options.check_time, level, explain=True)
     troubles = (
         [f"the run never ended: {info.error or info.state}"]
         if info.state not in ("finished", "recorded")
@@ -283,6 +297,7 @@ def _check_run(
         undrawn = draw(directory, None if contents.truncated else contents.history)
         troubles += [undrawn] if undrawn else []
         page = None if undrawn else directory.report
+    console = Terminal(stderr=as_json)
     if as_json:
         click.echo(
             json.dumps({"run": str(directory.path), "troubles": troubles, **judgement.json()})
@@ -296,7 +311,6 @@ def _check_run(
             repro_command=info.plan.repro_command,
             troubles=troubles,
         )
-        console = Terminal()
         print_result(console, panel)
         if level is not promised:
             console.print(
@@ -305,6 +319,7 @@ def _check_run(
                 soft_wrap=True,
                 highlight=False,
             )
-        if page is not None:
-            console.print(f"report: {page}", soft_wrap=True, highlight=False)
+        print_answer(console, CommandAnswer.of(judgement, page))
+    if options.open_:
+        open_page(console, page)
     return judgement.status.exit_status

@@ -3,7 +3,8 @@
 import glob
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -51,14 +52,19 @@ def files(targets: Sequence[str], format_: str | None) -> list[tuple[Path, str]]
 
 
 def check_files(
-    paths: Sequence[tuple[Path, str]], parameters: CheckParameters, **reading: Any
+    paths: Sequence[tuple[Path, str]],
+    parameters: CheckParameters,
+    progress: Callable[[int], None] = lambda _: None,
+    **reading: Any,
 ) -> list[FileVerdict]:
-    """Return the verdict of every file, or why the file cannot be read.
+    """Return the verdict of every file, or why the file cannot be read. `progress` is called with
+    the number of files that are done.
 
     A file gets at most half of the time that is left for it and the files after it.
     """
     judged: list[FileVerdict] = []
     for place, (path, name) in enumerate(paths):
+        progress(place)
         left_s = parameters.time_s - sum(one.took_s for one in judged)
         share_s = left_s if place == len(paths) - 1 else left_s / 2
         own = replace(parameters, time_s=max(share_s, SHARE_S_MIN))
@@ -84,8 +90,16 @@ def as_json(judged: Sequence[FileVerdict]) -> str:
 
 
 def show(judged: Sequence[FileVerdict], console: Console) -> None:
-    """Print a table with a row for each file, and the reasons of those that are not VALID."""
+    """Print a table with a row for each file, the reasons of those that are not VALID, and the
+    answer."""
     console.print(Group(_table(judged), *_reasons(judged)))
+    counts = Counter(one.status for one in judged)
+    tally = ", ".join(f"{counts[status]:,} {status.value}" for status in Status if counts[status])
+    unread = sum(not one.read for one in judged)
+    status = worst(one.status for one in judged)
+    text = f": {number(len(judged), 'file')}: {tally}{f', {unread} not readable' if unread else ''}"
+    answer = Text.assemble((status.value, STATUS_STYLE[status]), text)
+    console.print(answer, soft_wrap=True, highlight=False)
 
 
 def _within(path: Path, format_: str | None) -> Iterator[tuple[Path, str]]:

@@ -107,8 +107,21 @@ def compare(
         _show(console, replay, columns)
         if stop:
             console.print(f"interrupted: {stop.reason}", style="yellow")
+        console.print(_answer(replay, columns), style="bold", soft_wrap=True)
     answered = all(on.missing or on.tally.conclusive for on in columns)
     return EXIT_VALID if answered and not stop else EXIT_UNKNOWN
+
+
+def _answer(replay: Replay, columns: list[VersionTries]) -> str:
+    """Return on which versions it was reproduced, on which not, and on which nobody knows."""
+    of: dict[str, list[str]] = {"reproduced on": [], "not on": [], "unknown on": []}
+    for on in columns:
+        tally = on.tally
+        hits = f"{on.exact} ({tally.hits} of {tally.conclusive})"
+        where = "not on" if tally.conclusive else "unknown on"
+        of["reproduced on" if tally.hits else where].append(hits if tally.conclusive else on.exact)
+    said = "; ".join(f"{where} {', '.join(names)}" for where, names in of.items() if names)
+    return f"{replay.name}: {said}"
 
 
 def print_try(console: Console, store: Store, on: VersionTries, one: VersionTry) -> None:

@@ -128,6 +128,20 @@ def _show(found: ConformResult, console: Console) -> None:
             console.print(Text(text, "bold red"))
         if table.stopped is not None:
             _show_stopped(table, console)
+    steps = sum(table.steps for table in found.tables)
+    departed = sum(sum(table.departures.values()) for table in found.tables)
+    stopped = sum(table.stopped is not None for table in found.tables)
+    text = f": {number(steps, 'step')} of {number(len(found.tables), 'table')}"
+    text += f", {number(departed, 'departure')}" if departed else ""
+    text += f", stopped on {number(stopped, 'table')}" if stopped else ""
+    text += (
+        f", {number(len(found.ensemble.gaps), 'gap')} in the trace" if found.ensemble.gaps else ""
+    )
+    style = STATUS_STYLE[found.status]
+    console.print()
+    console.print(
+        Text.assemble((found.status.value, style), text, f"; {found.run}"), soft_wrap=True
+    )
 
 
 def _show_stopped(table: Replayed, console: Console) -> None:

@@ -24,8 +24,10 @@ WIDTH_MAX = 100
 class Display:
     """Panel that shows the state of a monitor."""
 
-    def __init__(self, monitor: Monitor) -> None:
+    def __init__(self, monitor: Monitor, position: str = "") -> None:
         self._monitor = monitor
+        self._position = position
+        """Place of the run among several: "run 3 of 10, 2.1 a minute"; "" if it is the only one."""
         self._last_ns = 0
         self._last = dict.fromkeys(KIND_STYLE, 0)
         self._per_s = dict.fromkeys(KIND_STYLE, 0.0)
@@ -48,6 +50,8 @@ class Display:
             body,
             title=Text(f" {monitor.title} ", style="bold"),
             title_align="left",
+            subtitle=Text(f" {self._position} ") if self._position else None,
+            subtitle_align="left",
             border_style="cyan",
             padding=(1, 2),
             width=WIDTH_MAX,
@@ -164,11 +168,12 @@ class Display:
 
 
 @contextmanager
-def live_display(monitor: Monitor, console: Console) -> Iterator[None]:
-    """Show the monitor while the block runs: a live panel on a terminal, else a line per phase."""
+def live_display(monitor: Monitor, console: Console, position: str = "") -> Iterator[None]:
+    """Show the monitor while the block runs: a live panel on a terminal, else a line per phase.
+    `position` is the place of the run among several."""
     if console.is_terminal:
         with RichLive(
-            Display(monitor),
+            Display(monitor, position),
             console=console,
             refresh_per_second=REFRESHES_PER_S,
             transient=True,
@@ -176,6 +181,8 @@ def live_display(monitor: Monitor, console: Console) -> Iterator[None]:
             yield
         return
     monitor.anomalies = None  # nobody would see them
+    if position:
+        print(position, file=console.file, flush=True)
     printed: list[tuple[Phase, str]] = []
 
     def print_phase(phase: Phase, note: str) -> None:

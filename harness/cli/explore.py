@@ -18,6 +18,7 @@ from checkers.judge import judge
 from checkers.ladder import Level
 from harness.cli.explore_result import print_exploration
 from harness.cli.parameter_types import Name, Number, json_option, number, store_option
+from harness.cli.progress import span
 from harness.cli.terminal import Terminal
 from harness.cli.workload import EXPLORED, workload_of
 from harness.core.dialect import Mechanism, Version, dialect_of
@@ -116,7 +117,7 @@ class ExplorationResult:
 )
 @click.option(
     "--read",
-    type=click.Choice(["server", "linearizable"]),
+    type=Name(["server", "linearizable"]),
     help="quorum: condition on which a replica answers a read. Default: server, or what the "
     "protocol says.",
 )
@@ -269,7 +270,7 @@ def _search(
     wanted = claims or tuple(known)
     begin = time.perf_counter()
     stopped = None
-    with _progress(search, begin, console) as show:
+    with _progress(search, begin, time_limit, console) as show:
         while not search.advance(SLICE_S):
             show()
             if first and any(c.broken_after is not None for c in _of(search, wanted)):
@@ -319,7 +320,7 @@ def _status(claims: tuple[Claim, ...], ended: str, *, all_must_apply: bool) -> S
 
 
 @contextmanager
-def _progress(search: Exploration, begin: float, console: Console) -> Iterator[Any]:
+def _progress(search: Exploration, begin: float, limit_s: float, console: Console) -> Iterator[Any]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("")
@@ -330,7 +331,8 @@ def _progress(search: Exploration, begin: float, console: Console) -> Iterator[A
                 task,
                 description=f"{search.states:,} states, depth {search.depth}, "
                 f"{search.frontier:,} to explore, {per_s:,.0f} per second, "
-                f"{search.bytes / 1e6:,.0f} MB",
+                f"{search.bytes / 1e6:,.0f} MB; stops within "
+                f"{span(max(0.0, limit_s - (time.perf_counter() - begin)))}",
             )
 
         yield show

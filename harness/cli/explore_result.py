@@ -39,7 +39,12 @@ def print_exploration(result: "ExplorationResult", run: Path | None, console: Co
         console.print(_table(result))
         console.print(f"as a history: harness check {run}", soft_wrap=True, highlight=False)
     console.print()
-    console.print(totals(result), soft_wrap=True, highlight=False)
+    answer = (result.status.value, STATUS_STYLE[result.status])
+    broken = (
+        f"{result.shown} is broken after {len(result.steps) - 1} actions; " if result.shown else ""
+    )
+    said = Text.assemble(answer, f": {broken}{totals(result)}")
+    console.print(said, soft_wrap=True, highlight=False)
 
 
 def totals(result: "ExplorationResult") -> str:

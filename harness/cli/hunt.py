@@ -19,6 +19,7 @@ from checkers.phrasing import number as counted
 from compose.releases import ImageOptions
 from harness.cli.hunt_runs import HuntRuns, base_options, kinds_of
 from harness.cli.parameter_types import number
+from harness.cli.progress import rate, span
 from harness.cli.run import run
 from harness.cli.terminal import Terminal
 from harness.core.clock import Clock, WallClock, utc_now
@@ -39,7 +40,7 @@ SAVE_S: Final = 10.0
 KEPT: Final = 3
 NOT_OF_A_HUNT: Final = frozenset(
     {"cluster", "script", "server_seed", "count", "jobs", "extend", "upgrade_to", "upgrade_end"}
-    | {"parts", "keep_cluster", "stop_at_departure", "reuse", "report"}
+    | {"parts", "keep_cluster", "open_", "stop_at_departure", "reuse", "report"}
     | {field.name for field in fields(ImageOptions)}
 )
 """Options of `harness run` that a hunt does not have."""
@@ -186,13 +187,15 @@ class _HuntCommand:
         if passed_s < 1:
             return
         self._since = (since_s + passed_s, state.taken)
-        left = [] if self.runs is None else [f"{self.runs - state.taken:,} runs left"]
-        if self.hours is not None:
-            left.append(f"{max(0.0, self.hours * 60 - self._now_s / 60):.1f} min left")
+        per_s = (state.taken - since) / passed_s
+        ends = [] if self.hours is None else [max(0.0, self.hours * 3_600 - self._now_s)]
+        if self.runs is not None and per_s:
+            ends.append((self.runs - state.taken) / per_s)
+        left = f"{span(min(ends))} left" if ends else ""
+        of = "" if self.runs is None else f" of {self.runs:,}"
         spinner.update(
-            f"{state.taken:,} runs, {(state.taken - since) / passed_s:.0f} a second; "
-            f"{len(state.counts):,} elements; {len(state.kinds)} kinds of anomalies; "
-            + ", ".join(left)
+            f"{state.taken:,}{of} runs, {rate(per_s)}; {len(state.counts):,} elements; "
+            f"{len(state.kinds)} kinds of anomalies; {left}"
         )
 
     def show(self) -> None:
@@ -223,9 +226,9 @@ class _HuntCommand:
         tally = ", ".join(f"{state.statuses[s]:,} {s}" for s in Status if s in state.statuses)
         far = " ".join(map(str, state.distances))
         return (
-            f"{status} {self.path}: {counted(len(state.kinds), 'kind')} of anomalies in "
+            f"{status}: {counted(len(state.kinds), 'kind')} of anomalies in "
             f"{counted(state.taken, 'run')} ({tally}); {len(state.counts):,} elements covered, "
-            f"distances {far}"
+            f"distances {far}; {self.path}"
         )
 
     def json(self) -> dict[str, Json]:

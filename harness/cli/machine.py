@@ -44,20 +44,28 @@ def doctor(as_json: bool, **servers: str | None) -> int:
             )
             advice = "" if requirement.ok else requirement.how_to_get
             table.add_row(Text(*mark), requirement.name, requirement.found, advice)
-        Terminal().print(table)
+        console = Terminal(highlight=False)
+        console.print(table)
+        lacking = [one.name for one in found if one.needed and not one.ok]
+        answer = f"lacking: {', '.join(lacking)}" if lacking else "ready: every requirement is met"
+        console.print(answer, style="bold red" if lacking else "bold green", soft_wrap=True)
     return EXIT_CRASH if any(r.needed and not r.ok for r in found) else 0
 
 
 @click.command("build")
 @image_options
 @click.option("--object-store", is_flag=True, help="Build the image of the object store, too.")
-def build(object_store: bool, **servers: str | None) -> int:
+@json_option
+def build(object_store: bool, as_json: bool, **servers: str | None) -> int:
     """Build or pull the container images of clusters; runs do so when they need them."""
     console = Terminal(stderr=True)
     choice = replace(ImageChoice.of(ImageOptions(**servers)), store=object_store)
     images = build_images(lambda note: console.print(f"images: {note}", highlight=False), choice)
     ready = [str(image.engine) for by_name in images.servers.values() for image in by_name.values()]
-    console.print(f"images: ready: {', '.join(ready)}", highlight=False)
+    if as_json:
+        click.echo(json.dumps({"images": ready}))
+    else:
+        console.print(f"images: ready: {', '.join(ready)}", highlight=False)
     return 0
 
 
@@ -79,6 +87,5 @@ def clean(clusters: tuple[str, ...], everything: bool, as_json: bool) -> int:
     console = Terminal(highlight=False)
     for name in removed:
         console.print(f"removed {name}")
-    if not removed:
-        console.print("Nothing to clean.")
+    console.print(f"removed: {len(removed)}" if removed else "Nothing to clean.")
     return 0

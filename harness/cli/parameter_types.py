@@ -82,4 +82,9 @@ json_option: Final[Callable[..., Any]] = click.option(
 )
 """Shared by every command that can print JSON."""
 
+open_option: Final[Callable[..., Any]] = click.option(
+    "--open", "open_", is_flag=True, help="Open the page in a browser."
+)
+"""Shared by every command that draws a page."""
+
 WORD: Final = Word()

@@ -4,6 +4,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, Final, Protocol
 
 import rich_click as click
@@ -19,6 +20,7 @@ from compose.releases import (
     Release,
     clickhouse_release,
 )
+from harness.cli.display import live_display
 from harness.cli.run import RunRequest, run
 from harness.cli.run_options import RunOptions
 from harness.cli.scenario import ScenarioResult, campaign_of, plan_of
@@ -241,7 +243,8 @@ class RunReplay:
         request = self._request(clickhouse, zookeeper, store)
         check_same(self.name, self.info, request)
         seed = self.info.plan.seed
-        return request.campaign(console, stop, finished), lambda _: request.plan(seed)
+        shown = partial(live_display, console=console) if console else None
+        return request.campaign(shown, stop, finished), lambda _: request.plan(seed)
 
     def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
         """Classify a run by its verdict and the kinds of its anomalies."""

@@ -1,13 +1,19 @@
 """`harness report`: print a run's witness as text and draw its page."""
 
+import json
 from pathlib import Path
 
 import rich_click as click
 
-from harness.cli.parameter_types import WORD, store_option
+from checkers.headline import headline
+from harness.cli.answer import CommandAnswer, open_page, print_answer
+from harness.cli.parameter_types import WORD, json_option, open_option, store_option
 from harness.cli.terminal import Terminal
 from harness.core.errors import HarnessError
-from harness.report.text import text_report
+from harness.core.op import Json
+from harness.report.facts import Facts
+from harness.report.story import sentences
+from harness.report.text import STATUS_STYLE, text_report
 from harness.run.store import Store
 from harness.web.run_files import draw, facts_in
 
@@ -15,16 +21,46 @@ from harness.web.run_files import draw, facts_in
 @click.command("report")
 @click.argument("run", type=WORD, default="latest")
 @store_option
-def report(run: str, store: str) -> None:
+@open_option
+@json_option
+def report(run: str, store: str, open_: bool, as_json: bool) -> None:
     """Show a stored run: a directory, a path within the store, or latest.
 
     Prints the witness as a text timeline and draws report.html again, also for a run that crashed
     or was killed.
     """
     directory = Store(Path(store)).find(run)
-    console = Terminal(highlight=False)
-    console.print(text_report(facts_in(directory)), crop=False)
+    console = Terminal(highlight=False, stderr=as_json)
+    facts = facts_in(directory)
     failed = draw(directory)
+    if as_json:
+        print(json.dumps(_json(facts, None if failed else directory.report)))
+    else:
+        console.print(text_report(facts), crop=False)
     if failed:
         raise HarnessError(failed)
-    console.print(f"\npage   {directory.report}", soft_wrap=True)
+    if open_:
+        open_page(console, directory.report)
+    if not as_json:
+        console.print()
+        if facts.judgement is not None:
+            print_answer(console, CommandAnswer.of(facts.judgement, directory.report))
+        else:
+            text = f"{sentences(facts)[0].rstrip('.')}; report: {directory.report}"
+            console.print(f"{facts.status}: {text}", style=STATUS_STYLE[facts.status],
+                          soft_wrap=True)  # fmt: skip
+
+
+def _json(facts: Facts, page: Path | None) -> dict[str, Json]:
+    """Return what the text says, as JSON."""
+    judgement = facts.judgement
+    return {
+        "run": facts.name,
+        "status": facts.status,
+        "headline": "" if judgement is None else headline(judgement),
+        "sentences": list(sentences(facts)),
+        "troubles": list(facts.troubles),
+        "command": facts.info.plan.repro_command,
+        "page": None if page is None else str(page),
+        **({} if judgement is None else {"judgement": judgement.json()}),
+    }

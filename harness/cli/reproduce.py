@@ -310,8 +310,7 @@ def reproduce(
     lines = [played.sentence[0].upper() + played.sentence[1:] + "."]
     lines += [f"Given up, as real servers do not send it: {name}." for name in played.given_up]
     _write(path, red, played.script, wanted, found, lines)
-    console.print(played.sentence)
-    console.print(f"script  {path}", soft_wrap=True)
+    console.print(f"{played.sentence}; script: {path}", soft_wrap=True)
     if as_json:
         click.echo(json.dumps(_json(red, wanted, found, played, path)))
     return played.exit_status

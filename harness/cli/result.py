@@ -36,6 +36,8 @@ class RunReport:
     """Result for the terminal; None if one line is enough."""
     troubles: tuple[str, ...] = ()
     """Troubles to print below that line."""
+    headline: str = ""
+    """Conclusion without the status, for the answer."""
 
 
 REPORTED: Mapping[str, frozenset[Status | None]] = {

@@ -1,8 +1,8 @@
 """`harness run`: run a workload under faults, once or several times on one cluster."""
 
 import gc
-import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 import rich_click as click
 from rich.console import Console
 
+from checkers.headline import headline
 from compose.releases import ImageChoice, upgrade_targets
 from compose.settings import Fsync, Storage
 from harness.cli.catalogue import WORKLOADS
-from harness.cli.display import live_display, no_display
+from harness.cli.display import no_display
 from harness.cli.options import repro_command, run_options, some_of
-from harness.cli.result import REPORTED, RunReport, print_result, result
+from harness.cli.result import REPORTED, RunReport, result
 from harness.cli.run_options import RunOptions
+from harness.cli.run_output import RunOutput
 from harness.cli.terminal import Terminal
 from harness.cli.workload import FLAGS, options_of, workload_of
 from harness.clusters.sim_cluster import SimCluster
@@ -25,15 +27,14 @@ from harness.core.capabilities import CanDegradeLinks, CanUpgrade
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.link_quality import LinkAmounts
-from harness.core.op import Json
 from harness.core.protocols import ANY_NODE, Cluster, Generator, Nemesis
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
-from harness.core.verdict import Status, worst
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
+from harness.run.monitor import Monitor
 from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from harness.run.stop import Stop
-from harness.run.store import RunDirectory, Store
+from harness.run.store import Store
 from harness.sim.bugs import DEFAULT, bugs
 from harness.sim.simulation import simulated_dialect
 from harness.web.run_files import draw
@@ -62,7 +63,7 @@ NOT_IN_PLAN = frozenset(
             "option",
             "report",
         ),
-        *("as_json", "script"),
+        *("as_json", "open_", "script"),
         *FLAGS,
     }
 )
@@ -286,9 +287,12 @@ class RunRequest:
         return [self.plan(self.seed.after(i)) for i in range(self.options.count)]
 
     def campaign(
-        self, console: Console | None, stop: Stop, finished: Callable[[FinishedRun], None]
+        self,
+        shown: Callable[[Monitor], AbstractContextManager[None]] | None,
+        stop: Stop,
+        finished: Callable[[FinishedRun], None],
     ) -> Campaign:
-        """Return the campaign of the runs; `console` is None for no display."""
+        """Return the campaign of the runs; `shown` shows a run in progress, None for no display."""
         name = self.reused.name if self.reused else f"harness-{Seed.fresh().value:08x}"
         files = self.store.cluster(name)
         return Campaign(
@@ -302,7 +306,7 @@ class RunRequest:
             ),
             workload=workload_of,
             faults=self.fault_options,
-            shown=partial(live_display, console=console) if console else no_display,
+            shown=shown or no_display,
             finished=finished,
             draw=draw,
             reported=REPORTED[self.options.report],
@@ -339,13 +343,13 @@ class RunRequest:
     def report(self, run: FinishedRun) -> RunReport:
         """Return what is printed about a run, without the history, which is too large to pickle."""
         outcome, path = run.outcome, run.directory.path
-        status = outcome.judgement.status
+        status, said = outcome.judgement.status, headline(outcome.judgement)
         if self.options.as_json:
             troubles = list(outcome.troubles)
             report = {"run": str(path), "troubles": troubles, **outcome.judgement.json()}
-            return RunReport(path, status, report, None)
+            return RunReport(path, status, report, None, headline=said)
         if status not in REPORTED[self.options.report]:
-            return RunReport(path, status, None, None, outcome.troubles)
+            return RunReport(path, status, None, None, outcome.troubles, said)
         panel = result(
             outcome.judgement,
             outcome.history,
@@ -354,7 +358,7 @@ class RunRequest:
             repro_command=run.plan.repro_command,
             troubles=outcome.troubles,
         )
-        return RunReport(path, status, None, panel)
+        return RunReport(path, status, None, panel, headline=said)
 
     def simulated_cluster(self, plan: Plan, _: Callable[[str], None]) -> SimCluster:
         """Return the simulated cluster of a run."""
@@ -426,9 +430,6 @@ class RunRequest:
         )
 
 
-"""The condition of each value of --report under which a run of some status gets a page."""
-
-
 @click.command("run")
 @run_options
 @click.pass_context
@@ -439,62 +440,50 @@ def run(context: click.RichContext, /, **_: object) -> int:
     is quiescent, reads everything on every replica, and judges the history.
     """
     request = RunRequest(context)
-    options, as_json = request.options, request.options.as_json
-    console = Terminal(stderr=as_json)
+    options = request.options
+    console = Terminal(stderr=options.as_json)
     if request.no_engine is not None:
         console.print(f"simulated servers: {request.no_engine}", style="yellow", highlight=False)
-    statuses: list[Status] = []
-    reports: list[dict[str, Json]] = []
-
-    def finished(run: RunReport) -> None:
-        statuses.append(run.status)
-        if run.report is not None:
-            reports.append(run.report)
-            return
-        if run.panel is None:
-            print(f"{run.status.value} {run.path}", file=console.file, flush=True)
-            for trouble in run.troubles:
-                console.print(f"! {trouble}", style="yellow", markup=False, soft_wrap=True)
-        else:
-            print_result(console, run.panel)
-            report = RunDirectory(run.path).report
-            if report.exists():  # else the panel says why it was not drawn
-                console.print(f"report: {report}", soft_wrap=True, highlight=False)
-
+    output = RunOutput(console, options.count, options.as_json)
     request.store.prepare()
     gc.freeze()  # exempt the loaded modules from every later collection
     stop = Stop()
     with stop.obeying_signals():
-        campaign = request.campaign(console, stop, lambda run: finished(request.report(run)))
+        campaign = request.campaign(
+            output.shown, stop, lambda run: output.finished(request.report(run))
+        )
         try:
             if options.jobs > 1:
                 from harness.cli.jobs import side_by_side  # slow to load
 
-                for one in side_by_side(
-                    request.isolated(), range(options.count), options.jobs, stop
-                ):
-                    finished(one)
+                with output.side_by_side():
+                    for one in side_by_side(
+                        request.isolated(), range(options.count), options.jobs, stop
+                    ):
+                        output.finished(one)
             else:
                 campaign.run(request.plans())
         except HarnessError as error:
-            if not (as_json and reports):
+            if not (options.as_json and output.reports):
                 raise
-            reports[-1]["error"] = str(error)
-    if as_json:
-        click.echo(json.dumps(reports[0] if options.count == 1 else reports))
-        if "error" in reports[-1]:
-            return EXIT_CRASH
-    elif len(statuses) > 1:
-        tally = ", ".join(f"{statuses.count(s)} {s.value}" for s in Status if s in statuses)
-        console.print(f"{len(statuses)} runs: {tally}")
-    if campaign.clusters.leave and campaign.clusters.files is not None:
-        if stop.frozen:
-            pods = f"docker ps -qf name={campaign.clusters.files.name}-.*-pod"
-            resume = "xargs -I{} docker exec {} sh -c 'kill -CONT -1'"
-            console.print(f"{stop.reason}; they go on after: {pods} | {resume}")
-        console.print(
-            "the cluster is still running: "
-            f"harness run --reuse {campaign.clusters.files.name} uses it, "
-            "harness clean --all removes it"
-        )
-    return worst(statuses).exit_status
+            output.reports[-1]["error"] = str(error)
+    _say_what_is_left(console, campaign, stop)
+    output.end(open_=options.open_)
+    if output.reports and "error" in output.reports[-1]:
+        return EXIT_CRASH
+    return output.status.exit_status
+
+
+def _say_what_is_left(console: Console, campaign: Campaign, stop: Stop) -> None:
+    """Print how to use and to remove a cluster that was kept."""
+    if not campaign.clusters.leave or campaign.clusters.files is None:
+        return
+    if stop.frozen:
+        pods = f"docker ps -qf name={campaign.clusters.files.name}-.*-pod"
+        resume = "xargs -I{} docker exec {} sh -c 'kill -CONT -1'"
+        console.print(f"{stop.reason}; they go on after: {pods} | {resume}")
+    console.print(
+        "the cluster is still running: "
+        f"harness run --reuse {campaign.clusters.files.name} uses it, "
+        "harness clean --all removes it"
+    )

@@ -70,6 +70,7 @@ class RunOptions(ImageOptions):
     store: str
     report: str
     as_json: bool
+    open_: bool
 
     @staticmethod
     def of(context: click.Context) -> "RunOptions":

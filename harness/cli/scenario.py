@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -160,14 +161,27 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
                 break
     if as_json:
         click.echo(json.dumps([one.json() for one in results]))
-    elif len(results) > 1:
+    else:
         for one in chosen:
-            own = [t.result for t in results if t.scenario is one]
-            tally = ", ".join(
-                f"{own.count(kind)} {kind.upper()}" for kind in TryResult if kind in own
-            )
-            console.print(f"{one.name}: {tally}")
+            _print_tally(console, one, [t for t in results if t.scenario is one])
     return _exit_status([one.result for one in results])
+
+
+def _print_tally(console: Console, one: Scenario, own: Sequence[ScenarioResult]) -> None:
+    """Print the answer on one scenario: how often each result occurred, and a report."""
+    counts = Counter(t.result for t in own)
+    if not counts:
+        return
+    worst_ = next(kind for kind in reversed(TryResult) if counts[kind])
+    if len(own) == 1:
+        text = f"{worst_.value.upper()}: {one.name}"
+    else:
+        tally = ", ".join(f"{counts[kind]} {kind.upper()}" for kind in TryResult if counts[kind])
+        text = f"{one.name}: {tally} of {len(own)} runs"
+    shown = next((t for t in own if t.result is TryResult.REPRODUCED), own[-1])
+    report = shown.run.directory.report
+    page = f"; report: {report}" if report.exists() else ""
+    console.print(Text.assemble((text, STYLE[worst_]), page), soft_wrap=True)
 
 
 def _of(plan: Plan) -> Scenario:

@@ -1,6 +1,7 @@
 """`harness serve`: browse the store."""
 
 import ipaddress
+import json
 import logging
 import socket
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 import rich_click as click
 import uvicorn
 
-from harness.cli.parameter_types import WORD, number, store_option
-from harness.cli.terminal import PrintableFormatter
+from harness.cli.answer import open_page
+from harness.cli.parameter_types import WORD, json_option, number, open_option, store_option
+from harness.cli.terminal import PrintableFormatter, Terminal
 from harness.core.errors import HarnessError
 from harness.run.store import Store
 from harness.web.app import app
@@ -34,7 +36,9 @@ LOCAL = ("localhost", "127.0.0.1", "[::1]")
     show_default=True,
     help="Port to listen on; 0: any free one.",
 )
-def serve(store: str, host: str, port: int) -> int:
+@open_option
+@json_option
+def serve(store: str, host: str, port: int, open_: bool, as_json: bool) -> int:
     """Serve the stored runs as web pages: a list, a heat map, reports and live runs.
 
     Listens on this machine only unless --host says otherwise. There is no password.
@@ -49,7 +53,13 @@ def serve(store: str, host: str, port: int) -> int:
     except OSError as error:
         raise HarnessError(f"{host}:{port}: cannot listen: {error.strerror or error}") from error
     with listener:
-        click.echo(f"http://{host}:{listener.getsockname()[1]}/  (press Ctrl-C to stop)")
+        address = f"http://{host}:{listener.getsockname()[1]}/"
+        said = json.dumps({"address": address, "store": str(root)}) if as_json else (
+            f"{address}  (press Ctrl-C to stop)"
+        )  # fmt: skip
+        click.echo(said)
+        if open_:
+            open_page(Terminal(stderr=True), address)
         # A server that listens on every address cannot know the names under which it is reached.
         hosts = ("*",) if _unspecified(host) else (*LOCAL, host)
         _log()

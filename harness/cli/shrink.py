@@ -305,5 +305,11 @@ def _show(console: Console, result: Shrunk, page: str | None) -> None:
     if page is not None:
         console.print(f"! {page}", style="yellow", markup=False)
     console.print(f"script  {result.path}", soft_wrap=True)
-    console.print(f"page    {result.red.directory.path / PAGE_FILE}", soft_wrap=True)
     console.print(f"again   {result.command}", soft_wrap=True)
+    word = "shrunk" if result.minimal else "cut short"
+    console.print(
+        f"{word}: {result.red.kind} in {_phrase(result.after)}, of {_phrase(result.before)}; "
+        f"page: {result.red.directory.path / PAGE_FILE}",
+        style="bold green" if result.minimal else "bold yellow",
+        soft_wrap=True,
+    )

@@ -18,8 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.triage.explanation import NOT_EXPLAINED
+from harness.cli.answer import CommandAnswer, print_answer
 from harness.cli.matrix import TortureMatrix, read_matrix
 from harness.cli.parameter_types import WORD, number, store_option
+from harness.cli.progress import Pace
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
@@ -33,12 +35,13 @@ from harness.run.disk import why_unwritable
 from harness.run.fleet import SCRATCH, StoredRuns
 from harness.run.judges import OneProcess, OnSpark, merge_kept
 from harness.run.monitor import Monitor, Phase
-from harness.run.night import JOURNAL, Night, Slot
+from harness.run.night import JOURNAL, NIGHTS, Night, Slot
 from harness.run.night_summary import (
     CellSummary,
     as_json,
     causes,
     cells,
+    headline,
     junit,
     kinds_before,
     not_taken,
@@ -51,9 +54,6 @@ from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
 from harness.run.torture import DONE, Judges, Lane, Torture
 from harness.web.run_files import draw
-
-NIGHTS = "torture"
-"""Directory of the store with a directory for each matrix, which has one for each night."""
 
 
 @click.command("torture")
@@ -183,8 +183,10 @@ class _Command:
         with ExitStack() as stack:
             stack.enter_context(self.stop.obeying_signals())
             judges = stack.enter_context(_judges(self.root, self.spark))
-            present = stack.enter_context(_StatusDisplay.shown(self.console))
             made = night.next
+            left_s = _left_s(night, self.hours)
+            pace = Pace("runs", self.runs, left_s, before=made)
+            present = stack.enter_context(_StatusDisplay.shown(self.console, pace, night))
             tortured = Torture(
                 store=self.root,
                 night=night,
@@ -196,11 +198,11 @@ class _Command:
                 stop=self.stop,
                 fail_fast=self.fail_fast,
                 runs=self.runs,
-                seconds=_left_s(night, self.hours),
+                seconds=left_s,
                 earlier_steps=earlier,
             )
             tortured.run()
-            pace = _pace(night, made, tortured.clock.now_ns() / 1e9)
+            spent = _pace(night, made, tortured.clock.now_ns() / 1e9)
         names = [name for name, _ in self.matrix.cells]
         summary = cells(night, names, kinds_before(night.path), self.missing)
         report = as_json(night, summary, earlier)
@@ -208,9 +210,9 @@ class _Command:
         merge_kept(self.root)
         if not self.stop:
             night.say("end")
-        _show(self.console, night, summary)
         _show_steps(self.console, steps_made(night.slots.values()), earlier)
-        self.console.print(pace, style="dim", highlight=False)
+        self.console.print(spent, style="dim", highlight=False)
+        _show(self.console, night, summary)
         return report
 
 
@@ -259,16 +261,19 @@ def explained(directory: RunDirectory, status: Status) -> None:
 
 @dataclass(slots=True)
 class _StatusDisplay:
-    """Status display with a line for each live run, if there is a terminal."""
+    """Status display with the progress of the night and a line for each live run, if there is a
+    terminal."""
 
     status: RichStatus
+    pace: Pace
+    night: Night
     lines: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
     @contextmanager
-    def shown(console: Console) -> Iterator["_StatusDisplay"]:
+    def shown(console: Console, pace: Pace, night: Night) -> Iterator["_StatusDisplay"]:
         """Show the display while the block runs."""
-        present = _StatusDisplay(console.status(""))
+        present = _StatusDisplay(console.status(""), pace, night)
         if not console.is_terminal:
             yield present
             return
@@ -282,8 +287,9 @@ class _StatusDisplay:
             self.lines[monitor.title] = f"{monitor.title}: {phase.value} {note}"
             if note == DONE:
                 del self.lines[monitor.title]
-            # A spinner keeps its text when it is given an empty one.
-            self.status.update(Text("\n".join(list(self.lines.values())) or "judging"))
+            done = sum(not slot.killed for slot in list(self.night.slots.values()))
+            lines = [self.pace.text(done), *(list(self.lines.values()) or ["judging"])]
+            self.status.update(Text("\n".join(lines)))
 
         monitor.listeners.append(show_phase)
 
@@ -376,4 +382,6 @@ def _show(console: Console, night: Night, summary: list[CellSummary]) -> None:
     for cell in summary:
         if cell.missing:
             console.print(f"NOT APPLICABLE: {cell.name} needs {cell.missing}", style="yellow")
-    console.print(str(night.path), style="dim", highlight=False)
+    status = worst(verdict(slot) for slot in night.slots.values())
+    text = f"{headline(summary)}; night: {night.path}"
+    print_answer(console, CommandAnswer(status, text))

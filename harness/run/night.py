@@ -24,12 +24,14 @@ from statistics import median
 from typing import Any, Final
 
 from checkers.triage.explanation import Cause
-from harness.core.bounded_json import loads
+from harness.core.bounded_json import loads, open_regular
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
 from harness.run.disk import why_unwritable
 
 JOURNAL: Final = "journal.jsonl"
+NIGHTS: Final = "torture"
+"""Directory of the store with a directory for each matrix, which has one for each night."""
 
 
 @dataclass(slots=True)
@@ -72,13 +74,15 @@ class Night:
     over: bool = False
 
     @staticmethod
-    def read(path: Path) -> "Night":
-        """Read a journal; a last line that was cut off does not count. Raises HarnessError."""
+    def read(path: Path, *, repair: bool = True) -> "Night":
+        """Read a journal; a last line that was cut off does not count, and is removed if `repair`.
+        Raises HarnessError."""
         night = Night(path)
         file = path / JOURNAL
         try:
-            *lines, rest = file.read_bytes().split(b"\n")
-            if rest:
+            with open_regular(file) as raw:
+                *lines, rest = raw.read().split(b"\n")
+            if rest and repair:
                 os.truncate(file, file.stat().st_size - len(rest))
             for line in lines:
                 night._take(loads(line))

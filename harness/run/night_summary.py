@@ -62,6 +62,23 @@ class CellSummary:
         return median(times) if times else None
 
 
+def headline(of: Sequence[CellSummary]) -> str:
+    """Return "1 of 16 runs, in 1 of 8 cells: stale-read 1; new: cycle", the extent of the worst
+    status."""
+    cells_ = [cell for cell in of if cell.slots]
+    counts = {status: sum(cell.count(status) for cell in cells_) for status in Status}
+    status = worst(status for status in Status if counts[status])
+    where = sum(bool(cell.count(status)) for cell in cells_)
+    found = sum((cell.causes for cell in cells_), Counter[str]())
+    new = sorted({kind for cell in cells_ for kind in cell.new})
+    return (
+        f"{counts[status]} of {sum(counts.values())} runs, in {where} of "
+        f"{len(cells_)} cells"
+        + (f": {', '.join(f'{name} {n}' for name, n in found.most_common())}" if found else "")
+        + (f"; new: {', '.join(new)}" if new else "")
+    )
+
+
 def verdict(slot: Slot) -> Status:
     """Return the status of a run; one that died or broke is at best UNKNOWN."""
     own = [slot.status or Status.UNKNOWN]

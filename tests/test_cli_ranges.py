@@ -164,7 +164,10 @@ def test_what_is_out_of_bounds_is_refused_by_a_clear_message(
             "--upgrade-end old: the nemesis none upgrades nothing; expected --nemesis upgrade",
         ),
         ((*SIM, "--parts", "old"), "--parts: --cluster sim has no containers"),
-        (("run", "--parts", "older"), "'--parts': 'older' is not one of 'new', 'old'."),
+        (
+            ("run", "--parts", "older"),
+            "'--parts': 'older' is unknown; did you mean old? expected one of new, old",
+        ),
         (
             ("run", "--clickhouse", "24.8,ch7=25.8"),
             "--clickhouse 24.8,ch7=25.8: 'ch7=25.8': expected VERSION or SERVER=VERSION",

@@ -127,7 +127,7 @@ def test_a_planted_bug_is_found_stored_and_played_again(tmp_path: Path) -> None:
     [
         ((), "neither --hours nor --runs"),
         (("--runs", "3", "--workload", "ddl"), "needs real servers"),
-        (("--runs", "3", "--bug", "x"), "expected some of"),
+        (("--runs", "3", "--bug", "x"), "'x' is unknown; see `harness list bugs`"),
     ],
 )
 def test_what_cannot_be_hunted_is_refused(

@@ -102,7 +102,7 @@ def test_runs_of_one_command_have_a_cluster_each(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["--read", "sideways"], "--read 'sideways': expected one of sequential sync plain server"),
-        (["--bug", "nope"], "'nope': expected some of quorum-aba"),
+        (["--bug", "nope"], "'nope' is unknown; see `harness list bugs`"),
         (["--keep-cluster"], "--keep-cluster: --cluster sim has no containers"),
         (["--cluster", "docker", "--bug", "ack-early"], "only --cluster sim has bugs to plant"),
         (["--cluster", "docker", "--read", "thesis"], "only simulated servers have it"),

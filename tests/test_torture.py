@@ -73,7 +73,10 @@ def test_the_ready_matrices_settle(name, tmp_path):
             "options.rate: nan: expected a number of operations",
         ),
         (f"{QUORUM_SET}[options]\nread = 3", "line 4: options.read: 3: expected text"),
-        (f"{QUORUM_SET}[options]\ncluster = 'x'", "line 4: options.cluster: 'x' is not one of"),
+        (
+            f"{QUORUM_SET}[options]\ncluster = 'x'",
+            "line 4: options.cluster: 'x' is unknown; expected one of docker, auto, sim",
+        ),
         (f"{QUORUM_SET}[options]\nrate = {{ a = 1 }}", "rate: {'a': 1}: expected a number"),
         (f"{QUORUM_SET}[settings]\na = 3", "line 4: settings.a: 3: expected a table of options"),
         (f"{QUORUM_SET}[options]\nrate = 1\n[settings.a]\nrate = 0", "line 6: settings.a.rate: 0"),

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 
 import rich_click as click
 
+from harness.cli.profile import PREFIX, profile_defaults
 from harness.cli.streams import lost_output, protect
 from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
 from harness.core.ranges import unknown_name
@@ -134,7 +135,11 @@ class Commands(click.RichGroup):
         """Return the command that the arguments name. Fails for an unknown name."""
         if args[0] not in COMMANDS and not ctx.resilient_parsing:
             ctx.fail(f"command {unknown_name(args[0], COMMANDS)}")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            defaults = profile_defaults(command, args[0], COMMANDS)
+            ctx.default_map = {**(ctx.default_map or {}), args[0]: defaults}
+        return name, command, rest
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write every command with the first sentence of its help."""
@@ -145,10 +150,17 @@ class Commands(click.RichGroup):
             self._listing = False
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX},
+)
 @click.version_option(package_name="clickhouse-harness")
 def app() -> None:
-    """Break a real ClickHouse cluster on purpose, and decide whether it kept its word."""
+    """Break a real ClickHouse cluster on purpose, and decide whether it kept its word.
+
+    Defaults of options come from harness.toml in the working directory, with a table for each
+    command (`[run]`), and from the environment (`HARNESS_RUN_TIME_LIMIT=60`).
+    """
 
 
 for _title, _commands in PANELS.items():

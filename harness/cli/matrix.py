@@ -3,35 +3,36 @@
 Every error names the file, the table or cell, and the line.
 """
 
-import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import rich_click as click
 from rich.console import Console
 
 from compose.releases import clickhouse_release
-from harness.cli.options import ListType
-from harness.cli.parameter_types import Number
+from harness.cli.display import live_display
 from harness.cli.run import RunRequest, run
+from harness.cli.toml_file import TomlFile, read_toml
+from harness.cli.workload import options_of
 from harness.core.errors import MissingMechanismError, UsageError
 from harness.core.ranges import RANGES, shortened, unknown_name
 from harness.core.seed import Seed
 from harness.run.retention import RULES, Retention
 from harness.run.stop import Stop
 from harness.run.torture import TortureCell
+from nemesis.catalogue import nemesis_names
 
 KEYS: Final = ("workloads", "nemeses", "clickhouse", "settings", "options", "seed", "retention")
 VERSION_OPTIONS: Final = ("clickhouse", "clickhouse-image")
 """Options that are not allowed beside the key clickhouse."""
 NOT_IN_CELL: Final = frozenset(
     {"workload", "nemesis", "seed", "count", "jobs", "store", "json", "keep-cluster", "reuse"}
+    | {"open"}
 )
 """Options of `harness run` that the matrix or the night decides."""
 CLUSTER: Final = (
@@ -103,42 +104,18 @@ class TortureMatrix:
         plan: Callable[[Seed], Any] = request.plan
         said = (f"{option}={context.params[option]}" for option in CLUSTER)
         cluster = " ".join((*said, f"store={request.topology.has_store}"))
-        return TortureCell(name, cluster, request.campaign(console, stop, lambda _: None), plan)
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """Text of a matrix file, from which errors take their line numbers."""
-
-    path: Path
-    text: str
-    values: Mapping[str, Any]
-
-    def refuse(self, table: str, key: str, why: str) -> NoReturn:
-        """Raise UsageError for a key of a table; the table of the top is ""."""
-        line = self._line(table, key)
-        where = f"{self.path}, line {line}" if line else str(self.path)
-        name = f"{table}.{key}" if table else key
-        raise UsageError(f"matrix {where}: {name if name.isprintable() else repr(name)}: {why}")
-
-    def _line(self, table: str, key: str) -> int | None:
-        """Return the line of a key, or of its table; None where it is written in another way."""
-        within, found = "", None
-        for number, line in enumerate(self.text.splitlines(), 1):
-            header = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
-            if header:
-                within = re.sub(r"\s*[\"']?\s*\.\s*[\"']?|[\"']", ".", header[1]).strip(".")
-                if within == (f"{table}.{key}" if table else key):
-                    found = found or number
-            elif within == table and re.match(rf"\s*([\"']?){re.escape(key)}\1\s*[=.]", line):
-                return number
-        return found
+        return TortureCell(
+            name,
+            cluster,
+            request.campaign(partial(live_display, console=console), stop, lambda _: None),
+            plan,
+        )
 
 
 def read_matrix(path: Path) -> TortureMatrix:
     """Read a matrix file. Raises UsageError that says what is wrong, and where."""
-    raw, values = _read(path)
-    file = _File(path, raw.decode(), values)
+    file = read_toml("matrix", path, BYTES_MAX)
+    values = file.values
     for key in values:
         if key not in KEYS:
             file.refuse("", key, unknown_name(key, KEYS))
@@ -151,10 +128,17 @@ def read_matrix(path: Path) -> TortureMatrix:
     settings = values.get("settings", {"": {}})
     if not isinstance(settings, dict) or not settings:
         file.refuse("", "settings", "expected tables such as [settings.plain]")
+    for nemesis in nemeses:
+        for one in nemesis.split(","):
+            if one.strip() not in nemesis_names():
+                unknown = unknown_name(one.strip(), nemesis_names(), "harness list nemeses")
+                file.refuse("", "nemeses", unknown)
     own = {label: _words(file, f"settings.{label}", table) for label, table in settings.items()}
     versions = _versions(file)
     if len(workloads) * len(nemeses) * len(own) * max(1, len(versions)) > CELLS_MAX:
         raise UsageError(f"matrix {path}: more than {CELLS_MAX:,} cells")
+    for label in own:
+        _check_workload_options(file, workloads, ("options", f"settings.{label}"))
     cells = []
     # The cells of a version are adjacent, so that they share its clusters.
     for version, workload, label, nemesis in product(versions or [""], workloads, own, nemeses):
@@ -163,29 +147,12 @@ def read_matrix(path: Path) -> TortureMatrix:
         flags = [word for words in {**shared, **own[label]}.values() for word in words]
         flags += ["--clickhouse", version] if version else []
         cells.append((name, ("--workload", workload, "--nemesis", nemesis, *flags)))
-    digest = blake2b(raw, digest_size=8).hexdigest()
+    digest = blake2b(file.text.encode(), digest_size=8).hexdigest()
     kept = _retention(file)
     return TortureMatrix(path.stem, digest, seed, tuple(cells), path, tuple(versions), kept)
 
 
-def _read(path: Path) -> tuple[bytes, Mapping[str, Any]]:
-    try:
-        if path.exists() and not path.is_file():
-            raise UsageError(f"matrix {path}: is not a file; expected a file of TOML")
-        with path.open("rb") as file:
-            raw = file.read(BYTES_MAX + 1)
-        if len(raw) > BYTES_MAX:
-            raise UsageError(f"matrix {path}: is longer than {BYTES_MAX:,} bytes; is it another?")
-        return raw, tomllib.loads(raw.decode())
-    except OSError as error:
-        raise UsageError(f"matrix {path}: cannot be read: {error.strerror}") from error
-    except RecursionError as error:
-        raise UsageError(f"matrix {path}: is nested too deeply") from error
-    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
-        raise UsageError(f"matrix {path}: is not TOML: {str(error)[:200]}") from error
-
-
-def _names(file: _File, key: str) -> list[str]:
+def _names(file: TomlFile, key: str) -> list[str]:
     names = file.values.get(key)
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
         file.refuse("", key, f"{shortened(names)}: expected a list of names")
@@ -199,7 +166,20 @@ def _names(file: _File, key: str) -> list[str]:
     return names
 
 
-def _versions(file: _File) -> list[str]:
+def _check_workload_options(file: TomlFile, workloads: list[str], tables: tuple[str, ...]) -> None:
+    """Refuse an option of workloads, NAME=VALUE, that one of them does not have."""
+    for table in tables:
+        above, _, label = table.rpartition(".")
+        given = file.values.get(above, {}).get(label, {}) if above else file.values.get(table, {})
+        words = given.get("option", []) if isinstance(given, dict) else []
+        for workload in workloads:
+            try:
+                options_of(workload, {}, [words] if isinstance(words, str) else words)
+            except UsageError as error:
+                file.refuse(table, "option", str(error))
+
+
+def _versions(file: TomlFile) -> list[str]:
     """Return the versions that are a dimension of the matrix; none without the key."""
     if "clickhouse" not in file.values:
         return []
@@ -223,7 +203,7 @@ def _versions(file: _File) -> list[str]:
     return names
 
 
-def _retention(file: _File) -> Retention:
+def _retention(file: TomlFile) -> Retention:
     given = file.values.get("retention", {})
     if not isinstance(given, dict):
         file.refuse("", "retention", f"{shortened(given)}: expected a table of days")
@@ -244,33 +224,21 @@ def _choices(option: str) -> tuple[str, ...]:
     return tuple(kind.choices)
 
 
-def _words(file: _File, table: str, given: Any) -> dict[str, list[str]]:
+def _words(file: TomlFile, table: str, given: Any) -> dict[str, list[str]]:
     """Return the command-line arguments for each key of a table of options."""
     if not isinstance(given, dict):
         above, _, key = table.rpartition(".")
         file.refuse(above, key, f"{shortened(given)}: expected a table of options of a run")
-    return {
-        key: _option(partial(file.refuse, table, key), key, value) for key, value in given.items()
-    }
+    return {key: _option(file, table, key, value) for key, value in given.items()}
 
 
-def _option(refuse: Callable[[str], NoReturn], key: str, value: Any) -> list[str]:
+def _option(file: TomlFile, table: str, key: str, value: Any) -> list[str]:
     if key in NOT_IN_CELL:
-        refuse("is not an option of a cell: it belongs to the night")
+        file.refuse(table, key, "is not an option of a cell: it belongs to the night")
     if key not in _OPTIONS:
-        refuse(unknown_name(key, _OPTIONS, "harness run --help"))
+        file.refuse(table, key, unknown_name(key, _OPTIONS, "harness run --help"))
     param, flag = _OPTIONS[key], f"--{key}"
-    several = param.multiple or isinstance(param.type, ListType)
-    values = value if several and isinstance(value, list) else [value]
-    wanted = int | float if isinstance(param.type, Number) else str
-    for one in values:
-        if isinstance(one, bool) or not isinstance(one, wanted):
-            refuse(f"{shortened(one)}: expected {'a number' if wanted is not str else 'text'}")
-    try:
-        for one in values:
-            param.type.convert(one, param, None)
-    except click.UsageError as error:
-        refuse(error.message)
+    values = file.converted(table, key, value, param)
     if param.multiple:
-        return [word for one in values for word in (flag, one)]
+        return [word for one in values for word in (flag, str(one))]
     return [flag, ",".join(map(str, values))]

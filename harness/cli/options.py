@@ -14,18 +14,25 @@ from compose.releases import ImageChoice, ImageOptions
 from compose.settings import Fsync, PartFormat, Storage
 from harness.cli.catalogue import CLUSTERS, WORKLOADS
 from harness.cli.image_options import IMAGE_OPTIONS
-from harness.cli.parameter_types import WORD, Name, json_option, number, store_option
+from harness.cli.parameter_types import (
+    WORD,
+    Name,
+    json_option,
+    number,
+    open_option,
+    store_option,
+)
 from harness.core.errors import UsageError
 from harness.core.link_quality import DEFAULTS
 from harness.core.ranges import did_you_mean, shortened, unknown_name
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
-from harness.run.scripted import ScriptedRun, read_script
+from harness.run.scripted import BYTES_MAX, ScriptedRun, read_script
 from harness.sim.bugs import BUGS, PROTOCOLS
 from nemesis.options import ENDS
 
 NOT_OF_A_RUN: Final = frozenset(
-    {"as_json", "count", "jobs", "keep_cluster", "report", "reuse", "script"}
+    {"as_json", "count", "jobs", "keep_cluster", "open_", "report", "reuse", "script"}
     | {"stop_at_departure", "store"}
 )
 """Options that do not change what a run does, and that a script's file may not have."""
@@ -57,9 +64,10 @@ class ListType(click.ParamType[Any]):
     """List of words separated by commas."""
 
     name = "list"
+    several = True
 
-    def __init__(self, *allowed: str) -> None:
-        self.allowed = allowed
+    def __init__(self, *allowed: str, listed_by: str = "") -> None:
+        self.allowed, self.listed_by = allowed, listed_by
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
         """Return the words. Fail for a word that is not allowed."""
@@ -68,8 +76,7 @@ class ListType(click.ParamType[Any]):
             self.fail(f"{value!r}: expected words separated by commas", param, ctx)
         for word in words:
             if self.allowed and word not in self.allowed:
-                meant, allowed = did_you_mean(word, self.allowed), ",".join(self.allowed)
-                self.fail(f"{word!r}: {meant}expected some of {allowed}", param, ctx)
+                self.fail(unknown_name(word, self.allowed, self.listed_by), param, ctx)
         return words
 
 
@@ -100,7 +107,8 @@ class ScriptType(click.ParamType[Any]):
 
 
 def _as_defaults(ctx: click.Context, _: Any, file: ScriptFile | None) -> ScriptFile | None:
-    """Make the options of a script's file the defaults of the command line."""
+    """Make the options of a script's file the defaults of the command line, in place of those of
+    the profile that change what a run does."""
     if file is None:
         return None
     names = {
@@ -111,9 +119,14 @@ def _as_defaults(ctx: click.Context, _: Any, file: ScriptFile | None) -> ScriptF
     }
     for name in file.run.options:
         if name not in names:
-            raise UsageError(f"script {file}: option {unknown_name(name, names)}")
+            from harness.cli.toml_file import read_toml  # it is needed for errors alone
+
+            read_toml("script", file.path, BYTES_MAX).refuse(
+                "options", name, unknown_name(name, names, "harness run --help")
+            )
     own = {names[name]: value for name, value in file.run.options.items()}
-    ctx.default_map = {**(ctx.default_map or {}), **own}
+    kept = {n: v for n, v in (ctx.default_map or {}).items() if n in NOT_OF_A_RUN}
+    ctx.default_map = {**kept, **own}
     return file
 
 
@@ -134,7 +147,7 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
         click.option(
             "--cluster",
-            type=click.Choice(list(CLUSTERS)),
+            type=Name(list(CLUSTERS)),
             default="docker",
             help="docker: real servers in containers; sim: simulated servers; auto: docker if an "
             "engine answers, else sim. Default: docker.",
@@ -273,7 +286,7 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
         click.option(
             "--promise",
-            type=click.Choice([level.value for level in Level]),
+            type=Name([level.value for level in Level]),
             help="Consistency level that decides the verdict. Default: what the workload's options "
             "promise: linearizable for quorum inserts and sequential reads, eventual for plain "
             "ones.",
@@ -319,7 +332,7 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
         click.option(
             "--upgrade-end",
-            type=click.Choice(ENDS),
+            type=Name(ENDS),
             help="With the nemesis upgrade: version at the end; old: downgrade the servers again, "
             "one by one. Default: new.",
         ),
@@ -358,7 +371,7 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
         click.option(
             "--parts",
-            type=click.Choice([parts.value for parts in PartFormat]),
+            type=Name([parts.value for parts in PartFormat]),
             help="Format of the parts that ClickHouse servers write: new, the default of their "
             "version; old, one that the oldest version of the cluster reads. Default: new.",
         ),
@@ -378,14 +391,14 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
         click.option(
             "--protocol",
-            type=click.Choice(list(PROTOCOLS)),
+            type=Name(list(PROTOCOLS)),
             help="With --cluster sim: replication protocol; 18.16, 25.8: that of the version with "
             "its defects; repaired: without them. Default: 18.16, with --read linearizable "
             "repaired.",
         ),
         click.option(
             "--bug",
-            type=ListType(*BUGS),
+            type=ListType(*BUGS, listed_by="harness list bugs"),
             default=(),
             help="With --cluster sim: bugs to plant, separated by commas; see `harness list bugs`.",
         ),
@@ -402,11 +415,12 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         store_option,
         click.option(
             "--report",
-            type=click.Choice(["all", "invalid", "none"]),
+            type=Name(["all", "invalid", "none"]),
             default="all",
             help="Runs for which to draw the page and write history.parquet; `harness report` and "
             "`harness check STORE` do so for the others. Default: all.",
         ),
+        open_option,
         json_option,
     ),
 }
@@ -442,9 +456,20 @@ def repro_command(context: click.Context, choice: ImageChoice | None) -> str:
 
 
 def _given(context: click.Context, name: str) -> bool:
-    """Return whether an option is on the command line itself."""
-    unset = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
-    return context.get_parameter_source(name) not in unset
+    """Return whether an option is on the command line, in the environment or in the profile. The
+    options of a script are not, as its file has them."""
+    source = context.get_parameter_source(name)
+    if source is ParameterSource.DEFAULT_MAP:
+        return name not in _script_options(context)
+    return source is not ParameterSource.DEFAULT
+
+
+def _script_options(context: click.Context) -> frozenset[str]:
+    """Return the names that click gives the options of the script's file."""
+    file = context.params.get("script")
+    given = file.run.options if isinstance(file, ScriptFile) else {}
+    flags = {f"--{name}" for name in given}
+    return frozenset(p.name or "" for p in context.command.params if flags.intersection(p.opts))
 
 
 def given_options(context: click.Context) -> dict[str, str | tuple[str, ...]]:

@@ -230,7 +230,7 @@ def test_what_is_seen_is_in_the_address_and_comes_back(browser: Chrome, tmp_path
     browser.get("about:blank")
     browser.get(f"{run.report.as_uri()}#{seen}")
     matches(browser, searched)
-    assert "#12\n" in browser.find_element(By.ID, "detail").text
+    assert "#12 to #13\n" in browser.find_element(By.ID, "detail").text
     assert browser.find_element(By.ID, "canvas").get_attribute("data-from") != "0"
     browser.find_element(By.CSS_SELECTOR, "#filters [type=reset]").click()
     matches(browser, "9 of 9 calls")
@@ -277,7 +277,7 @@ def test_where_it_is_narrow_time_goes_down(browser: Chrome, tmp_path: Path) -> N
         rows = [row.text.split("\n") for row in browser.find_elements(By.CSS_SELECTOR, ".rails li")]
         assert not browser.find_element(By.CSS_SELECTOR, "figure.wide").is_displayed()
         assert [row[-1] for row in rows if "process" in row[-2:][0]] == [
-            "insert 2 #6", "acknowledged here", "read → 1 value #12", "missing here: 2"
+            "insert 2 #6", "acknowledged here #8", "read → 1 value #12", "missing here: 2 #13"
         ]  # fmt: skip
         overflow = "return document.documentElement.scrollWidth - innerWidth"
         assert browser.execute_script(overflow) <= 0
@@ -367,6 +367,7 @@ def test_text_from_outside_stays_text(browser: Chrome, tmp_path: Path) -> None:
         for row in browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")
         if "fail" in row.text
     )
+    browser.execute_script("arguments[0].scrollIntoView({ block: 'center' })", refused)
     refused.click()
     assert SHOWN in browser.find_element(By.ID, "detail").text
 
@@ -432,6 +433,6 @@ def test_the_read_that_no_order_explains_is_red(browser: Chrome, tmp_path: Path)
     run.finish(Judgement(Status.INVALID, (verdict,), ladder_of(Level.LINEARIZABLE, [verdict]), {}))
     opened(browser, run)
     wrong = browser.find_elements(By.CSS_SELECTOR, ".bar.wrong text")
-    assert [text.text for text in wrong] == ["read → 8 #4", "cannot be explained"]
+    assert [text.text for text in wrong] == ["read → 8 #4", "cannot be explained #5"]
     cas = browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")[3]
     assert "cas 0 [1,2] fail" in cas.text.replace("[1, 2]", "[1,2]")

@@ -31,10 +31,10 @@ began); sequential held.
      time  fault  p0   p1
   0.010 s    ▒     ┌        insert 2 #6
 ⋮ 50.0 ms    ▒     │
-  0.060 s    ▒     └        acknowledged here
+  0.060 s    ▒     └        acknowledged here #8
  ⋮ 900 ms    ▒
   0.960 s    ▒          ┌   read → 1 value #12
-  0.964 s    ▒          └   missing here: 2
+  0.964 s    ▒          └   missing here: 2 #13
 
 ▒ partition {{ch2 | ch1 ch3}}: from 0.008 s to 1.500 s
 """,
@@ -56,14 +56,14 @@ began); sequential held.
      time  fault  p0   p1
   0.010 s          ┌        insert 2 #4
 ⋮ 50.0 ms          │
-  0.060 s          └        acknowledged here
+  0.060 s          └        acknowledged here #5
  ⋮ 840 ms
   0.900 s    ░              partition-keeper-follower is invoked
 ⋮ 60.0 ms    ░
   0.960 s    ░          ┌   read → 1 value #7
 ⋮ 20.0 ms    ░          │
   0.980 s    ▒          │   partition-keeper-follower is verified
-  0.990 s    ▒          └   missing here: 2
+  0.990 s    ▒          └   missing here: 2 #9
 
 ▒ partition-keeper-follower {{ch2 zk2 | ch1 ch3 zk1 zk3}}, leader zk1, clients
 connected: invoked at 0.900 s, verified at 0.980 s, over at 1.500 s

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 _STAMP: Final = re.compile(r"(\d{4})[.-](\d\d)[.-](\d\d)[ T](\d\d):(\d\d):(\d\d)[.,](\d{3,6})")
 """Date of a line of ClickHouse ("2026.11.21 12:00:31.123456") or ZooKeeper ("2026-11-21
@@ -65,6 +66,11 @@ class Excerpt:
     """Number of lines of that time that were left out."""
     middle: int | None
     """Index of the first line at or after the requested time; None if no time was requested."""
+
+    @property
+    def path(self) -> str:
+        """Return the path of the file within the run's directory, as part of a URL."""
+        return quote(f"logs/{self.node}/{self.file}")
 
     @property
     def grave(self) -> int:

@@ -21,11 +21,11 @@ from harness.report.calls import columns, encoded
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE, Facts
 from harness.report.node_logs import excerpts
 from harness.report.settings import groups
-from harness.report.story import duration, lifetime, promise_and_held, sentences
+from harness.report.story import duration, exercise, lifetime, promise_and_held, sentences
 from harness.report.witness import PAUSE_NS, picture_of
 
 ASSETS: Final = files("harness.report") / "assets"
-SCRIPTS: Final = ("calls.js", "painter.js", "timeline.js")
+SCRIPTS: Final = ("page.js", "calls.js", "painter.js", "scatter.js", "timeline.js")
 """Scripts that are joined into one, in this order."""
 MARKS: Final = {"VALID": "✓", "INVALID": "✗", "UNKNOWN": "?", CRASHED: "!", UNREADABLE: "!",
                 RUNNING: "●"}  # fmt: skip
@@ -84,6 +84,7 @@ def page(facts: Facts) -> str:
             script_hash=script_hash(script),
             sentences=sentences(facts),
             promise=promise_and_held(facts),
+            exercise=exercise(facts),
             settings=groups(facts.info),
             **_witness(facts),
             **_history_values(facts),

@@ -20,6 +20,7 @@ def write_comparison(
     file of the shrunk run. Return why it was not drawn, and never raise: the script is written."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
+        copying = asset("page.js")
         shown = [
             {
                 "facts": facts,
@@ -38,7 +39,8 @@ def write_comparison(
                 sizes=sizes,
                 script=script,
                 style=Markup(asset("page.css")),  # noqa: S704 # a file of this room
-                script_hash=script_hash(""),
+                copying=Markup(copying),  # noqa: S704
+                script_hash=script_hash(copying),
             )
         )
         partial.write_text(text, encoding="utf-8", errors="replace")

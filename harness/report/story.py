@@ -1,5 +1,6 @@
 """A run's conclusion in three sentences, for readers who have never seen a history."""
 
+from checkers.exercise import Exercise, exercise_of
 from checkers.ladder import Level
 from checkers.phrasing import during, listed, number, seconds
 from checkers.quiescence import quiescence_of
@@ -40,6 +41,13 @@ def promise_and_held(facts: Facts) -> str:
     if ladder is None or facts.status == Status.UNKNOWN.value:
         return f"promised {promised}"
     return f"promised {promised}, held {ladder.held.value if ladder.held else 'no level'}"
+
+
+def exercise(facts: Facts) -> Exercise | None:
+    """Return what a VALID run exercised; None for another run, or without a history."""
+    if facts.judgement is None or facts.history is None:
+        return None
+    return exercise_of(facts.judgement, facts.history)
 
 
 def sentences(facts: Facts) -> tuple[str, ...]:

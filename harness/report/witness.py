@@ -55,6 +55,11 @@ class Bar:
         return _end_ns(self.pair)
 
     @property
+    def end_number(self) -> str:
+        """Return the number of the op that ended the call, " #126"; "" for one that never did."""
+        return "" if self.pair.end is None else f" #{self.pair.end.index}"
+
+    @property
     def kind(self) -> str:
         """Return ok, fail or info."""
         return self.pair.kind.value
@@ -153,7 +158,8 @@ class Picture:
         for bar in self.bars:
             yield bar.begin_ns, _Order.BEGIN, bar, f"{bar.title} #{bar.pair.invoke.index}"
             at_once = bar.end_ns == bar.begin_ns
-            yield bar.end_ns, _Order.END_AT_ONCE if at_once else _Order.END, bar, bar.note
+            order = _Order.END_AT_ONCE if at_once else _Order.END
+            yield bar.end_ns, order, bar, f"{bar.note}{bar.end_number}"
         marks = {time_ns for time_ns, _ in self.axis.marks}
         for band in self.bands if len(self.bands) <= FAULTS_MARKED else ():
             for time_ns, order, what in _edges(band.fault):

@@ -16,13 +16,14 @@ class Calls {
     Object.assign(this, {
       count, names: data.names, kinds: data.kinds, value: data.value, faults: data.faults, length: data.length,
       until: Math.max(data.end_us, 1), marked: data.marked,
-      begin: new Float64Array(count), end: new Float64Array(count), index: new Float64Array(count),
+      begin: new Float64Array(count), end: new Float64Array(count), index: new Float64Array(count), endIndex: new Float64Array(count),
       node: Int32Array.from(data.node), f: Int32Array.from(data.f), kind: Uint8Array.from(data.kind),
       key: Int32Array.from(data.key), process: Int32Array.from(data.process), error: Int32Array.from(data.error),
     });
     for (let i = 0, ns = 0, at = 0; i < count; i++) {
       this.begin[i] = (ns += data.begin[i]) / 1000;
       this.index[i] = at += data.index[i];
+      this.endIndex[i] = at + data.end[i];
       this.end[i] = data.length[i] < 0 ? data.end_us : (ns + data.length[i]) / 1000;
     }
     this.inserts = Uint8Array.from(this.f, (f) => data.inserts.includes(data.names.f[f]));

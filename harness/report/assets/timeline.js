@@ -6,6 +6,7 @@
   if (!encoded || !canvas) return;
   const calls = await Calls.decode(encoded), painter = new Painter(canvas, calls);
   const { names, count } = calls, whole = calls.until;
+  const scatter = $("scatter") && new Scatter($("scatter"), painter);
 
   // --- filters ---------------------------------------------------------------------------------
   const fields = ["node", "f", "kind", "key", "process", "value"];
@@ -56,12 +57,14 @@
 
   function paint() {
     painter.paint();
+    scatter?.paint();
     if (!canvas.dataset.ready) performance.mark("timeline-ready");
     Object.assign(canvas.dataset, { from: painter.from, to: painter.to, ready: "yes" });
   }
 
   function restyle() {
     painter.restyle();
+    scatter?.restyle();
     draw();
   }
 
@@ -93,6 +96,7 @@
     painter.chosen = i;
     const labels = ["op", "began", "took", "node", "process", "operation", "key", "value", "outcome"];
     const cells = calls.cells(i), values = calls.values(i), rows = labels.map((label, n) => [label, cells[n]]);
+    if (calls.endIndex[i] > calls.index[i]) rows[0][1] += ` to #${calls.endIndex[i]}`;
     if (values) rows[7] = ["returned", `${plural(values.length, "value")}: ${values.join(" ")}`];
     if (calls.doubles[i]) rows.push(["more than once", calls.doubles[i].join(" ")]);
     if (calls.error[i] >= 0) rows.push(["error", names.error[calls.error[i]]]);
@@ -204,8 +208,10 @@
     if (painter.to - painter.from < whole) state.set("view", `${Math.round(painter.from)}..${Math.round(painter.to)}`);
     if (painter.chosen >= 0) state.set("op", calls.index[painter.chosen]);
     const hash = state.size ? "#" + state : "";
+    if (!hash && atSection()) return;
     if (hash !== location.hash) history.replaceState(null, "", hash || location.pathname + location.search);
   }
+  const atSection = () => location.hash.startsWith("#h-"); // a link of the section menu is no view
   function restoreFromUrl() {
     const state = new URLSearchParams(location.hash.slice(1));
     for (const name of fields) {
@@ -214,13 +220,13 @@
     }
     const [a, b] = (state.get("view") ?? "").split("..").map(Number);
     if (b > a) view(a, b); else reset();
-    const i = state.has("op") ? calls.index.indexOf(Number(state.get("op"))) : -1;
+    const op = Number(state.get("op")), i = state.has("op") ? Math.max(calls.index.indexOf(op), calls.endIndex.indexOf(op)) : -1;
     filter();
     if (i >= 0) choose(i);
   }
-  addEventListener("hashchange", restoreFromUrl);
+  addEventListener("hashchange", () => { if (!atSection()) restoreFromUrl(); });
   addEventListener("resize", restyle);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
-  addEventListener("beforeprint", () => { painter.restyle(); painter.paint(); });
+  addEventListener("beforeprint", () => { painter.restyle(); scatter?.restyle(); painter.paint(); scatter?.paint(); });
   restoreFromUrl();
 })();

@@ -1,6 +1,7 @@
 """The store as pages. No request changes a run, except that its report may be drawn."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -20,15 +21,21 @@ from starlette.routing import Route
 
 from checkers.ladder import Level
 from harness.core.errors import HarnessError
+from harness.core.verdict import Status
 from harness.report.page import asset as report_asset
 from harness.report.page import environment as report_environment
 from harness.report.page import page, script_hash
+from harness.run.night_summary import unexplained_first, verdict
 from harness.run.store import RunDirectory, Store
-from harness.web.diff import diff, parts
+from harness.web.diff import causes_of, diff, parts
 from harness.web.live import Tail
 from harness.web.matrix import heat_map_of
+from harness.web.navigation import linked, log_file, neighbours_of, night_by_run
+from harness.web.nights import Nights
 from harness.web.run_files import archive, draw, facts_in
-from harness.web.runs import SORTS, STATUSES, Query, Runs
+from harness.web.runs import ALL, Query, Runs
+from harness.web.summary import DEFAULTS, GROUPS, STATUSES
+from harness.web.trends import EXCLUDED, percent, settings_table, trends
 
 ROWS: Final = 200
 """Number of runs on a page of the list."""
@@ -49,6 +56,8 @@ def environment() -> jinja2.Environment:
     loaders = [jinja2.PackageLoader("harness.web"), report_environment().loader]
     made = report_environment().overlay(loader=jinja2.ChoiceLoader([x for x in loaders if x]))
     made.filters["run_url"] = run_url
+    made.filters["night_url"] = night_url
+    made.filters["percent"] = percent
     return made
 
 
@@ -57,19 +66,28 @@ def run_url(name: str) -> str:
     return "/run/" + quote(os.fsencode(name))
 
 
+def night_url(name: str) -> str:
+    """Return the URL of a night."""
+    return "/night/" + quote(os.fsencode(name))
+
+
 def app(store: Store, hosts: tuple[str, ...]) -> Starlette:
     """Return the application. It answers only under the host names `hosts`, which defeats DNS
     rebinding."""
-    pages = _Pages(Runs(store))
+    pages = _Pages(Runs(store), Nights(store))
     route = Callable[[Request], Response]
     routes: Mapping[str, route] = {
         "/": pages.runs,
         "/matrix": pages.matrix,
+        "/nights": pages.nights,
+        "/night/{matrix}/{stamp}": pages.night,
+        "/settings": pages.settings,
         "/diff": pages.diff,
         "/run/{folder}/{name}": pages.report,
         "/run/{folder}/{name}/live": pages.live,
         "/run/{folder}/{name}/figures": pages.figures,
         "/run/{folder}/{name}/archive": pages.archive,
+        "/run/{folder}/{name}/logs/{node}/{file}": pages.log,
     }
     return Starlette(
         routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes.items()],
@@ -82,20 +100,26 @@ class _Pages:
     """Handlers of the pages. Each reads files, so none is a coroutine: starlette runs it in a
     thread, and a slow disk or a large journal does not delay other pages."""
 
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
+    def __init__(self, runs: Runs, nights: Nights) -> None:
+        self._runs, self._nights = runs, nights
         self._tails: dict[Path, Tail] = {}
 
     def runs(self, request: Request) -> Response:
         """Show the list of runs."""
         query = Query.of(request.query_params)
-        every = self._runs.all()
+        stored = self._runs.all()
+        groups = {group: sum(run.group == group for run in stored) for group in GROUPS}
+        every = [run for run in stored if query.group in (ALL, run.group)]
         chosen = query.chosen(every)
         first = _number(request.query_params.get("first", "0"))
         current = {name: getattr(query, name) for name in Query.__slots__}
 
         def link(**other: object) -> str:
             changed = {**current, **other}
+            changed = {
+                **changed,
+                "group": changed["group"] if changed["group"] != GROUPS[0] else "",
+            }
             return "/?" + urlencode({name: value for name, value in changed.items() if value})
 
         return _html(
@@ -107,11 +131,16 @@ class _Pages:
             first=first,
             rows=ROWS,
             link=link,
-            sorts=tuple(SORTS),
+            groups={**groups, ALL: len(stored)},
+            nights=night_by_run(self._nights.all()),
             statuses=STATUSES,
             choices={
                 name: sorted({getattr(run, name) for run in every})
                 for name in ("workload", "nemesis")
+            }
+            | {
+                "settings": sorted({run.settings or DEFAULTS for run in every}),
+                "kind": sorted({kind for run in every for kind in run.kinds}),
             },
             # Includes the query of a matrix cell: the versions of all servers, joined.
             versions=sorted(
@@ -133,6 +162,7 @@ class _Pages:
             query=query,
             total=len(chosen),
             days=days,
+            shown=Counter(run.group for run in self._runs.all()),
             urlencode=urlencode,
         )
 
@@ -145,7 +175,51 @@ class _Pages:
         a = facts_in(left)
         b = facts_in(right)
         lines = diff(a, b)
-        return _html("diff.html.j2", left=a, right=b, lines=lines, parts=parts(lines))
+        return _html(
+            "diff.html.j2", left=a, right=b, lines=lines, parts=parts(lines), causes=causes_of(a, b)
+        )
+
+    def nights(self, request: Request) -> Response:
+        """Show the nights of a matrix, and the trends of its cells."""
+        every = self._nights.all()
+        matrices = sorted({view.matrix for view in every})
+        latest = every[-1].matrix if every else ""
+        matrix = request.query_params.get("matrix", latest)
+        views = [view for view in every if view.matrix == matrix]
+        runs = {run.name: run for run in self._runs.all()}
+        return _html(
+            "nights.html.j2",
+            nights=views[::-1],
+            matrix=matrix,
+            matrices=matrices,
+            trends=trends(views, runs),
+        )
+
+    def night(self, request: Request) -> Response:
+        """Show one night."""
+        name = f"{request.path_params['matrix']}/{request.path_params['stamp']}"
+        every = self._nights.all()
+        view = next((one for one in every if one.name == name), None)
+        if view is None:
+            raise HTTPException(404, f"no night {name} in {self._runs.store.root}")
+        chain = [one for one in every if one.matrix == view.matrix and one.stamp <= view.stamp]
+        later = (one for one in every if one.matrix == view.matrix and one.stamp > view.stamp)
+        by_cell = {trend.cell: trend for trend in trends(chain, {})}
+        return _html(
+            "night.html.j2",
+            view=view,
+            later=next(later, None),
+            trends=by_cell,
+            runs={run.name: run for run in self._runs.all()},
+            slots=unexplained_first([s for s in view.slots if verdict(s) is not Status.VALID]),
+            excluded=percent(EXCLUDED),
+        )
+
+    def settings(self, request: Request) -> Response:
+        """Show the table of settings."""
+        query = Query.of(request.query_params)
+        chosen = query.chosen(self._runs.all())
+        return _html("settings.html.j2", rows=settings_table(chosen), query=query)
 
     def report(self, request: Request) -> Response:
         """Show a run's report; redirect to the live page of a run that is not over."""
@@ -159,8 +233,30 @@ class _Pages:
             # The report leads elsewhere, the store is read-only, or drawing failed: then this
             # raises the error.
             text = page(facts_in(run)).encode(errors="replace")
-            return HTMLResponse(text, headers=SANDBOXED)
-        return FileResponse(run.report, media_type="text/html", headers=SANDBOXED)
+        else:
+            text = run.report.read_bytes()
+        return HTMLResponse(linked(text, self._navigation(run), run_url(_name(run))),
+                            headers=SANDBOXED)  # fmt: skip
+
+    def _navigation(self, run: RunDirectory) -> str:
+        """Return the links out of a report."""
+        found = neighbours_of(_name(run), self._runs.all(), self._nights.all())
+        return environment().get_template("out.html.j2").render(at=found, urlencode=urlencode)
+
+    def log(self, request: Request) -> Response:
+        """Return a log of a run as plain text, or a packed one as a file."""
+        run = self._run(request)
+        node, name = request.path_params["node"], request.path_params["file"]
+        path = log_file(run, node, name)
+        if path is None:
+            raise HTTPException(404, f"no log {node}/{name} of {_name(run)}")
+        text = path.suffix == ".log"
+        return FileResponse(
+            path,
+            filename=None if text else f"{node}-{name}",
+            media_type="text/plain; charset=utf-8" if text else "application/octet-stream",
+            headers=SANDBOXED,
+        )
 
     def live(self, request: Request) -> Response:
         """Show the live page of a run, which a script updates."""

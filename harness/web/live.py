@@ -1,7 +1,7 @@
 """Figures of a live run, read from its journal."""
 
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,8 +31,8 @@ class Tail:
     _offset: int = 0
     _live: Live = field(default_factory=Live)
     _anomalies: LiveAnomalies = field(default_factory=LiveAnomalies)
-    _recent: deque[int] = field(default_factory=deque)
-    """Times at which the calls of the last RATE_NS ended."""
+    _recent: deque[tuple[int, str]] = field(default_factory=deque)
+    """Time and operation of the calls that ended in the last RATE_NS."""
     _last_ns: int = 0
     _last_f: str = ""
     _broken: str = ""
@@ -49,17 +49,22 @@ class Tail:
 
     def _figures(self) -> Mapping[str, Json]:
         figures = self._live.read()
+        span_s = max(min(self._last_ns, RATE_NS) / 1e9, 1e-3)
+        first_ns = self._anomalies.first_ns
+        recent = Counter(f for _, f in self._recent)
         return {
             "time_s": self._last_ns / 1e9,
             "last": self._last_f,
             "in_flight": figures.in_flight,
-            "per_s": len(self._recent) / max(min(self._last_ns, RATE_NS) / 1e9, 1e-3),
+            "per_s": len(self._recent) / span_s,
+            "per_s_by_f": {f: count / span_s for f, count in recent.items()},
             "ended": [[f, kind.value, count] for (f, kind), count in sorted(figures.ended.items())],
             "faults": list(figures.faults),
             "injected": figures.injected,
             "stale_reads": self._anomalies.stale_reads,
             "missed": self._anomalies.missed,
             "duplicated": self._anomalies.duplicated,
+            "first_s": None if first_ns is None else first_ns / 1e9,
             "broken": self._broken,
             "behind": self._behind,
         }
@@ -92,9 +97,9 @@ class Tail:
                 self._feed(op)
             self._last_ns, self._last_f = op.time_ns, op.f
             if op.kind is not Kind.INVOKE:
-                self._recent.append(op.time_ns)
+                self._recent.append((op.time_ns, op.f))
         self._offset += len(whole)
-        while self._recent and self._recent[0] < self._last_ns - RATE_NS:
+        while self._recent and self._recent[0][0] < self._last_ns - RATE_NS:
             self._recent.popleft()
 
     def _feed(self, op: Op) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE
-from harness.web.runs import STATUSES, Summary
+from harness.web.summary import DEFAULTS, STATUSES, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +34,24 @@ class HeatMapCell:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """Rows of workload and version, columns of nemeses."""
+    """Rows of workload, settings and version, columns of nemeses."""
 
-    rows: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, str, str], ...]
     columns: tuple[str, ...]
-    cells: Mapping[tuple[str, str, str], HeatMapCell]
-    """Cells by workload, version and nemesis, without those that had no run."""
+    cells: Mapping[tuple[str, str, str, str], HeatMapCell]
+    """Cells by workload, settings, version and nemesis, without those that had no run."""
 
 
 def heat_map_of(runs: Iterable[Summary]) -> HeatMap:
     """Return the heat map of the runs. A run's version is that of its servers, joined if they
     differ."""
-    counts: dict[tuple[str, str, str], Counter[str]] = {}
+    counts: dict[tuple[str, str, str, str], Counter[str]] = {}
     for run in runs:
-        place = (run.workload, run.version, run.nemesis)
+        place = (run.workload, run.settings or DEFAULTS, run.version, run.nemesis)
         counts.setdefault(place, Counter())[run.status] += 1
     return HeatMap(
-        rows=tuple(sorted({place[:2] for place in counts})),
-        columns=tuple(sorted({place[2] for place in counts})),
+        rows=tuple(sorted({place[:3] for place in counts})),
+        columns=tuple(sorted({place[3] for place in counts})),
         cells={
             place: HeatMapCell({s: count[s] for s in STATUSES if count[s]})
             for place, count in counts.items()

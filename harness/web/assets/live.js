@@ -4,27 +4,46 @@ const section = document.getElementById("live");
 const $ = (id) => document.getElementById(id);
 const number = (n) => n.toLocaleString("en");
 const plural = (n, one) => `${number(n)} ${one}${n === 1 ? "" : "s"}`;
+const SHOWN = 120; // seconds
+const rates = [];
+function line(name, perSecond, counts) {
+  const row = document.createElement("tr");
+  for (const text of [name, number(Math.round(perSecond)), ...counts.map(number)]) row.insertCell().textContent = text;
+  for (const [at, tone] of [[1, ""], [2, "ok"], [3, "fail"], [4, "info"]]) row.cells[at].className = `number ${counts[at - 2] ? tone : "dim"}`;
+  row.cells[1].className = "number";
+  return row;
+}
+function draw(perSecond) {
+  rates.push(perSecond);
+  if (rates.length > SHOWN) rates.shift();
+  const most = Math.max(...rates, 1);
+  const points = rates.map((rate, at) => `${at * SHOWN / Math.max(rates.length - 1, 30)},${58 - 56 * rate / most}`);
+  document.querySelector("#rates polyline").setAttribute("points", points.join(" "));
+}
 function show(now) {
   const limit = Number(section.dataset.limit);
   $("progress").value = Math.min(now.time_s, limit);
   const reached = now.behind ? "still reading: " : "";
-  $("clock").textContent = reached + (now.time_s ? `${now.time_s.toFixed(1)} s, last: ${now.last}` : "waiting for the first operation");
-  $("ended").replaceChildren(...now.ended.map(([f, kind, count]) => {
-    const row = document.createElement("tr");
-    for (const text of [f, kind, number(count)]) row.insertCell().textContent = text;
-    row.cells[2].className = "number";
-    return row;
-  }));
-  $("rate").textContent = `${plural(Math.round(now.per_s), "call")} a second, ${number(now.in_flight)} in flight`;
-  $("faults").replaceChildren(...(now.faults.length ? now.faults : ["none now"]).map((text) => {
+  const left = limit - now.time_s;
+  const until = left > 0 ? `${Math.ceil(left)} s of faults left` : "healing, final reads";
+  $("clock").textContent = reached + (now.time_s ? `${now.time_s.toFixed(1)} of ${limit} s, ${until}; last: ${now.last}` : "waiting for the first operation");
+  const kinds = ["ok", "fail", "info"], rows = new Map();
+  for (const [f, kind, count] of now.ended) rows.set(f, { ...rows.get(f), [kind]: count });
+  $("ended").replaceChildren(...[...rows].map(([f, of]) => line(f, now.per_s_by_f[f] ?? 0, kinds.map((kind) => of[kind] ?? 0))));
+  const total = (kind) => [...rows.values()].reduce((sum, of) => sum + (of[kind] ?? 0), 0);
+  $("total").replaceChildren(line("all", now.per_s, kinds.map(total)));
+  $("rate").textContent = `${plural(Math.round(now.per_s), "call")} a second over the last five seconds, ${number(now.in_flight)} in flight`;
+  draw(now.per_s);
+  $("faults").replaceChildren(...(now.faults.length ? now.faults : ["none"]).map((text) => {
     const item = document.createElement("li");
     item.textContent = text;
     return item;
   }));
+  $("injected").textContent = `${plural(now.injected, "fault")} so far`;
   const anomalies = [];
   if (now.stale_reads) anomalies.push(`${plural(now.stale_reads, "read")} without ${plural(now.missed, "acknowledged value")}`);
   if (now.duplicated) anomalies.push(`${plural(now.duplicated, "value")} twice in a read`);
-  $("anomalies").textContent = now.broken || anomalies.join("; ") || "none so far";
+  $("anomalies").textContent = now.broken || anomalies.join("; ") + (anomalies.length && now.first_s !== null ? `; first at ${now.first_s.toFixed(3)} s` : "") || "none so far";
   $("anomalies").className = anomalies.length || now.broken ? "anomalous" : "";
 }
 async function poll() {

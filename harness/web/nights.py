@@ -1,0 +1,120 @@
+"""The nights of `harness torture` in a store, read from their journals."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from harness.core.errors import HarnessError
+from harness.core.verdict import Status
+from harness.run.night import JOURNAL, NIGHTS, Night, Slot
+from harness.run.night_summary import CellSummary, cells, headline, verdict
+from harness.run.store import Store
+
+
+@dataclass(frozen=True)
+class NightView:
+    """One night, and the one before it of the same matrix."""
+
+    matrix: str
+    stamp: str
+    """Name of its directory, which is the time when it began."""
+    night: Night
+    before: "NightView | None" = None
+
+    @property
+    def name(self) -> str:
+        """Return the name in a URL: "nightly/20261125T004156558572Z"."""
+        return f"{self.matrix}/{self.stamp}"
+
+    @property
+    def started(self) -> str:
+        """Return the time when it began: "2026-11-25 00:41"."""
+        return str(self.night.request.get("started_utc") or self.stamp)[:16].replace("T", " ")
+
+    @property
+    def slots(self) -> Sequence[Slot]:
+        """Return its runs."""
+        return tuple(self.night.slots.values())
+
+    @cached_property
+    def cells(self) -> Sequence[CellSummary]:
+        """Return the summaries of its cells, in the order in which they first ran."""
+        kinds = {} if self.before is None else {c.name: tuple(c.kinds) for c in self.before.cells}
+        return cells(self.night, (), kinds)
+
+    @property
+    def headline(self) -> str:
+        """Return its result in one line."""
+        return headline(self.cells) if self.slots else "no runs"
+
+    @property
+    def counts(self) -> Mapping[Status, int]:
+        """Return the number of runs of each status."""
+        return {s: sum(verdict(slot) is s for slot in self.slots) for s in Status}
+
+    @property
+    def status(self) -> Status:
+        """Return the worst status; UNKNOWN without a run."""
+        counts = self.counts
+        return next((s for s in reversed(Status) if counts[s]), Status.UNKNOWN)
+
+    @property
+    def new(self) -> tuple[str, ...]:
+        """Return "cell: kinds" for anomalies that the cell did not have in the night before."""
+        if self.before is None:
+            return ()
+        return tuple(f"{cell.name}: {', '.join(cell.new)}" for cell in self.cells if cell.new)
+
+    def gone(self, cell: str) -> tuple[str, ...]:
+        """Return the kinds of anomalies that a cell had in the night before and has no more, though
+        it ran."""
+        now = next((one for one in self.cells if one.name == cell), None)
+        if self.before is None or now is None or not now.slots:
+            return ()
+        then = next((one for one in self.before.cells if one.name == cell), None)
+        return () if then is None else tuple(sorted(set(then.kinds) - set(now.kinds)))
+
+    @property
+    def all_gone(self) -> tuple[str, ...]:
+        """Return "cell: kinds" for anomalies of the night before that did not occur again."""
+        gone = {cell.name: self.gone(cell.name) for cell in self.cells}
+        return tuple(f"{name}: {', '.join(kinds)}" for name, kinds in gone.items() if kinds)
+
+
+@dataclass(slots=True)
+class Nights:
+    """The nights of a store. A journal that has not changed is not read again."""
+
+    store: Store
+    _known: dict[Path, tuple[tuple[int, int], Night]] = field(default_factory=dict)
+
+    def all(self) -> list[NightView]:
+        """Return every night that can be read, the earliest first; those of a matrix in a chain."""
+        last: dict[str, NightView] = {}
+        found: list[NightView] = []
+        for path in sorted(self._journals(), key=lambda one: (one.parent.name, one)):
+            night = self._read(path)
+            if night is not None:
+                matrix = path.parent.parent.name
+                found.append(NightView(matrix, path.parent.name, night, last.get(matrix)))
+                last[matrix] = found[-1]
+        return found
+
+    def _journals(self) -> Iterable[Path]:
+        """Yield the journals, none of which is reached through a link."""
+        root = (self.store.root / NIGHTS).resolve()
+        for path in (self.store.root / NIGHTS).glob(f"*/*/{JOURNAL}"):
+            if path.resolve() == root / path.parent.parent.name / path.parent.name / JOURNAL:
+                yield path
+
+    def _read(self, path: Path) -> Night | None:
+        try:
+            status = path.stat()
+            stamp = status.st_mtime_ns, status.st_size
+            known = self._known.get(path)
+            if known is None or known[0] != stamp:
+                known = self._known[path] = stamp, Night.read(path.parent, repair=False)
+        except (OSError, HarnessError):
+            return None  # it is being written, or is no journal: the other nights are shown
+        return known[1]

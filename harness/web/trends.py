@@ -1,0 +1,196 @@
+"""Trends over nights: how often each cell was INVALID, with the interval of that rate. The table of
+settings: how often and how long the reads of each way to insert and read were stale."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, log, log1p
+from statistics import median
+from typing import Final
+
+from harness.core.verdict import Status
+from harness.run.night import Slot
+from harness.run.night_summary import verdict
+from harness.run.rates import interval
+from harness.web.nights import NightView
+from harness.web.summary import Summary
+
+CONFIDENCE: Final = 0.95
+NIGHTS_SHOWN: Final = 30
+"""Number of nights in a trend."""
+EXCLUDED: Final = 0.01
+"""Rate of which a cell says how many more runs would exclude it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Number of hits among tries, and the interval of their rate."""
+
+    hits: int
+    tries: int
+
+    @property
+    def rate(self) -> float:
+        """Return the share of the tries that hit; 0 without a try."""
+        return self.hits / self.tries if self.tries else 0.0
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Return the interval of the rate (Clopper and Pearson, 95 %)."""
+        return interval(self.hits, self.tries, CONFIDENCE)
+
+    @property
+    def text(self) -> str:
+        """Return "12 % (4–31 %)"; "–" without a try."""
+        if not self.tries:
+            return "–"
+        low, high = self.bounds
+        return f"{percent(self.rate)} ({percent(low, unit='')}–{percent(high)})"
+
+    @property
+    def more_needed(self) -> int:
+        """Return how many more runs without a hit would exclude a rate of EXCLUDED; 0 once it is
+        excluded, or after a hit."""
+        if self.hits:
+            return 0
+        return max(0, ceil(log((1 - CONFIDENCE) / 2) / log1p(-EXCLUDED)) - self.tries)
+
+
+def percent(rate: float, unit: str = " %") -> str:
+    """Return a rate in per cent with two digits: "0.53 %", "12 %"."""
+    return f"{float(f'{100 * rate:.2g}'):g}{unit}"
+
+
+@dataclass(frozen=True)
+class CellTrend:
+    """One cell on one version, over nights."""
+
+    cell: str
+    version: str
+    nights: Sequence[NightView]
+    slots: Sequence[Sequence[Slot]]
+    """Its runs in each night."""
+
+    @cached_property
+    def points(self) -> Sequence[Share]:
+        """Return how often it was INVALID among the runs of each night that have a verdict."""
+        return tuple(share_of(of) for of in self.slots)
+
+    @cached_property
+    def total(self) -> Share:
+        """Return how often it was INVALID in all nights."""
+        return share_of([slot for of in self.slots for slot in of])
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Return the number of runs of the last night by status."""
+        return Counter(verdict(slot).value for slot in self.slots[-1])
+
+    @property
+    def unknown(self) -> int:
+        """Return the number of runs without a conclusion."""
+        return sum(len(of) for of in self.slots) - self.total.tries
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """Return the number of runs with each kind of anomaly."""
+        return Counter(kind for of in self.slots for slot in of for kind in slot.kinds)
+
+    @property
+    def new(self) -> tuple[str, ...]:
+        """Return the kinds that occurred in the last of its nights and in none before."""
+        *before, last = [of for of in self.slots if of] or [()]
+        old = {kind for of in before for slot in of for kind in slot.kinds}
+        return tuple(sorted({k for slot in last for k in slot.kinds} - old)) if before else ()
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """Return the kinds that occurred before and not in the last of its nights."""
+        *before, last = [of for of in self.slots if of] or [()]
+        now = {kind for slot in last for kind in slot.kinds}
+        return tuple(sorted({k for of in before for slot in of for k in slot.kinds} - now))
+
+    @property
+    def first_s(self) -> float | None:
+        """Return the median time to the first anomaly."""
+        every = [slot.first_ns for of in self.slots for slot in of]
+        times = [first_ns / 1e9 for first_ns in every if first_ns is not None]
+        return median(times) if times else None
+
+
+def share_of(slots: Iterable[Slot]) -> Share:
+    """Return how many of the runs with a conclusion are INVALID."""
+    statuses = [verdict(slot) for slot in slots]
+    hits = statuses.count(Status.INVALID)
+    return Share(hits, hits + statuses.count(Status.VALID))
+
+
+def trends(nights: Sequence[NightView], runs: Mapping[str, Summary]) -> list[CellTrend]:
+    """Return the trends of all cells of nights of one matrix, the earliest night first; `runs` are
+    the runs of the store by name, which know their versions."""
+    shown = nights[-NIGHTS_SHOWN:]
+    found: dict[tuple[str, str], list[list[Slot]]] = {}
+    for at, view in enumerate(shown):
+        for slot in view.slots:
+            run = runs.get(slot.path or "")
+            key = slot.cell, run.version if run is not None else ""
+            found.setdefault(key, [[] for _ in shown])[at].append(slot)
+    return [CellTrend(*key, shown, slots) for key, slots in sorted(found.items())]
+
+
+@dataclass(frozen=True)
+class SettingsRow:
+    """All runs of one way to insert and to read, on one version and under the same kind of load."""
+
+    insert: str
+    quorum: str
+    read: str
+    version: str
+    runs: Sequence[Summary]
+
+    @cached_property
+    def invalid(self) -> Share:
+        """Return how many of the runs with a conclusion broke their promise."""
+        statuses = [run.status for run in self.runs]
+        hits = statuses.count(Status.INVALID.value)
+        return Share(hits, hits + statuses.count(Status.VALID.value))
+
+    @cached_property
+    def stale_runs(self) -> Share:
+        """Return how many runs had a stale read, promised or not."""
+        known = [run.staleness for run in self.runs if run.staleness is not None]
+        return Share(sum(one.stale > 0 for one in known), len(known))
+
+    @property
+    def inserts(self) -> Share:
+        """Return how many acknowledged inserts some later read missed at first."""
+        known = [run.staleness for run in self.runs if run.staleness is not None]
+        return Share(sum(one.stale for one in known), sum(one.inserts for one in known))
+
+    @property
+    def lost(self) -> int:
+        """Return the number of acknowledged inserts that were lost."""
+        return sum(run.staleness.lost for run in self.runs if run.staleness is not None)
+
+    @property
+    def median_ms(self) -> float | None:
+        """Return the median over the runs of the median time for which an insert was missed."""
+        every = [run.staleness.median_ms for run in self.runs if run.staleness is not None]
+        known = [ms for ms in every if ms is not None]
+        return median(known) if known else None
+
+    @property
+    def max_ms(self) -> float | None:
+        """Return the longest time for which an insert was missed."""
+        every = [run.staleness.max_ms for run in self.runs if run.staleness is not None]
+        return max((ms for ms in every if ms is not None), default=None)
+
+
+def settings_table(runs: Iterable[Summary]) -> list[SettingsRow]:
+    """Return the rows of the table of settings, from the runs of quorum-set."""
+    found: dict[tuple[str, str, str, str], list[Summary]] = {}
+    for run in runs:
+        if run.modes is not None and run.group == "run":
+            found.setdefault((*run.modes, run.version), []).append(run)
+    return [SettingsRow(*key, of) for key, of in sorted(found.items())]

@@ -1,0 +1,129 @@
+"""Nights, trends, the table of settings, causes of a difference, and links of a report."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+from report_cases import WHEN, finished, sound, stale
+from test_web_attacks import served
+from test_web_pages import asked
+
+from harness.core.history import History
+from harness.run.night import NIGHTS, Night
+from harness.run.store import RunDirectory, Store
+from harness.web.app import run_url
+from harness.web.diff import causes_of
+from harness.web.nights import Nights
+from harness.web.run_files import facts_in
+from harness.web.runs import Runs
+from harness.web.trends import Share, percent, settings_table, trends
+
+CELLS = {"quorum-set (server) + partition": stale, "quorum-set (plain) + none": sound}
+MODES = {"insert": "quorum", "quorum": "2", "read": "sequential"}
+
+
+def a_run(store: Path, ops: History, seed: int, night: int) -> RunDirectory:
+    when = WHEN + timedelta(days=night)
+    return finished(store, ops, seed=seed, when=when, options={"workload_options": MODES})
+
+
+def text(address: str, path: str) -> str:
+    status, body = asked(address, path)
+    assert status == 200, path
+    return body.decode()
+
+
+def two_nights(store: Path) -> None:
+    """Store two nights of two cells; in the second the cell that was INVALID is VALID."""
+    for night in (0, 1):
+        path = store / NIGHTS / "m" / f"2026112{night}T000000000000Z"
+        began = Night.begun(path, {"matrix": "x", "started_utc": f"2026-11-2{night}T00:00:00"})
+        for number, (cell, ops) in enumerate(CELLS.items()):
+            history = ops() if night == 0 else sound()
+            run = a_run(store, history, 10 * night + number, night)
+            name = f"{run.path.parent.name}/{run.path.name}"
+            status = json.loads(run.results_file.read_text())["status"]
+            invalid = status == "INVALID"
+            began.say("begin", number, cell=cell, seed=f"{number:#x}")
+            began.say("directory", number, path=name)
+            began.say("recorded", number, troubles=[], seconds=1.0)
+            began.say("judged", number, status=status, reason="", kinds=["stale"] * invalid,
+                      first_ns=960_000_000 if invalid else None)  # fmt: skip
+        began.say("end")
+
+
+def test_a_trend_has_rates_and_kinds_that_are_new_and_gone(tmp_path: Path) -> None:
+    two_nights(tmp_path)
+    (tmp_path / NIGHTS / "m" / "20261119T000000000000Z").symlink_to(tmp_path / NIGHTS / "m")
+    views = Nights(Store(tmp_path)).all()
+    assert [view.status.value for view in views] == ["INVALID", "VALID"]
+    assert views[1].all_gone == ("quorum-set (server) + partition: stale",)
+    assert views[1].new == ()
+    plain, server = trends(views, {run.name: run for run in Runs(Store(tmp_path)).all()})
+    assert server.version == "18.16.1"
+    assert [(point.hits, point.tries) for point in server.points] == [(1, 1), (0, 1)]
+    assert server.total.text == "50 % (1.3–99 %)"
+    assert (server.gone, server.first_s) == (("stale",), 0.96)
+    assert plain.total.more_needed == 367 - 1
+    assert [percent(0.0053), percent(0.999), Share(0, 0).text] == ["0.53 %", "100 %", "–"]
+
+
+def test_the_table_of_settings_counts_stale_reads(tmp_path: Path) -> None:
+    two_nights(tmp_path)
+    (row,) = settings_table(Runs(Store(tmp_path)).all())
+    assert (row.insert, row.quorum, row.read, row.version) == (
+        "quorum",
+        "2",
+        "sequential",
+        "18.16.1",
+    )
+    assert (row.invalid, row.stale_runs) == (Share(1, 4), Share(1, 4))
+    assert row.inserts == Share(1, 3 * 14 + 2)
+    assert row.max_ms == 900.0
+
+
+def test_pages_of_nights_lead_to_each_other(tmp_path: Path) -> None:
+    two_nights(tmp_path)
+    with served(tmp_path) as address:
+        nights = text(address, "/nights")
+        assert "/night/m/20261120T000000000000Z" in nights
+        assert "50 % (1.3–99 %)" in nights
+        night = text(address, "/night/m/20261121T000000000000Z")
+        assert "gone: stale" in night
+        assert "/night/m/20261120T000000000000Z" in night
+        assert asked(address, "/night/m/..%2fx")[0] == 404
+        assert asked(address, "/night/m/20261119T000000000000Z")[0] == 404
+        assert "sequential" in text(address, "/settings")
+
+
+def test_a_report_leads_to_its_night_its_neighbours_and_its_logs(tmp_path: Path) -> None:
+    two_nights(tmp_path)
+    store = Store(tmp_path)
+    names = [run.name for run in sorted(Runs(store).all(), key=lambda run: (run.started, run.name))]
+    log = tmp_path / names[0] / "logs" / "ch1" / "clickhouse-server.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("2026.11.20 17:45:09.900000 <Error> one\n")
+    (log.parent / "out.log").symlink_to("/etc/passwd")
+    with served(tmp_path) as address:
+        page = text(address, run_url(names[0]))
+        assert "/night/m/20261120T000000000000Z" in page
+        assert "4 runs of this cell" in page
+        assert f'href="{run_url(names[1])}" rel="next"' in page
+        url = f"{run_url(names[0])}/logs/ch1/clickhouse-server.log"
+        assert f'href="{url}"' in page
+        assert text(address, url) == log.read_text()
+        for other in ("out.log", "none.log", "..%2f..%2frun.json"):
+            assert asked(address, f"{run_url(names[0])}/logs/ch1/{other}")[0] == 404
+
+
+def test_causes_come_before_counters(tmp_path: Path) -> None:
+    left = finished(tmp_path, stale(), seed=1)
+    right = finished(tmp_path, sound(), seed=2, nemesis="none", options={"keys": 2})
+    causes = causes_of(facts_in(left), facts_in(right))
+    assert [(line.name, line.left, line.right) for line in causes.settings] == [
+        ("nemesis", "partition", "none"), ("keys", "–", "2")
+    ]  # fmt: skip
+    assert (causes.first_fault, causes.faults[0].right) == (1, "–")
+    assert "partition {ch2 | ch1 ch3}" in causes.faults[0].left
+    assert causes.first_call is not None
+    assert causes.first_call[0] == 4

@@ -52,6 +52,10 @@ class ScriptedSet:
     quorum: int | None = 2
     """Number of replicas of a quorum; None: inserts are plain."""
     quorum_timeout_ms: int = 5_000
+    parallel: bool = False
+    """True if quorums may be pending side by side."""
+    retry_after_ms: int | None = None
+    """The insert_keeper_retry_initial_backoff_ms of each insert, on servers that retry inserts."""
     insert_limit_s: int | None = None
     """The max_execution_time of each insert."""
     sequential: bool = True
@@ -122,7 +126,10 @@ class _ScriptedSetSession(OneTable):
         connection = connect(self._cluster, node, timeout_s=self._workload.timeout_s)
         retries = self._cluster.engines.dialect.has(Mechanism.INSERT_RETRIES)
         final = ONCE if retries else NO_SETTINGS
-        return _ScriptedSetClient(connection, self._table.name, self._workload, final)
+        workload = self._workload
+        if not retries:
+            workload = replace(workload, retry_after_ms=None)
+        return _ScriptedSetClient(connection, self._table.name, workload, final)
 
 
 class _ScriptedSetClient:
@@ -174,7 +181,9 @@ class _ScriptedSetClient:
         own = self._workload
         settings = dict(more)
         if own.quorum is not None and not own.plain.intersection(values):
-            settings |= quorum(own.quorum, own.quorum_timeout_ms)
+            settings |= quorum(own.quorum, own.quorum_timeout_ms, parallel=own.parallel)
+        if own.retry_after_ms is not None:
+            settings["insert_keeper_retry_initial_backoff_ms"] = own.retry_after_ms
         if own.insert_limit_s is not None:
             settings["max_execution_time"] = own.insert_limit_s
         rows = [(key, value, "") for value in values]

@@ -32,7 +32,13 @@ from workloads.scenarios.object_store import (
     RESTORED_REPLICA,
     SOLE_MOVER,
 )
-from workloads.scenarios.partitions import RETURNED_ROWS, UNREADABLE_TABLE, UNWRITABLE_TABLE
+from workloads.scenarios.parallel import FAILED_DUPLICATE, PENDING_MERGED
+from workloads.scenarios.partitions import (
+    MISSED_DROP,
+    RETURNED_ROWS,
+    UNREADABLE_TABLE,
+    UNWRITABLE_TABLE,
+)
 from workloads.scenarios.quorums import FAILED_PART, FAILED_PART_MISSED, UNCOUNTED_QUORUM
 from workloads.scenarios.reads import (
     BACKWARDS_READ,
@@ -70,6 +76,7 @@ _EVERY = (
     UNREADABLE_TABLE,
     UNWRITABLE_TABLE,
     RETURNED_ROWS,
+    MISSED_DROP,
     DDL_TWICE,
     LOST_DISTRIBUTED_INSERT,
     MISSING_TABLE,
@@ -80,6 +87,8 @@ _EVERY = (
     FAILED_PART,
     FAILED_PART_MISSED,
     UNCOUNTED_QUORUM,
+    PENDING_MERGED,
+    FAILED_DUPLICATE,
     UNWAITED_CLONE,
     TWO_LEADERS,
     ORPHANED_INSERT,

@@ -1,7 +1,7 @@
 """Scripts that show what DROP PARTITION leaves behind."""
 
-from harness.core.op import Call, Kind
-from harness.generators.script import Do, Rest, Until
+from harness.core.op import Call, Kind, Op
+from harness.generators.script import Do, Joined, Rest, Until
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
     KILL,
@@ -12,6 +12,7 @@ from workloads.scenarios.steps import (
     everywhere,
     insert,
     killed,
+    lurking,
     read,
     shows,
 )
@@ -79,6 +80,38 @@ RETURNED_ROWS = Scenario(
         Until(read("ch3", key=1), shows(204), pause_s=0.2),
         Do(read("ch3", key=0)),
         Do(read("ch1", key=0)),
+    ),
+    finding=Finding("convergence", "diverged"),
+)
+
+CUT = "zk-cut-response"
+UNHEARD = lurking(CUT, "ch1")
+
+
+def _without_0(op: Op) -> bool:
+    return isinstance(op.value, tuple) and 0 not in op.value
+
+
+MISSED_DROP = Scenario(
+    name="missed-drop",
+    text="the answer to the commit of an insert is lost, and its partition is dropped before the "
+    "insert asks whether it was committed: its replica keeps the rows, and no other has them",
+    workload=ScriptedSet(
+        name="scenario-missed-drop", quorum=None, sequential=False, retry_after_ms=5_000
+    ),
+    nemesis=CUT,
+    clients=2,
+    steps=(
+        Do(insert(0, "ch2")),
+        *everywhere(0),
+        *UNHEARD.begins,
+        # A server that retries finds its session gone, and asks again five seconds later.
+        Do(insert(1, "ch1"), ends=(Kind.OK, Kind.INFO), wait=False),
+        Until(read("ch2"), shows(1), by=1, tries=100, pause_s=0.02),
+        Do(_drop(0, "ch2"), by=1),
+        Until(read("ch1"), _without_0, by=1, tries=200, pause_s=0.05),
+        Joined(),
+        UNHEARD.ends,
     ),
     finding=Finding("convergence", "diverged"),
 )

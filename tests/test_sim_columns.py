@@ -12,9 +12,9 @@ from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
 from harness.core.verdict import Status
+from harness.sim.bugs import PROTOCOLS
 from harness.sim.simulation import TableSettings
 
-PROTOCOLS = ("18.16", "25.8", "repaired")
 SHORT = TableSettings(max_replicated_logs_to_keep=8, min_replicated_logs_to_keep=2)
 
 

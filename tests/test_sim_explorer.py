@@ -121,8 +121,9 @@ def test_the_models_have_the_defects_of_servers() -> None:
     assert OF_SERVERS - DEFECTS == NOT_EXPRESSED
 
 
-def test_the_repaired_protocol_holds(tmp_path: Path) -> None:
-    status, found = explore(tmp_path, "quorum", "--protocol", "repaired", "--symmetry")
+@pytest.mark.parametrize("protocol", ["repaired", "repaired-25.8"])
+def test_a_repaired_protocol_holds(tmp_path: Path, protocol: str) -> None:
+    status, found = explore(tmp_path, "quorum", "--protocol", protocol, "--symmetry")
     assert (status, found["ended"], found["scope"]["read"]) == (0, "whole", "linearizable")
     applied = {claim["name"] for claim in found["claims"] if claim["applied"]}
     assert {c["name"] for c in found["claims"]} - applied == {"merged-shown"}, "of --read server"

@@ -10,6 +10,7 @@ from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
+from harness.sim.bugs import PROTOCOLS
 from harness.sim.simulation import TableSettings, simulated_dialect
 
 SHORT = TableSettings(max_replicated_logs_to_keep=8, min_replicated_logs_to_keep=2)
@@ -27,7 +28,7 @@ def leaders(cluster: SimCluster, table: ReplicatedTable) -> dict[str, bool]:
     return {node: replica["leader"] for node, replica in found.items()}
 
 
-@pytest.mark.parametrize("protocol", ["18.16", "25.8", "repaired"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_clone_gives_up_a_part_that_failed_meanwhile(protocol: str) -> None:
     """A lost replica copies what its source has, including a pending part, which it takes for one
     without a quorum: that the part failed tells it only that nobody has it."""
@@ -142,7 +143,8 @@ def test_a_block_is_forgotten_when_there_are_too_many() -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "blocks"), [("18.16", 100), ("25.8", 1000), ("repaired", 100)]
+    ("protocol", "blocks"),
+    [("18.16", 100), ("25.8", 1000), ("repaired", 100), ("repaired-25.8", 1000)],
 )
 def test_tables_have_the_window_of_their_version(protocol: str, blocks: int) -> None:
     settings = TableSettings.of(simulated_dialect(protocol))

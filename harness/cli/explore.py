@@ -21,7 +21,7 @@ from harness.cli.parameter_types import Name, Number, json_option, number, store
 from harness.cli.progress import span
 from harness.cli.terminal import Terminal
 from harness.cli.workload import EXPLORED, workload_of
-from harness.core.dialect import Mechanism, Version, dialect_of
+from harness.core.dialect import Dialect, Mechanism, Version, dialect_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.ranges import RANGES, did_you_mean
@@ -222,11 +222,17 @@ def _scope(model: str, chosen: Mapping[str, Any]) -> Mapping[str, Any]:
     parallel = (Mechanism.PARALLEL_QUORUM,)
     if scope.get("parallel"):
         assert protocol is not None, "the rules of the thesis have no such option"
-        if dialect_of(Version.of(PROTOCOLS[protocol].version)).lacks(parallel):
+        able = [name for name in PROTOCOLS if not _dialect(name).lacks(parallel)]
+        if protocol not in able:
+            expected = " or ".join(able)
             raise UsageError(
-                f"--parallel: {protocol} lacks {parallel[0]}; expected --protocol 25.8"
+                f"--parallel: {protocol} lacks {parallel[0]}; expected --protocol {expected}"
             )
     return scope
+
+
+def _dialect(protocol: str) -> Dialect:
+    return dialect_of(Version.of(PROTOCOLS[protocol].version))
 
 
 def _defaults(model: str, protocol: str | None) -> Mapping[str, Any]:

@@ -393,8 +393,8 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             "--protocol",
             type=Name(list(PROTOCOLS)),
             help="With --cluster sim: replication protocol; 18.16, 25.8: that of the version with "
-            "its defects; repaired: without them. Default: 18.16, with --read linearizable "
-            "repaired.",
+            "its defects; repaired, repaired-25.8: the same without them. Default: 18.16, with "
+            "--read linearizable repaired.",
         ),
         click.option(
             "--bug",

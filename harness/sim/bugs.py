@@ -117,28 +117,36 @@ _OLD: Final = Protocol(
 )
 DEFAULT: Final = "18.16"
 """Protocol of servers whose reads do not need another."""
-PROTOCOLS: Final[Mapping[str, Protocol]] = {
-    DEFAULT: _OLD,
-    "25.8": replace(
-        _OLD,
-        text="as 25.8, its defects included",
-        version="25.8.2",
-        defects=_OLD.defects - {"clone-keeps-dropped", "undone-alter"}
-        | {"early-snapshot", "merged-away", "lost-retry", "pending-merged", "failed-duplicate"}
-        | {"attach-own-copy"},
-        mechanisms=frozenset(
-            {
-                *("many-leaders", "own-wait", "insert-retries", "parallel-quorum"),
-                *("duplicate-wait", "alter-in-log", "attach-entries", "atomic-databases"),
-            }
-        ),
+_TODAY: Final = replace(
+    _OLD,
+    text="as 25.8, its defects included",
+    version="25.8.2",
+    defects=_OLD.defects - {"clone-keeps-dropped", "undone-alter"}
+    | {"early-snapshot", "merged-away", "lost-retry", "pending-merged", "failed-duplicate"}
+    | {"attach-own-copy"},
+    mechanisms=frozenset(
+        {
+            *("many-leaders", "own-wait", "insert-retries", "parallel-quorum"),
+            *("duplicate-wait", "alter-in-log", "attach-entries", "atomic-databases"),
+        }
     ),
-    "repaired": replace(
-        _OLD,
-        text="as 18.16.1 with linearizable reads, and none of those defects",
+)
+
+
+def _repaired(protocol: Protocol, version: str) -> Protocol:
+    return replace(
+        protocol,
+        text=f"as {version} with linearizable reads, and none of those defects",
         defects=frozenset(),
         reading="linearizable",
-    ),
+    )
+
+
+PROTOCOLS: Final[Mapping[str, Protocol]] = {
+    DEFAULT: _OLD,
+    "25.8": _TODAY,
+    "repaired": _repaired(_OLD, "18.16.1"),
+    "repaired-25.8": _repaired(_TODAY, "25.8"),
 }
 
 OF_SERVERS: Final = frozenset[str]().union(*(one.defects for one in PROTOCOLS.values()))

@@ -13,6 +13,7 @@ from checkers.sets.key_sets import READS
 from checkers.triage.evidence import Evidence
 from checkers.triage.inserts import Values
 from checkers.triage.kept import kept_failed
+from checkers.triage.unanswered import crashed, half_altered, without_table
 from harness.core.history import History
 from harness.core.verdict import Anomaly, Verdict
 
@@ -100,5 +101,10 @@ SIGNATURES: Final[Mapping[tuple[str, str], Sequence[tuple[str, Signature]]]] = {
     ("failed-parts", "read-again"): (("failed-part-missed", _kept_failed),),
     ("failed-parts", "back"): (("failed-part-missed", _kept_failed),),
     ("failed-parts", "kept"): (("failed-part-missed", _kept_failed),),
+    ("answers", "unanswered"): (
+        ("missing-table", lambda anomaly, found: without_table(found[0], anomaly)),
+        ("half-alter", lambda anomaly, found: half_altered(found[0], anomaly)),
+        ("crashing-mutation", lambda anomaly, found: crashed(found[0], anomaly)),
+    ),
 }
 """Signatures by checker and kind of anomaly."""

@@ -50,6 +50,16 @@ _EVERY: Final = (
     KnownDefect("failed-part-missed", "a replica came back with a part whose quorum had failed"),
     KnownDefect("uncounted-quorum", "a replica ended the quorum of another insert"),
     KnownDefect(
+        "pending-merged",
+        "a merge took a part whose quorum was pending, and then failed",
+        since=_TODAY,
+    ),
+    KnownDefect(
+        "failed-duplicate",
+        "an insert was acknowledged as a duplicate of one whose quorum failed",
+        since=_TODAY,
+    ),
+    KnownDefect(
         "lost-retry",
         "an insert was acknowledged as a duplicate of one that its replica had given up",
         since=_TODAY,
@@ -67,6 +77,36 @@ _EVERY: Final = (
         "a file was given up because its receiver was killed",
         fixed=Version(21, 1),
     ),
+    KnownDefect("torn-insert", "an insert commits the part of each partition by itself"),
+    KnownDefect("half-insert", "a replica was killed between the parts of one insert"),
+    KnownDefect(
+        "returned-rows",
+        "a lost replica kept the parts of a partition that was dropped",
+        fixed=Version(19, 13),
+    ),
+    KnownDefect(
+        "missed-drop",
+        "a replica dropped a partition while an insert of its own had yet to hear of its commit",
+        since=_TODAY,
+    ),
+    KnownDefect(
+        "missing-table",
+        "a server does not load a table that three ALTERs have changed meanwhile",
+        fixed=Version(20, 3),
+    ),
+    KnownDefect(
+        "half-alter",
+        "a replica was killed after it had written an ALTER to ZooKeeper alone",
+        since=_TODAY,
+    ),
+    KnownDefect(
+        "crashing-mutation", "a mutation beside an insert kills servers", fixed=Version(19, 11)
+    ),
+    KnownDefect(
+        "two-leaders",
+        "a leader that was paused past its session claims to lead",
+        fixed=Version(20, 5),
+    ),
     KnownDefect("unwaited-clone", "a replica took over a log pointer before it had the parts"),
     KnownDefect("ddl-twice", "a host was killed before it said that it had executed a statement"),
     KnownDefect("orphaned-insert", "a replica was killed while it wrote a part", since=_TODAY),
@@ -78,6 +118,17 @@ _EVERY: Final = (
     ),
     KnownDefect(
         "orphaned-move", "a part was mutated while another replica took over its move", since=_TODAY
+    ),
+    KnownDefect(
+        "orphaned-mutation",
+        "a replica wrote a mutated part, and could not tell ZooKeeper",
+        since=_TODAY,
+    ),
+    KnownDefect(
+        "moved-twice",
+        "two replicas moved a part, for the first was paused past its session",
+        since=_TODAY,
+        fixed=Version(25, 8),
     ),
     KnownDefect("dropped-replica", "a replica that was dropped keeps its locks", since=_TODAY),
     KnownDefect(

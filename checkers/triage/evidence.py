@@ -206,6 +206,19 @@ class Evidence:
             None,
         )
 
+    def merged_before(self, part: BlockRange, until_ns: int) -> tuple[str, int, BlockRange] | None:
+        """Return who first registered a merged part with the blocks of this one before a time, when
+        and which; None if nobody did."""
+        found = [
+            (at_ns, replica, one)
+            for (replica, partition), merged in self._merged.items()
+            if partition == part.partition
+            for at_ns, one in merged
+            if at_ns < until_ns and one.low <= part.low and part.high <= one.high
+        ]
+        at_ns, replica, one = min(found, key=lambda of: of[0], default=(0, "", part))
+        return (replica, at_ns, one) if found else None
+
     def lasts(self, partition: str, from_ns: int, to_ns: int) -> Sequence[LastPart]:
         """Return what last_part named at some time of an interval."""
         every = self.last.get(partition, [])

@@ -20,6 +20,7 @@ PHANTOM: Final = "phantom-part"
 DOUBLED: Final = "doubled-insert"
 DIRTY: Final = "dirty-read"
 MISSED: Final = "failed-part-missed"
+PENDING: Final = "pending-merged"
 KEEP_FAILED: Final = "KeepFailed"
 """Departure from the model (`harness conform`): a replica becomes active with a part whose quorum
 has failed."""
@@ -49,7 +50,7 @@ def kept(
     missed = kept_failed(history)
     by_times: list[Kept] = []
     for one in values.values():
-        by_times += (*_of(one, evidence), *_missed(one, evidence, missed))
+        by_times += (*_of(one, evidence), *_missed(one, evidence, missed), *_merged(one, evidence))
     found = [*by_times, *_on_disk(history, values, evidence, by_times)]
     yield from (one for one in found if one.by in known)
 
@@ -135,6 +136,23 @@ def _missed(one: Inserted, evidence: Evidence, missed: Sequence[tuple[str, str]]
         yield Kept(one.key, one.value, frozenset({replica}), MISSED, text, since_ns, bool(others))
 
 
+def _merged(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
+    """Yield a value whose part was merged before its quorum failed, so that the merged part has it
+    on each replica."""
+    others = [evidence.commits[other][0] for other in one.parts - {*evidence.failed}]
+    for name in sorted(one.parts & {*evidence.failed}):
+        part, failed_ns = evidence.part(name), evidence.failed[name]
+        merged = part and evidence.merged_before(part, failed_ns)
+        if merged:
+            replica, at_ns, into = merged
+            text = (
+                f"{replica} merged {name} of value {one.value} into {into.name} at "
+                f"{seconds(at_ns)}, and its quorum failed at {seconds(failed_ns)}"
+            )
+            since_ns, nodes = min(others, default=_NEVER), frozenset(evidence.acts)
+            yield Kept(one.key, one.value, nodes, PENDING, text, since_ns, bool(others))
+
+
 def _of(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
     committed = sorted(evidence.commits[name][0] for name in one.parts)
     never = [a for a in one.attempts if a.kept and not a.parts]
@@ -149,7 +167,8 @@ def _of(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
         twice = bool(committed)
         yield Kept(one.key, one.value, nodes, DOUBLED if twice else PHANTOM, text, since_ns, twice)
     failed = [name for name in one.parts if name in evidence.failed]
-    if failed and len(one.parts) == len(failed):
+    acknowledged = any(attempt.acknowledged for attempt in one.attempts)
+    if failed and len(one.parts) == len(failed) and not acknowledged:
         at = seconds(max(evidence.failed[name] for name in failed))
         text = f"the quorum of {', '.join(sorted(failed))} of value {one.value} failed at {at}"
         holders = _holders(failed, evidence)

@@ -30,7 +30,7 @@ class Clone:
 def merge_repairs(history: History, evidence: Evidence) -> Iterator[Repair]:
     """Yield the parts that a replica lacked when OPTIMIZE returned, because it had taken over a log
     pointer behind the merge and not yet the part."""
-    clones = _clones(history)
+    clones = clones_of(history)
     for pair in history.pairs if clones else ():
         if pair.invoke.f != OPTIMIZE or pair.kind is not Kind.OK or pair.end is None:
             continue
@@ -59,7 +59,8 @@ def merge_repairs(history: History, evidence: Evidence) -> Iterator[Repair]:
             yield Repair(pair.end.index, UNWAITED, why, change)
 
 
-def _clones(history: History) -> list[Clone]:
+def clones_of(history: History) -> list[Clone]:
+    """Return the periods in which replicas were marked lost."""
     found: list[Clone] = []
     for facts in facts_of_tables(history, frozenset({"lost"})):
         lost: dict[str, Clone] = {}

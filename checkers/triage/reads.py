@@ -52,6 +52,23 @@ class Miss:
     """A sentence of evidence by known defect; empty if nothing explains it."""
 
 
+def failed_duplicate(insert: Inserted, part: BlockRange, evidence: Evidence) -> int | None:
+    """Return when a try was acknowledged that made no part and was under way when the quorum of the
+    value's only part failed; None if none was."""
+    failed_ns = evidence.failed.get(part.name)
+    if failed_ns is None:
+        return None
+    ends = [
+        attempt.end_ns
+        for attempt in insert.attempts
+        if attempt.acknowledged
+        and not attempt.parts
+        and attempt.end_ns is not None
+        and attempt.pair.invoke.time_ns - CLOCK_NS <= failed_ns <= attempt.end_ns + CLOCK_NS
+    ]
+    return min(ends, default=None)
+
+
 class Reads:
     """The reads of one key, against the record."""
 
@@ -84,6 +101,9 @@ class Reads:
         if insert is None or part is None:
             return None
         quorum = part.name in self._evidence.quorums
+        false_ns = failed_duplicate(insert, part, self._evidence)
+        if false_ns is not None:
+            return Settled(insert, part, false_ns, quorum)
         acks = [a.end_ns for a in insert.attempts if a.pair.kind.value == "ok"]
         ack_ns = min((ns for ns in acks if ns is not None), default=None)
         at_ns = self._evidence.ended.get(part.name) if quorum else ack_ns
@@ -185,6 +205,14 @@ class _View:
 
     def absent(self, one: Settled, at_ns: int) -> Iterator[tuple[str, str]]:
         """Yield why the replica answered although it did not have, or see, a part."""
+        if one.part.name in self.evidence.failed:
+            yield (
+                "failed-duplicate",
+                f"{self.where}: a second try of value {one.insert.value} was acknowledged at "
+                f"{seconds(one.at_ns)}, though the quorum of {one.part.name}, for which it waited, "
+                f"had failed at {seconds(self.evidence.failed[one.part.name])}",
+            )
+            return
         yield from self._given_up(one)
         if not one.quorum:
             yield from self._unseen(one)

@@ -16,11 +16,15 @@ _CHUNKS_MAX: Final = 1000
 """Pieces of a log that one look reads at most."""
 TRACED: Final = frozenset(
     {"commit", "begin", "hold", "drop", "end", "fail", "last", "columns", "applied", "active"}
-    | {"lost", "lock", "unlock"}
+    | {"lost", "lock", "unlock", "leads", "assign"}
 )
-"""Facts of a trace."""
+"""Facts of a trace; of those of entries (assign) all but merges."""
 TRACE_MAX: Final = 20_000
 """Maximum number of facts of a table's trace."""
+
+
+def _traced(fact: Fact) -> bool:
+    return fact[0] in TRACED and (fact[0] != "assign" or fact[2] != "merge")
 
 
 @dataclass
@@ -43,7 +47,7 @@ class Trace:
             self.ended = str(error)
             return
         self.agreed.facts.clear()
-        self.facts += [(txn.time_ms, fact) for fact in said if fact[0] in TRACED]
+        self.facts += [(txn.time_ms, fact) for fact in said if _traced(fact)]
         if len(self.facts) > TRACE_MAX:
             self.ended = f"more than {TRACE_MAX:,} facts"
 

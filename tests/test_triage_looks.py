@@ -13,7 +13,7 @@ from checkers.ddl.optimize import OPTIMIZE, Optimize
 from checkers.judge import judge
 from checkers.ladder import Level
 from checkers.replication.distributed import Distributed
-from checkers.replication.objects import DROP, FINAL_LOOK, FINAL_STORE, REBUILD, Objects
+from checkers.replication.objects import DROP, FINAL_LOOK, FINAL_STORE, LOOK, REBUILD, Objects
 from checkers.sets.unknown_outcomes import UnknownOutcomes
 from harness.core.protocols import Checker
 from harness.core.verdict import Status
@@ -113,6 +113,11 @@ COPYING = (
     ["lock", 1_000, "0_0_0_0", "a_k2", "ch1", False],
     ["lock", 6_000, "0_0_0_0", "a_k4", "ch2", False],
 )
+MOVING = (
+    told("move", {"to": "remote"}, 950, 2_000, node="ch1", key=0, process=5),
+    told("move", {"to": "remote"}, 500, 6_500, node="ch2", key=0, process=6),
+    fault(600, 5_000, "ch2", "pause-clickhouse-one"),
+)
 ERRORS = fault(500, 9_000, "store", "store-errors")
 
 
@@ -139,13 +144,52 @@ ERRORS = fault(500, 9_000, "store", "store-errors")
             ("known", ["copied-part"]),
         ),
         (objects(second=COPY, locks=TWO, requests=WRITTEN), COPYING, NEW),
+        (
+            objects(*MOVING, second=COPY, locks=TWO, requests=WRITTEN),
+            COPYING,
+            ("known", ["moved-twice"]),
+        ),
+        (objects(*MOVING[:2], second=COPY, locks=TWO, requests=WRITTEN), COPYING, NEW),
+        (objects(*MOVING[1:], second=COPY, locks=TWO, requests=WRITTEN), COPYING, NEW),
         (objects(ERRORS, second=COPY, locks=TWO, requests=WRITTEN), COPYING[:1], NEW),
     ],
 )
 def test_objects_are_explained_by_the_stores_log_and_the_locks(
     calls: tuple[Events, ...], facts: tuple[Fact, ...], expected: tuple[str, list[str]]
 ) -> None:
-    assert explained(OBJECTS, *calls, trace("25.8.2", *facts)) == expected
+    version = "24.8.4" if expected[1] == ["moved-twice"] else "25.8.2"
+    assert explained(OBJECTS, *calls, trace(version, *facts)) == expected
+
+
+DELETED = {"method": "POST", "source": "ch2", "status": 200, "ago_s": 10.0}
+
+
+def restored(begin: int, **request: Any) -> tuple[Events, ...]:
+    """Return a restore of ch2, and a look at ch1 at 20 s, whose part lacks an object that was
+    deleted at 10 s."""
+    missing = {"parts": PART, "held": [], "references": 2, "missing": {"0_0_0_0": ["a/k1"]}}
+    look = {**missing, "requests": {"a/k1": [put("ch1", 19.0), {**DELETED, **request}]}}
+    return (
+        told("restore", None, begin, begin + 3_000, node="ch2", process=6),
+        told(LOOK, look, 19_999, 20_000, process=7),
+    )
+
+
+@pytest.mark.parametrize(
+    ("calls", "version", "expected"),
+    [
+        (restored(9_000), "25.8.2", ("known", ["restored-replica"])),
+        (restored(11_000), "25.8.2", NEW),
+        (restored(9_000, source="ch1"), "25.8.2", NEW),
+        (restored(9_000, status=503), "25.8.2", NEW),
+        (restored(9_000), "24.8.4", NEW),
+    ],
+)
+def test_a_missing_object_is_explained_by_who_deleted_it(
+    calls: tuple[Events, ...], version: str, expected: tuple[str, list[str]]
+) -> None:
+    every = objects(*calls, orphans=())
+    assert explained(OBJECTS, *every, trace(version)) == expected
 
 
 def test_an_object_that_an_active_part_lacks_is_never_explained() -> None:

@@ -120,9 +120,9 @@ _EVERY: Final = (
         "orphaned-move", "a part was mutated while another replica took over its move", since=_TODAY
     ),
     KnownDefect(
-        "orphaned-mutation",
-        "a replica wrote a mutated part, and could not tell ZooKeeper",
-        since=_TODAY,
+        "restored-replica",
+        "a replica that was restored deleted objects of another one",
+        since=Version(25, 8),
     ),
     KnownDefect(
         "moved-twice",

@@ -16,6 +16,7 @@ from checkers.replication.objects import FINAL_LOOK, FINAL_STORE, REBUILD, objec
 from checkers.triage.breaks import cuts_store, kills
 from checkers.triage.evidence import Evidence, facts_of_tables
 from checkers.triage.repairs import Repair, answers_by_node, last_answer
+from checkers.triage.shared_parts import MOVED_TWICE, paused_mover, restored_repairs
 from harness.core.history import Fault, History
 from harness.core.op import Kind, Op
 
@@ -71,6 +72,7 @@ def store_repairs(history: History, _: Evidence) -> Iterator[Repair]:
                 yield Repair(store.index, by, why, partial(_without_object, key=key))
     yield from _idle_locks(history, store, looks, locks)
     yield from _copies(history, looks, locks)
+    yield from restored_repairs(history)
 
 
 def _locks(history: History, until_ns: int) -> list[Lock]:
@@ -283,6 +285,11 @@ def _copies(history: History, looks: Mapping[str, Op], locks: Sequence[Lock]) ->
         for node, files in had.items():
             if files == had[source] or firsts[node].at_ns <= firsts[source].at_ns:
                 continue
+            change = partial(_with_files, part=part, files=had[source])
+            moved = paused_mover(history, (part, source, firsts[source].at_ns), node)
+            if moved:
+                yield Repair(looks[node].index, MOVED_TWICE, moved, change)
+                continue
             fault = _unasked(history, node, firsts[source].at_ns, firsts[node].at_ns)
             if fault is not None:
                 why = (
@@ -290,7 +297,6 @@ def _copies(history: History, looks: Mapping[str, Op], locks: Sequence[Lock]) ->
                     f"stored at {seconds(firsts[source].at_ns)}, as {fault.name} {fault.text} kept "
                     "it from the store"
                 )
-                change = partial(_with_files, part=part, files=had[source])
                 yield Repair(looks[node].index, COPIED, why, change)
 
 

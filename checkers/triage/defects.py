@@ -52,12 +52,12 @@ _EVERY: Final = (
     KnownDefect(
         "pending-merged",
         "a merge took a part whose quorum was pending, and then failed",
-        since=_TODAY,
+        since=Version(25, 8),
     ),
     KnownDefect(
         "failed-duplicate",
         "an insert was acknowledged as a duplicate of one whose quorum failed",
-        since=_TODAY,
+        since=Version(25, 8),
     ),
     KnownDefect(
         "lost-retry",
@@ -82,12 +82,12 @@ _EVERY: Final = (
     KnownDefect(
         "returned-rows",
         "a lost replica kept the parts of a partition that was dropped",
-        fixed=Version(19, 13),
+        fixed=Version(19, 14),
     ),
     KnownDefect(
         "missed-drop",
         "a replica dropped a partition while an insert of its own had yet to hear of its commit",
-        since=_TODAY,
+        since=Version(25, 8),
     ),
     KnownDefect(
         "missing-table",

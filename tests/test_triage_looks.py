@@ -13,7 +13,15 @@ from checkers.ddl.optimize import OPTIMIZE, Optimize
 from checkers.judge import judge
 from checkers.ladder import Level
 from checkers.replication.distributed import Distributed
-from checkers.replication.objects import DROP, FINAL_LOOK, FINAL_STORE, LOOK, REBUILD, Objects
+from checkers.replication.objects import (
+    DROP,
+    FINAL_LOOK,
+    FINAL_STORE,
+    LOOK,
+    REATTACH,
+    REBUILD,
+    Objects,
+)
 from checkers.sets.unknown_outcomes import UnknownOutcomes
 from harness.core.protocols import Checker
 from harness.core.verdict import Status
@@ -118,6 +126,8 @@ MOVING = (
     told("move", {"to": "remote"}, 500, 6_500, node="ch2", key=0, process=6),
     fault(600, 5_000, "ch2", "pause-clickhouse-one"),
 )
+ATTACHED = told(REATTACH, (7,), 900, 1_100, node="ch1", key=0, process=5)
+ASKED = (COPYING[0], ["lock", 5_000, "0_0_0_0", "a_k2", "ch2", True], COPYING[1])
 ERRORS = fault(500, 9_000, "store", "store-errors")
 
 
@@ -151,6 +161,11 @@ ERRORS = fault(500, 9_000, "store", "store-errors")
         ),
         (objects(*MOVING[:2], second=COPY, locks=TWO, requests=WRITTEN), COPYING, NEW),
         (objects(*MOVING[1:], second=COPY, locks=TWO, requests=WRITTEN), COPYING, NEW),
+            objects(ATTACHED, second=COPY, locks=TWO, requests=WRITTEN),
+            COPYING,
+            ("known", ["attach-own-copy"]),
+        ),
+        (objects(ATTACHED, second=COPY, locks=TWO, requests=WRITTEN), ASKED, NEW),
         (objects(ERRORS, second=COPY, locks=TWO, requests=WRITTEN), COPYING[:1], NEW),
     ],
 )

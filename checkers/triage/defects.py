@@ -134,6 +134,9 @@ _EVERY: Final = (
     KnownDefect(
         "copied-part", "a replica could not ask the store for a part, and copied it", since=_TODAY
     ),
+    KnownDefect(
+        "attach-own-copy", "a replica attached its own copy of a detached part", since=_TODAY
+    ),
 )
 DEFECTS: Final[Mapping[str, KnownDefect]] = {defect.name: defect for defect in _EVERY}
 """Known defects by name, in the order in which they are named."""

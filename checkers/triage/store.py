@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from checkers.conclusion import mapping_of
 from checkers.phrasing import seconds
-from checkers.replication.objects import FINAL_LOOK, FINAL_STORE, REBUILD, objects_in_use
+from checkers.replication.objects import FINAL_LOOK, FINAL_STORE, REATTACH, REBUILD, objects_in_use
 from checkers.triage.breaks import cuts_store, kills
 from checkers.triage.evidence import Evidence, facts_of_tables
 from checkers.triage.repairs import Repair, answers_by_node, last_answer
@@ -26,6 +26,7 @@ FETCH: Final = "orphaned-fetch"
 MOVE: Final = "orphaned-move"
 DROPPED: Final = "dropped-replica"
 COPIED: Final = "copied-part"
+ATTACHED: Final = "attach-own-copy"
 MOMENT_NS: Final = 1_000_000_000
 """Time between two writes of one part at most, and between the last one and the moment at which the
 part is the table's."""
@@ -268,7 +269,7 @@ def _idle_locks(
 
 def _copies(history: History, looks: Mapping[str, Op], locks: Sequence[Lock]) -> Iterator[Repair]:
     """Yield the parts that a replica stored a second time because it could not ask the store for
-    the first copy when it fetched them."""
+    the first copy when it fetched them, or because it attached a copy of its own."""
     parts = {part for op in looks.values() for part in mapping_of(op)["parts"]}
     for part in sorted(parts):
         own = {n: mapping_of(op)["parts"].get(part) for n, op in looks.items()}
@@ -291,13 +292,41 @@ def _copies(history: History, looks: Mapping[str, Op], locks: Sequence[Lock]) ->
                 yield Repair(looks[node].index, MOVED_TWICE, moved, change)
                 continue
             fault = _unasked(history, node, firsts[source].at_ns, firsts[node].at_ns)
-            if fault is not None:
+            change = partial(_with_files, part=part, files=had[source])
+            if _attached(history, firsts[source], firsts[node], locks):
+                why = (
+                    f"{source} attached {part} at {seconds(firsts[source].at_ns)}, and {node} made "
+                    f"it at {seconds(firsts[node].at_ns)}, without a fetch"
+                )
+                yield Repair(looks[node].index, ATTACHED, why, change)
+            elif fault is not None:
                 why = (
                     f"{node} stored {part} at {seconds(firsts[node].at_ns)}, which {source} had "
                     f"stored at {seconds(firsts[source].at_ns)}, as {fault.name} {fault.text} kept "
                     "it from the store"
                 )
                 yield Repair(looks[node].index, COPIED, why, change)
+
+
+def _attached(history: History, first: Lock, second: Lock, locks: Sequence[Lock]) -> bool:
+    """Return whether a replica made a part during a call that detaches and attaches its partition,
+    and another one did not fetch it: a fetch begins with a temporary lock."""
+    _, begin, end, *level = first.part.split("_")
+    fetched = any(
+        lock.temporary and (lock.part, lock.replica) == (second.part, second.replica)
+        for lock in locks
+    )
+    return (
+        (begin, level) == (end, ["0"])
+        and not fetched
+        and any(
+            pair.invoke.f == REATTACH
+            and _of(first.part, pair)
+            and pair.invoke.time_ns <= first.at_ns
+            and (pair.end is None or pair.kind is not Kind.OK or first.at_ns <= pair.end.time_ns)
+            for pair in history.pairs
+        )
+    )
 
 
 def _unasked(history: History, node: str, from_ns: int, to_ns: int) -> Fault | None:

@@ -22,6 +22,7 @@ from workloads.scenarios.inserts import (
 )
 from workloads.scenarios.leaders import TWO_LEADERS
 from workloads.scenarios.object_store import (
+    ATTACH_OWN_COPY,
     COPIED_PART,
     DROPPED_REPLICA,
     MOVED_TWICE,
@@ -97,6 +98,7 @@ _EVERY = (
     DROPPED_REPLICA,
     RESTORED_REPLICA,
     COPIED_PART,
+    ATTACH_OWN_COPY,
     ORPHANED_MOVE,
     SOLE_MOVER,
     MOVED_TWICE,

@@ -1,7 +1,7 @@
 """Scripts of what zero-copy replication leaves behind on an object store, or stores twice."""
 
 from checkers.ladder import Level
-from checkers.replication.objects import DROP, LOOK, REBUILD
+from checkers.replication.objects import DROP, LOOK, REATTACH, REBUILD
 from harness.core.dialect import Mechanism
 from harness.core.op import Call, Json, Kind
 from harness.core.seed import Seed
@@ -24,6 +24,9 @@ DELETES = ["POST", "DELETE"]
 SHARED = zero_copy(ZeroCopyOptions(timeout_s=40.0), Seed(1), Level.EVENTUAL, faults_expected=True)
 MOVED = zero_copy(
     ZeroCopyOptions(move=True, timeout_s=40.0), Seed(1), Level.EVENTUAL, faults_expected=True
+)
+DETACHED = zero_copy(
+    ZeroCopyOptions(detach=True, timeout_s=60.0), Seed(1), Level.EVENTUAL, faults_expected=False
 )
 FORGOTTEN = zero_copy(
     ZeroCopyOptions(drop_replica=True, timeout_s=40.0),
@@ -119,6 +122,22 @@ COPIED_PART = Scenario(
         Do(insert(1, "ch1", key=1)),
         Until(read("ch2", key=1), shows(1), pause_s=0.2),
         UNTOLD.ends,
+    ),
+    finding=Finding("objects", "copied"),
+    replicas=2,
+    store=True,
+)
+
+ATTACH_OWN_COPY = Scenario(
+    name="attach-own-copy",
+    text="a partition that is detached and attached is stored once for each replica: a replica "
+    "makes the attached part of its own detached copy, and does not share that of the other",
+    workload=DETACHED,
+    needs=(Mechanism.ZERO_COPY,),
+    steps=(
+        *ON_BOTH,
+        Do(Call(f=REATTACH, key=0, node="ch1")),
+        Until(read("ch2"), shows(0), pause_s=0.05),
     ),
     finding=Finding("objects", "copied"),
     replicas=2,

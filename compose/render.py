@@ -11,6 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from compose.plan import DISK_FILE, DISK_PROGRAM, ClusterPlan, Server
 from harness.core.topology import Node
 
+_AUTHORITIES: Final = "store-authorities.pem"
+"""File with the certificate authorities of a user's object store."""
 _ENVIRONMENT: Final = Environment(
     loader=PackageLoader("compose", "templates"),
     undefined=StrictUndefined,
@@ -38,6 +40,7 @@ def config_files(plan: ClusterPlan, node: Node) -> dict[str, str]:
             node=node,
             server=server,
             bucket=plan.bucket,
+            authorities_name=_AUTHORITIES,
         )
         for name in server.files
     }
@@ -50,6 +53,9 @@ def render(plan: ClusterPlan, directory: Path) -> Path:
     """
     for server in plan.servers:
         _render_server(plan, server, directory)
+        if plan.bucket is not None and plan.bucket.authorities:
+            authorities = Path(plan.bucket.authorities).read_text(encoding="utf-8")
+            _write(directory / server.config / _AUTHORITIES, authorities)
     return _write(directory / "compose.yml", compose_text(plan))
 
 

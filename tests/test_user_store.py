@@ -13,6 +13,7 @@ import docker
 import pytest
 import requests
 from real_servers import wait_until
+from requests.certs import where
 from test_workloads_on_servers import judged, verdicts_of
 
 from checkers.replication.objects import FINAL_STORE
@@ -25,7 +26,12 @@ from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.engine import engine
 from harness.clusters.images import build_images
 from harness.clusters.removal import remove_run
-from harness.clusters.store_http import HttpStoreChannel, StoreKeys
+from harness.clusters.store_http import (
+    AUTHORITIES_VARIABLE,
+    HttpStoreChannel,
+    StoreKeys,
+    authorities_file,
+)
 from harness.clusters.user_store import check_bucket
 from harness.core.bucket import Bucket
 from harness.core.connections import StoreChannel
@@ -90,6 +96,19 @@ def test_keys_are_taken_from_the_environment(environment: dict[str, str], text: 
     with pytest.raises(UsageError, match=text) as refused:
         StoreKeys.of(environment)
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(None, "No such file or directory"), ("no certificate", "no certificate or crl found")],
+)
+def test_authorities_are_read_before_a_run(text: str | None, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "authorities.pem"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(UsageError, match=why) as refused:
+        authorities_file({AUTHORITIES_VARIABLE: str(file)})
+    assert f"{AUTHORITIES_VARIABLE} {str(file)!r}: " in str(refused.value)
 
 
 def test_keys_are_never_shown() -> None:
@@ -175,7 +194,10 @@ def user_of(bucket: Bucket) -> StoreKeys:
 
     def asked(method: str, path: str, data: object = None, **headers: str) -> requests.Response:
         url = bucket.server + path
-        answer = requests.request(method, url, data=data, headers=headers, timeout=10)
+        trusted = bucket.authorities
+        answer = requests.request(
+            method, url, data=data, headers=headers, timeout=10, verify=trusted
+        )
         answer.raise_for_status()
         return answer
 
@@ -209,25 +231,62 @@ def user_of(bucket: Bucket) -> StoreKeys:
     return StoreKeys(key_id, secret)
 
 
+SERVE_TLS = """
+import sys
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization as to
+from cryptography.hazmat.primitives.asymmetric import ec
+from moto.server import main
+
+key = ec.generate_private_key(ec.SECP256R1())
+name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "store")])
+begin = datetime.utcnow() - timedelta(days=1)
+made = x509.CertificateBuilder(name, name, key.public_key(), 1, begin, begin + timedelta(days=9))
+for extension in (
+    x509.SubjectAlternativeName([x509.IPAddress(ip_address(sys.argv[1]))]),
+    x509.BasicConstraints(ca=True, path_length=0),
+):
+    made = made.add_extension(extension, critical=False)
+private = key.private_bytes(to.Encoding.PEM, to.PrivateFormat.PKCS8, to.NoEncryption())
+open("/tmp/key.pem", "wb").write(private)
+certificate = made.sign(key, hashes.SHA256()).public_bytes(to.Encoding.PEM)
+open("/tmp/certificate.pem", "wb").write(certificate)
+main(["-H", "0.0.0.0", "-p", "5000", "-c", "/tmp/certificate.pem", "-k", "/tmp/key.pem"])
+"""
+"""Script that serves S3 over TLS at an address, with a certificate that it signs itself."""
+
+
 @pytest.fixture
-def moto(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    """Yield a bucket of a store outside of any cluster, which verifies signatures; the environment
-    has the keys of its user."""
+def moto(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bucket]:
+    """Yield a bucket of a store outside of any cluster, which speaks TLS and verifies signatures;
+    the environment has the keys of its user."""
     images = build_images(lambda text: None, ImageChoice(store=True))
     (image,) = images.servers[Role.STORE].values()
     client = docker.from_env()
+    gateway = client.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
     container = client.containers.run(
         image.tag,
-        ["-m", "moto.server", "-H", "0.0.0.0", "-p", "5000"],
+        ["-c", SERVE_TLS, gateway],
         entrypoint="python3",
         ports={"5000/tcp": None},
         detach=True,
     )
     try:
         container.reload()
-        network = container.attrs["NetworkSettings"]
-        gateway, port = network["Gateway"], network["Ports"]["5000/tcp"][0]["HostPort"]
-        bucket = Bucket(f"http://{gateway}:{port}", "users-own", "runs/")
+        port = container.attrs["NetworkSettings"]["Ports"]["5000/tcp"][0]["HostPort"]
+        certificate = tmp_path / "certificate.pem"
+
+        def certified() -> bool:
+            status, text = container.exec_run(["cat", "/tmp/certificate.pem"])
+            certificate.write_bytes(text)
+            return status == 0
+
+        wait_until(certified, "moto has a certificate")
+        monkeypatch.setenv(AUTHORITIES_VARIABLE, str(certificate))
+        trusted = authorities_file(os.environ)
+        bucket = Bucket(f"https://{gateway}:{port}", "users-own", "runs/", authorities=trusted)
         for name, value in user_of(bucket).environment.items():
             monkeypatch.setenv(name, value)
         yield bucket
@@ -256,7 +315,12 @@ def test_a_run_in_a_users_bucket_is_judged_and_leaves_nothing_there(
             "the keys are refused \\(SignatureDoesNotMatch\\) to list",
         ),
         (moto, StoreKeys("AKIAWRONG", keys.secret), "the keys are refused \\(InvalidAccessKeyId"),
-        (replace(moto, server=f"http://{moto.host}:1"), keys, "no S3 server answers there: "),
+        (replace(moto, server=f"https://{moto.host}:1"), keys, "no S3 server answers there: "),
+        (
+            replace(moto, authorities=where()),
+            keys,
+            "self-signed certificate; expected a store that",
+        ),
     ):
         with pytest.raises(UsageError, match=text):
             check_bucket(bucket, own)

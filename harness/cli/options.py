@@ -366,8 +366,9 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             metavar="URL",
             help="With --workload zero-copy: bucket of an object store of your own, as in "
             "http://HOST:PORT/BUCKET/PREFIX. Containers must reach it at that address. The "
-            "environment has its keys (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) and region "
-            "(AWS_REGION). Default: a store in the cluster.",
+            "environment has its keys (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), region "
+            "(AWS_REGION) and, for https, certificate authorities (AWS_CA_BUNDLE). Default: a "
+            "store in the cluster.",
         ),
         click.option(
             "--parts",

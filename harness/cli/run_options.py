@@ -1,7 +1,7 @@
 """Typed values of the options of `harness run`."""
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
@@ -9,6 +9,7 @@ import rich_click as click
 from compose.releases import ImageOptions
 from compose.settings import Fsync, PartFormat, Settings, Storage
 from harness.cli.catalogue import WORKLOADS
+from harness.clusters.store_http import authorities_file
 from harness.core.bucket import REGION, Bucket
 from harness.core.errors import UsageError
 from harness.core.op import Json
@@ -135,7 +136,10 @@ class RunOptions(ImageOptions):
                 f"expected --workload {able}"
             )
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
-        return Bucket.of(self.s3_endpoint, region)
+        bucket = Bucket.of(self.s3_endpoint, region)
+        if not bucket.secure:
+            return bucket
+        return replace(bucket, authorities=authorities_file(os.environ))
 
     def stored(self, without: frozenset[str]) -> dict[str, Json]:
         """Return all options except those in `without`, by name, as a plan stores them."""

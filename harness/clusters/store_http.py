@@ -1,14 +1,51 @@
 """Connection to an object store over HTTP."""
 
+import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from compose.plan import ID_VARIABLE, SECRET_VARIABLE
 from harness.core.bucket import Bucket
 from harness.core.connections import QueryError
 from harness.core.errors import UsageError
 from harness.core.outcomes import NETWORK
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+AUTHORITIES_VARIABLE: Final = "AWS_CA_BUNDLE"
+"""Environment variable with the path of a PEM file of certificate authorities."""
+
+
+def authorities_file(environment: Mapping[str, str]) -> str:
+    """Return the path of the file of certificate authorities that an environment names, else of
+    this machine's. Raises UsageError if it cannot be used."""
+    import ssl
+
+    named = environment.get(AUTHORITIES_VARIABLE, "")
+    path = named or ssl.get_default_verify_paths().cafile
+    expected = f"expected {AUTHORITIES_VARIABLE} to name a PEM file of certificate authorities"
+    if not path:
+        raise UsageError(
+            f"--s3-endpoint: this machine has no file of certificate authorities; {expected}"
+        )
+    try:
+        _context(path)
+    except OSError as error:
+        said = f"{AUTHORITIES_VARIABLE} {named!r}" if named else f"--s3-endpoint: {path}"
+        raise UsageError(f"{said}: {error.strerror or error}; {expected}") from error
+    return os.path.abspath(path)
+
+
+def _context(authorities: str) -> "SSLContext":
+    """Return the context of connections to a store that these authorities have certified. Raises
+    OSError."""
+    # Loads slowly, and runs on simulated servers do without.
+    import ssl
+
+    return ssl.create_default_context(cafile=authorities)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -56,13 +93,21 @@ class HttpStoreChannel:
 
     def request(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
         """Return the status and the body of the answer. Raises QueryError."""
-        # It loads ssl, which runs on simulated servers do without.
+        # Loads ssl, which runs on simulated servers do without.
         from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
-        kind = HTTPSConnection if self.bucket.secure else HTTPConnection
-        with closing(
-            kind(self.bucket.host, self.bucket.port, timeout=self.timeout_s)
-        ) as connection:
+        address = self.bucket.host, self.bucket.port
+        connection: HTTPConnection
+        if self.bucket.secure:
+            try:
+                context = _context(self.bucket.authorities)
+            except OSError as error:
+                said = f"the object store: {self.bucket.authorities}: {error.strerror or error}"
+                raise QueryError(NETWORK, said) from error
+            connection = HTTPSConnection(*address, timeout=self.timeout_s, context=context)
+        else:
+            connection = HTTPConnection(*address, timeout=self.timeout_s)
+        with closing(connection):
             try:
                 connection.request(method, path, body, self._signature(method, path, body))
                 answer = connection.getresponse()

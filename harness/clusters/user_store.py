@@ -6,12 +6,13 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
+from ssl import SSLError
 from typing import Final
 
 from harness.clusters.bucket import listing, listing_path, object_path
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
-from harness.clusters.store_http import HttpStoreChannel, StoreKeys
+from harness.clusters.store_http import AUTHORITIES_VARIABLE, HttpStoreChannel, StoreKeys
 from harness.core.bucket import Bucket
 from harness.core.connections import QueryError, StoreChannel
 from harness.core.errors import ClusterError, UsageError
@@ -39,6 +40,12 @@ def check_bucket(bucket: Bucket, keys: StoreKeys) -> None:
             if status == 200 and method == "GET":
                 listing(text)
         except QueryError as error:
+            if isinstance(error.__cause__, SSLError):
+                raise UsageError(
+                    f"{said}: {error.text}; expected a store that speaks TLS, with a certificate "
+                    f"for {bucket.host} of an authority in {bucket.authorities}; "
+                    f"{AUTHORITIES_VARIABLE} names another file"
+                ) from error
             raise UsageError(
                 f"{said}: no S3 server answers there: {error.text}; expected one that runs"
             ) from error

@@ -27,6 +27,9 @@ class Bucket:
     prefix: str = ""
     """First part of every key; "" or a path that ends with a slash."""
     region: str = REGION
+    authorities: str = ""
+    """Path on this machine of the PEM file with the certificate authorities of a store whose
+    requests are encrypted; "" for another one."""
 
     @staticmethod
     def of(url: str, region: str = REGION) -> "Bucket":

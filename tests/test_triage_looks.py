@@ -161,6 +161,7 @@ ERRORS = fault(500, 9_000, "store", "store-errors")
         ),
         (objects(*MOVING[:2], second=COPY, locks=TWO, requests=WRITTEN), COPYING, NEW),
         (objects(*MOVING[1:], second=COPY, locks=TWO, requests=WRITTEN), COPYING, NEW),
+        (
             objects(ATTACHED, second=COPY, locks=TWO, requests=WRITTEN),
             COPYING,
             ("known", ["attach-own-copy"]),

@@ -153,7 +153,8 @@ class Pod:
     @property
     def data(self) -> tuple[str, ...]:
         """Return where the pod sees the server's data; nothing if it does not."""
-        return tuple(f"/volumes{v.at}" for v in self.volumes if not v.name.endswith("-log"))
+        volumes = (volume.at for volume in self.volumes if not volume.name.endswith("-log"))
+        return tuple(f"/volumes{at}" for at in (*volumes, *self.disk))
 
 
 @dataclass(frozen=True, slots=True)

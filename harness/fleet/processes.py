@@ -28,7 +28,7 @@ POLL_S: Final = 0.2
 
 
 @dataclass(slots=True)
-class _Worker:
+class _JudgeProcess:
     process: BaseProcess
     pipe: Connection
     task: int | None = None
@@ -75,7 +75,7 @@ class _Pool:
         """File of rows of each task that is done."""
         # A file system other than the local one has threads, which a fork would not copy.
         self._context: Any = get_context("fork" if job.store.path is not None else "spawn")
-        self._workers: list[_Worker] = []
+        self._workers: list[_JudgeProcess] = []
         for _ in range(min(processes, len(self._tasks))):
             self._start()
 
@@ -114,17 +114,17 @@ class _Pool:
         )
         process.start()
         theirs.close()
-        worker = _Worker(process, ours)
+        worker = _JudgeProcess(process, ours)
         self._workers.append(worker)
         self._give(worker)
 
-    def _give(self, worker: _Worker) -> None:
+    def _give(self, worker: _JudgeProcess) -> None:
         worker.task = self._waiting.pop() if self._waiting else None
         if worker.task is not None:
             with suppress(OSError):  # it died: the next step finds out
                 worker.pipe.send((self._tasks[worker.task], worker.task in self._died))
 
-    def _replace(self, worker: _Worker) -> None:
+    def _replace(self, worker: _JudgeProcess) -> None:
         assert worker.task is not None, "only a task kills it"
         worker.process.join()
         if worker.task in self._died:

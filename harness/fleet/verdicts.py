@@ -46,7 +46,7 @@ RUNS_SCHEMA: Final = pa.schema(
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class _Part:
+class _DatasetPart:
     """One append or one compaction. Of one generation, a compaction comes before an append that it
     did not see."""
 
@@ -103,7 +103,7 @@ class Verdicts:
         """Append the rows of these files, which have all rows of the runs in `stamps`, and return
         these runs. The rows of the runs in `split` may be in several files. Raises OSError, and
         HarnessError if a run has no rows."""
-        part = _Part(self._next_generation(), f"fresh-{uuid4().hex[:12]}")
+        part = _DatasetPart(self._next_generation(), f"fresh-{uuid4().hex[:12]}")
         judged: dict[str, JudgedRun] = {}
         apart: list[pa.Table] = []
 
@@ -130,7 +130,7 @@ class Verdicts:
     def restamp(self, runs: Mapping[str, JudgedRun]) -> None:
         """Append other stamps of runs whose files have the contents that were judged. Raises
         OSError."""
-        self._write_runs(_Part(self._next_generation(), f"fresh-{uuid4().hex[:12]}"), runs)
+        self._write_runs(_DatasetPart(self._next_generation(), f"fresh-{uuid4().hex[:12]}"), runs)
 
     def rows(self, runs: AbstractSet[str] | None = None) -> pa.Table:
         """Return the rows that count, of these runs (None: of all). Raises HarnessError."""
@@ -144,7 +144,7 @@ class Verdicts:
         merged = sorted({*self._parts("rows"), *self._parts("runs")})
         judged = {run: one for run, one in self.judged().items() if run not in forgotten}
         wanted = _by_part(judged, lambda _: True)
-        part = _Part(self._next_generation(), f"compacted-{uuid4().hex[:12]}")
+        part = _DatasetPart(self._next_generation(), f"compacted-{uuid4().hex[:12]}")
         tables = (self._rows_of(old, runs) for old, runs in sorted(wanted.items()))
         self._write("rows", part, tables, SCHEMA)
         here = {run: replace(one, judged_in=part.path) for run, one in judged.items()}
@@ -157,11 +157,13 @@ class Verdicts:
         """Delete the dataset."""
         self.place.delete_tree()
 
-    def _write_runs(self, part: _Part, judged: Mapping[str, JudgedRun]) -> None:
+    def _write_runs(self, part: _DatasetPart, judged: Mapping[str, JudgedRun]) -> None:
         rows = [_row(run, one) for run, one in sorted(judged.items())]
         self._write("runs", part, [pa.Table.from_pylist(rows, RUNS_SCHEMA)], RUNS_SCHEMA)
 
-    def _write(self, kind: str, part: _Part, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
+    def _write(
+        self, kind: str, part: _DatasetPart, tables: Iterable[pa.Table], schema: pa.Schema
+    ) -> None:
         with (
             self._file(kind, part).output() as stream,
             pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True) as out,
@@ -169,11 +171,11 @@ class Verdicts:
             for table in tables:
                 out.write_table(table.cast(schema), row_group_size=BATCH_ROWS)
 
-    def _rows_of(self, part: _Part, runs: Sequence[str]) -> pa.Table:
+    def _rows_of(self, part: _DatasetPart, runs: Sequence[str]) -> pa.Table:
         table = self._read("rows", part)
         return table.filter(pc.is_in(table["run"], value_set=pa.array(runs, pa.string())))
 
-    def _read(self, kind: str, part: _Part) -> pa.Table:
+    def _read(self, kind: str, part: _DatasetPart) -> pa.Table:
         file = self._file(kind, part)
         try:
             return pq.read_table(file.input(), page_checksum_verification=True)
@@ -183,13 +185,13 @@ class Verdicts:
                 "which judges every run again and replaces them"
             ) from error
 
-    def _parts(self, kind: str) -> dict[_Part, int]:
+    def _parts(self, kind: str) -> dict[_DatasetPart, int]:
         """Return the size of every part."""
-        found: dict[_Part, int] = {}
+        found: dict[_DatasetPart, int] = {}
         for file in self.place.below(kind).files():
             generation, _, name = file.name.partition("/")
             if name.endswith(".parquet") and not name.startswith("."):
-                found[_Part(generation, name.removesuffix(".parquet"))] = file.bytes
+                found[_DatasetPart(generation, name.removesuffix(".parquet"))] = file.bytes
         return found
 
     def _next_generation(self) -> str:
@@ -197,21 +199,21 @@ class Verdicts:
         last = max((int(part.generation.partition("=")[2]) for part in parts), default=0)
         return f"generation={last + 1:08}"
 
-    def _file(self, kind: str, part: _Part) -> Location:
+    def _file(self, kind: str, part: _DatasetPart) -> Location:
         return self.place.below(kind, part.generation, f"{part.name}.parquet")
 
 
 def _by_part(
     judged: Mapping[str, JudgedRun], wanted: Callable[[str], bool]
-) -> dict[_Part, list[str]]:
-    found: dict[_Part, list[str]] = {}
+) -> dict[_DatasetPart, list[str]]:
+    found: dict[_DatasetPart, list[str]] = {}
     for run, one in judged.items():
         if wanted(run):
-            found.setdefault(_Part(*one.judged_in.split("/")), []).append(run)
+            found.setdefault(_DatasetPart(*one.judged_in.split("/")), []).append(run)
     return found
 
 
-def _judged(table: pa.Table, stamps: Mapping[str, str], part: _Part) -> dict[str, JudgedRun]:
+def _judged(table: pa.Table, stamps: Mapping[str, str], part: _DatasetPart) -> dict[str, JudgedRun]:
     """Return the runs of rows, in short."""
     names = ("run", "history", "judge", "modules")
     columns = [table[name].to_pylist() for name in names]

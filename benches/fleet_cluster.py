@@ -149,8 +149,8 @@ def bucket_at(made: Containers) -> str:
 
     def made_bucket() -> bool:
         try:
-            return requests.put(f"http://{address}:{PORT}/nights", timeout=5).ok
-        except requests.ConnectionError:
+            return requests.put(f"http://{address}:{PORT}/nights", timeout=60).ok
+        except requests.RequestException:
             return False
 
     wait_until("the S3 server answers", made_bucket)

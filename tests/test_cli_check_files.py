@@ -187,7 +187,8 @@ INVALID  …/register-stale.log: no order of the operations explains this one
   11–12  process 1  read: 2
   13–14  process 0  read: 1
          why        no order of these calls explains read: 1 (line 13)
-         why        these calls suffice: the rest of the history does not matter"""
+         why        these calls suffice: the rest of the history does not matter
+INVALID: 1 file: 1 INVALID"""
 
 
 def test_no_file_is_judged_twice(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from harness.core.capabilities import CanReconfigure, ReportsLeader
 from harness.core.dialect import Mechanism
-from harness.core.errors import FaultError
+from harness.core.errors import ClusterError, FaultError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
@@ -92,7 +92,10 @@ class Reconfig:
 def _differences(
     cluster: CanReconfigure, changed: Mapping[str, str], topology: Topology
 ) -> tuple[str, ...]:
-    members = cluster.ensemble()
+    try:
+        members = cluster.ensemble()
+    except ClusterError as error:  # while the leader changes
+        return (str(error),)
     wanted = {node: changed.get(node, PARTICIPANT) for node in topology.keepers}
     return tuple(
         f"{node} is {members.get(node) or 'no member'}, {role or 'no member'} expected"

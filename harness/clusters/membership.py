@@ -156,15 +156,15 @@ class Membership:
         if node in self._topology.keepers:
             return []
         text = (
-            "SELECT database, table, countIf(type = 'GET_PART') FROM system.replication_queue "
-            "WHERE num_tries > 0 OR create_time < now() - 1 GROUP BY database, table"
+            "SELECT database, table, count() FROM system.replication_queue "
+            "WHERE type IN ('GET_PART', 'MERGE_PARTS') GROUP BY database, table"
         )
         try:
             rows = replica.query(self._endpoint(node), text)
             inactive = replica.inactive_tables(self._endpoint(node))
         except ClusterError as error:
             return [f"{node}: {error}"]
-        waits = [f"{node}: {d}.{t} waits for {count} parts" for d, t, count in rows if count]
+        waits = [f"{node}: {d}.{t} waits for {count} parts" for d, t, count in rows]
         return [*(f"{node}: {table} is not active" for table in inactive), *waits]
 
     def _followers(self) -> int:

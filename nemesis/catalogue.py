@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
+from harness.core import plugins
 from harness.core.errors import UsageError
 from harness.core.link_quality import TEXTS as LINK_TEXTS
 from harness.core.link_quality import LinkFault
@@ -119,10 +120,10 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
     topology.
     """
     given = [name.strip() for name in text.split(",")]
+    own: list[Family] = []
     for name in given:
         if name not in nemesis_names():
-            unknown = unknown_name(name, nemesis_names(), "harness list nemeses")
-            raise UsageError(f"nemesis {unknown}; {GRAMMAR}")
+            own.append(_plugin(name, topology))
         if given.count(name) > 1:
             raise UsageError(f"nemesis {name!r}: named twice in {text!r}; once is enough")
     if "none" in given and len(given) > 1:
@@ -142,8 +143,36 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         *(MessageRules(topology) for name in given if name == message_rules.NAME),
         *(MomentKill(name, topology) for name in given if name in moment.VARIANTS),
         *_failpoints(given, topology, options),
+        *own,
     ]
+    for family in own:
+        if sum(other.f == family.f for other in families) > 1:
+            raise UsageError(
+                f"nemesis {text!r}: two families have the f {family.f!r}; expected one of its own"
+            )
     return Composed(",".join(given), families, seed.child("nemesis"), options)
+
+
+FAMILY_MEMBERS = ("f", "once", "needs", "heal_rank", "plan", "begin", "end", "undo", "broken")
+"""Members of the protocol `Family`."""
+
+
+def _plugin(name: str, topology: Topology) -> Family:
+    """Return the family of a plug-in, which is called with the topology. Raises UsageError."""
+    if plugins.reference(plugins.NEMESES, name) is None:
+        known = (*nemesis_names(), *plugins.installed(plugins.NEMESES))
+        unknown = unknown_name(name, known, "harness list nemeses")
+        raise UsageError(f"nemesis {unknown}; {GRAMMAR}")
+    try:
+        made: Family = plugins.load(plugins.NEMESES, name)(topology)
+    except UsageError as error:
+        raise UsageError(f"nemesis {error}") from error
+    except TypeError as error:
+        raise UsageError(
+            f"nemesis {name}: expected a class or function of the topology: {error}"
+        ) from error
+    plugins.require_members(f"nemesis {name}", made, FAMILY_MEMBERS, "a family of faults")
+    return made
 
 
 def _partitions(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:

@@ -1,11 +1,14 @@
-"""Explicit catalogue of the workloads, checkers and clusters."""
+"""Explicit catalogue of the workloads, checkers and clusters, and the plug-ins beside them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 from checkers.ladder import Level
-from harness.core.protocols import Workload
+from harness.core import plugins
+from harness.core.errors import UsageError
+from harness.core.protocols import Checker, Workload
+from harness.core.ranges import unknown_name
 from harness.core.seed import Seed
 from workloads.alter import AlterOptions, alter
 from workloads.availability import AvailabilityOptions, availability
@@ -236,3 +239,67 @@ CHECKERS: Mapping[str, str] = {
     "protocol": "what simulated servers wrote to ZooKeeper obeys the rules of replication",
     "reload": "the servers show a changed configuration without a restart",
 }
+
+
+WORKLOAD_MEMBERS = ("name", "live_anomalies", "session", "generator", "final", "checkers")
+"""Members of the protocol `Workload`."""
+
+
+def workload_entry(name: str) -> CatalogueEntry:
+    """Return the entry of a workload: of the catalogue, of an installed package, or MODULE:NAME.
+    Raises UsageError for an unknown name and for a plug-in that cannot be used."""
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    if plugins.reference(plugins.WORKLOADS, name) is None:
+        known = [*WORKLOADS, *plugins.installed(plugins.WORKLOADS)]
+        raise UsageError(unknown_name(name, known, "harness list workloads"))
+    plugin = plugins.load(plugins.WORKLOADS, name)
+
+    def make(options: Any, seed: Seed, promise: Level, faults_expected: bool) -> Workload:
+        made: Workload = plugin(options, seed, promise, faults_expected)
+        plugins.require_members(name, made, WORKLOAD_MEMBERS, "a workload")
+        return made
+
+    return CatalogueEntry(
+        plugins.described(plugin),
+        _options_of(plugin, name),
+        make,
+        simulated=getattr(plugin, "simulated", True),
+        store=getattr(plugin, "store", False),
+    )
+
+
+def _options_of(plugin: Callable[..., Any], name: str) -> type[WorkloadOptions]:
+    """Return the options of a plug-in: the type of its parameter `options`."""
+    try:
+        kind = get_type_hints(plugin).get("options") or get_type_hints(plugin.__init__).get(
+            "options"
+        )
+    except (NameError, TypeError) as error:
+        raise UsageError(f"{name}: its type hints cannot be read: {error}") from error
+    if not (isinstance(kind, type) and issubclass(kind, WorkloadOptions)):
+        raise UsageError(
+            f"{name}: expected a class or function of (options, seed, promise, faults_expected), "
+            "whose options are declared as a subclass of workloads.options.WorkloadOptions"
+        )
+    return kind
+
+
+def plugin_checkers(names: Sequence[str]) -> Sequence[Checker]:
+    """Return the checkers of the plug-ins among these names; those of the catalogue belong to
+    workloads. Raises UsageError."""
+    return [_plugin_checker(name) for name in names if name not in CHECKERS]
+
+
+def _plugin_checker(name: str) -> Checker:
+    if plugins.reference(plugins.CHECKERS, name) is None:
+        known = [*CHECKERS, *plugins.installed(plugins.CHECKERS)]
+        raise UsageError(unknown_name(name, known, "harness list checkers"))
+    plugin = plugins.load(plugins.CHECKERS, name)
+    try:
+        made: Checker = plugin()
+    except TypeError as error:
+        text = f"{name}: expected a checker that is made without arguments: {error}"
+        raise UsageError(text) from error
+    plugins.require_members(name, made, ("name", "check"), "a checker")
+    return made

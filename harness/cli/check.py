@@ -102,7 +102,10 @@ class CheckOptions:
     "k8s://URL.",
 )
 @click.option("--force", is_flag=True, help="Stores: also judge runs that have not changed.")
-@click.option("--checkers", help="Stores: run only these checkers, separated by commas.")
+@click.option(
+    "--checkers",
+    help="Stores: run only these checkers, separated by commas; MODULE:CLASS for one of your own.",
+)
 @click.option("--model", type=Name(MODELS), help="Files: model of the object in the histories.")
 @click.option(
     "--format",

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,14 +16,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.catalogue import CHECKERS
+from harness.cli.catalogue import CHECKERS, plugin_checkers, workload_entry
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
 from harness.core.clock import WallClock
-from harness.core.errors import UsageError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
-from harness.core.ranges import unknown_name
+from harness.core.plugins import is_reference
 from harness.core.verdict import Status, worst
 from harness.fleet import processes
 from harness.fleet.location import Location
@@ -32,6 +33,7 @@ from harness.fleet.task import Job
 from harness.run.disk import why_unwritable
 from harness.run.fleet import SCRATCH, Checked, StoredRuns, check_fleet
 from harness.run.found_runs import Found
+from harness.run.store import RunDirectory
 
 SHOWN_MAX = 20
 LOCAL_BYTES_MAX = 64_000_000_000
@@ -56,8 +58,18 @@ def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     if options.engine == "local" and options.spark is not None:
         raise UsageError("--engine local: --spark names a master; expected only one of the two")
     console = Terminal(stderr=as_json)
-    only = _only(options.checkers)
-    runs = StoredRuns(workload_of, options.promise, options.check_s)
+    names = tuple(name for name in (options.checkers or "").split(",") if name)
+    try:
+        more = plugin_checkers(names)
+    except UsageError as error:
+        raise UsageError(f"--checkers {error}") from error
+    # A plug-in is named by its place, its verdicts by the name that it gives them.
+    known = {name for name in names if name in CHECKERS}
+    only = frozenset({*known, *(one.name for one in more)}) if names else None
+    runs = StoredRuns(
+        workload_of, options.promise, options.check_s, partial(plugin_checkers, names)
+    )
+    _require_plugins(found)
     clock = WallClock()
     used: list[str] = []
 
@@ -118,13 +130,23 @@ def _judge_on_spark(
         return stack.enter_context(closing(Fleet(master, log))).judge(job, items, on_progress)
 
 
-def _only(checkers: str | None) -> frozenset[str] | None:
-    if checkers is None:
-        return None
-    names = frozenset(name for name in checkers.split(",") if name)
-    for name in sorted(names - set(CHECKERS)):
-        raise UsageError(f"--checkers {unknown_name(name, CHECKERS, 'harness list checkers')}")
-    return names
+def _require_plugins(found: Found) -> None:
+    """Raise UsageError for a workload of a user's own that cannot be imported, before Spark starts.
+    The runs of a folder have one workload. In a store elsewhere, the verdicts say so."""
+    root = found.root.path
+    if root is None:
+        return
+    folders: dict[str, str] = {run.partition("/")[0]: run for run in found.runs}
+    for run in folders.values():
+        try:
+            plan = RunDirectory(root / run).info().plan
+        except HarnessError:
+            continue  # its verdict says so
+        if is_reference(plan.workload):
+            try:
+                workload_entry(plan.workload)
+            except UsageError as error:
+                raise UsageError(f"{root / run}: workload {error}") from error
 
 
 @contextmanager

@@ -16,10 +16,11 @@ from compose.releases import (
     ZOOKEEPER,
     Release,
 )
-from harness.cli.catalogue import CHECKERS, CLUSTERS, WORKLOADS
+from harness.cli.catalogue import CHECKERS, CLUSTERS, WORKLOADS, workload_entry
 from harness.cli.parameter_types import json_option
 from harness.cli.terminal import Terminal
 from harness.cli.workload import DescribedOption, described_options
+from harness.core import plugins
 from harness.core.errors import UsageError
 from harness.core.ranges import unknown_name
 from harness.sim.bugs import BUGS, PROTOCOLS
@@ -34,9 +35,12 @@ def _version(release: Release) -> str:
 
 
 SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
-    "workloads": {name: entry.text for name, entry in WORKLOADS.items()},
-    "nemeses": NEMESES,
-    "checkers": CHECKERS,
+    "workloads": {
+        **plugins.descriptions(plugins.WORKLOADS),
+        **{name: entry.text for name, entry in WORKLOADS.items()},
+    },
+    "nemeses": {**NEMESES, **plugins.descriptions(plugins.NEMESES)},
+    "checkers": {**CHECKERS, **plugins.descriptions(plugins.CHECKERS)},
     "clusters": CLUSTERS,
     "versions": {
         f"{release.product} {release.alias}": _version(release)
@@ -83,11 +87,18 @@ def list_(name: str | None, as_json: bool) -> None:
 
 def _sections_with(name: str) -> list[str]:
     """Return the sections that have the name. Raises UsageError if none has."""
+    if plugins.is_reference(name):
+        return ["workloads"]
     found = [section for section, entries in SECTIONS.items() if name in entries]
     if not found:
         known = [*SECTIONS, *(name for entries in SECTIONS.values() for name in entries)]
         raise UsageError(unknown_name(name, known, "harness list"))
     return found
+
+
+def _text(section: str, name: str) -> str:
+    """Return the description of a name, also of a workload MODULE:CLASS."""
+    return SECTIONS[section].get(name) or workload_entry(name).text
 
 
 def _as_json(name: str | None) -> Mapping[str, object]:
@@ -96,9 +107,9 @@ def _as_json(name: str | None) -> Mapping[str, object]:
     if name in SECTIONS:
         return {name: SECTIONS[name]}
     out: dict[str, object] = {
-        section: {name: SECTIONS[section][name]} for section in _sections_with(name)
+        section: {name: _text(section, name)} for section in _sections_with(name)
     }
-    if name in WORKLOADS:
+    if "workloads" in out:
         out["options"] = {
             option.name: {"default": option.default, "text": option.text}
             for option in described_options(name)
@@ -123,10 +134,11 @@ def _print_section(console: Terminal, section: str) -> None:
 
 
 def _print_name(console: Terminal, name: str) -> None:
-    for section in _sections_with(name):
+    sections = _sections_with(name)
+    for section in sections:
         console.print(f"{section}: {name}", style="bold")
-        console.print(Padding(SECTIONS[section][name], (0, 0, 0, 2)))
-    if name in WORKLOADS:
+        console.print(Padding(_text(section, name), (0, 0, 0, 2)))
+    if "workloads" in sections:
         console.print("options, each set by -o NAME=VALUE:", style="bold")
         console.print(_table({_assignment(one): one.text for one in described_options(name)}))
 

@@ -84,6 +84,10 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "harness.cli.list:list_",
             "List what has a name: workloads, nemeses, checkers, server versions and more.",
         ),
+        "new": (
+            "harness.cli.new:new",
+            "Write a workload of your own, and its test, to start from.",
+        ),
         "doctor": (
             "harness.cli.machine:doctor",
             "Check whether this machine meets every requirement, and say how to meet the others.",

@@ -15,6 +15,7 @@ import rich_click as click
 from rich.console import Console
 
 from compose.releases import clickhouse_release
+from harness.cli.catalogue import workload_entry
 from harness.cli.display import live_display
 from harness.cli.run import RunRequest, run
 from harness.cli.toml_file import TomlFile, read_toml
@@ -159,10 +160,11 @@ def _names(file: TomlFile, key: str) -> list[str]:
     if len(set(names)) != len(names):
         file.refuse("", key, f"{shortened(names)}: a name is repeated")
     if key == "workloads":
-        known = tuple(_choices("workload"))
         for name in names:
-            if name not in known:
-                file.refuse("", key, unknown_name(name, known, "harness list workloads"))
+            try:
+                workload_entry(name)
+            except UsageError as error:
+                file.refuse("", key, str(error))
     return names
 
 

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from checkers.ladder import Level
 from compose.releases import ImageChoice, ImageOptions
 from compose.settings import Fsync, PartFormat, Storage
-from harness.cli.catalogue import CLUSTERS, WORKLOADS
+from harness.cli.catalogue import CLUSTERS, WORKLOADS, workload_entry
 from harness.cli.image_options import IMAGE_OPTIONS
 from harness.cli.parameter_types import (
     WORD,
@@ -130,20 +130,33 @@ def _as_defaults(ctx: click.Context, _: Any, file: ScriptFile | None) -> ScriptF
     return file
 
 
+class WorkloadName(Name):
+    """Name of a workload, also of a plug-in, which is imported at once."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Fail for an unknown name and for a plug-in that cannot be used."""
+        try:
+            workload_entry(str(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
 GROUPS: dict[str, tuple[Any, ...]] = {
     "What to run": (
         click.option(
             "--workload",
-            type=Name(WORKLOADS, "harness list workloads"),
+            type=WorkloadName(WORKLOADS, "harness list workloads"),
             metavar="NAME",
             default="quorum-set",
-            help="Workload; see `harness list workloads`. Default: quorum-set.",
+            help="Workload; see `harness list workloads`, or MODULE:CLASS for one of your own. "
+            "Default: quorum-set.",
         ),
         click.option(
             "--nemesis",
             default="none",
-            help="Faults to inject, separated by commas; see `harness list nemeses`. Default: "
-            "none.",
+            help="Faults to inject, separated by commas; see `harness list nemeses`, or "
+            "MODULE:CLASS for those of your own. Default: none.",
         ),
         click.option(
             "--cluster",

@@ -14,7 +14,7 @@ from rich.console import Console
 from checkers.headline import headline
 from compose.releases import ImageChoice, upgrade_targets
 from compose.settings import Fsync, Storage
-from harness.cli.catalogue import WORKLOADS
+from harness.cli.catalogue import WORKLOADS, workload_entry
 from harness.cli.display import no_display
 from harness.cli.options import repro_command, run_options, some_of
 from harness.cli.result import REPORTED, RunReport, result
@@ -143,7 +143,7 @@ class RunRequest:
             raise UsageError(f"{flag}: --cluster sim has no containers")
         if option.stop_at_departure and not (option.keep_cluster or option.reuse):
             raise UsageError("--stop-at-departure: expected with --keep-cluster or --reuse")
-        if simulated and not WORKLOADS[option.workload].simulated:
+        if simulated and not workload_entry(option.workload).simulated:
             able = " ".join(name for name, entry in WORKLOADS.items() if entry.simulated)
             raise UsageError(
                 f"--workload {option.workload}: needs real servers; expected with "
@@ -213,7 +213,7 @@ class RunRequest:
     def _wanted(self) -> ImageChoice:
         """Return the servers that the options choose."""
         choice = ImageChoice.of(self.options, self.options.upgrade_to)
-        own_store = WORKLOADS[self.options.workload].store and not self.options.s3_endpoint
+        own_store = workload_entry(self.options.workload).store and not self.options.s3_endpoint
         return replace(choice, store=own_store)
 
     @property
@@ -256,7 +256,7 @@ class RunRequest:
             replicas=option.replicas,
             keepers=option.keepers,
             route=option.keeper_route,
-            store=WORKLOADS[option.workload].store,
+            store=workload_entry(option.workload).store,
             bucket=option.bucket,
             **({} if self.simulated else self._wanted.versions),
         )

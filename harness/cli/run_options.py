@@ -8,7 +8,7 @@ import rich_click as click
 
 from compose.releases import ImageOptions
 from compose.settings import Fsync, PartFormat, Settings, Storage
-from harness.cli.catalogue import WORKLOADS
+from harness.cli.catalogue import WORKLOADS, workload_entry
 from harness.clusters.store_http import authorities_file
 from harness.core.bucket import REGION, Bucket
 from harness.core.errors import UsageError
@@ -129,7 +129,7 @@ class RunOptions(ImageOptions):
         """Return the bucket of the user's object store; None without one. Raises UsageError."""
         if not self.s3_endpoint:
             return None
-        if not WORKLOADS[self.workload].store:
+        if not workload_entry(self.workload).store:
             able = " ".join(name for name, entry in WORKLOADS.items() if entry.store)
             raise UsageError(
                 f"--s3-endpoint {self.s3_endpoint}: workload {self.workload} stores no objects; "

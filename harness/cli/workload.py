@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from checkers.ladder import Level
-from harness.cli.catalogue import WORKLOADS
+from harness.cli.catalogue import workload_entry
 from harness.core.errors import UsageError
 from harness.core.protocols import Workload
 from harness.core.ranges import Quorum, did_you_mean, range_of, shortened, unknown_name
@@ -42,7 +42,7 @@ SHARED = frozenset(field.name for field in fields(PacedOptions))
 def options_of(name: str, flags: Mapping[str, Any], words: Sequence[str]) -> WorkloadOptions:
     """Return the options of a workload from `flags`, by name, and `words` of the form NAME=VALUE.
     Raises UsageError for an option that the workload does not have, and for an invalid value."""
-    kind = WORKLOADS[name].options
+    kind = workload_entry(name).options
     types = get_type_hints(kind)
     known = {field.name: types[field.name] for field in _fields(kind)}
     given: dict[str, Any] = {}
@@ -64,10 +64,11 @@ def workload_of(plan: Plan) -> Workload:
     """Return the workload of a plan, with the options of its run."""
     if plan.workload.startswith(SCENARIO):
         return scenario_of(plan.workload.removeprefix(SCENARIO)).workload
-    entry = WORKLOADS.get("quorum-set" if plan.workload.startswith(EXPLORED) else plan.workload)
-    if entry is None:
-        unknown = unknown_name(plan.workload, WORKLOADS, "harness list workloads")
-        raise UsageError(f"workload {unknown}")
+    name = "quorum-set" if plan.workload.startswith(EXPLORED) else plan.workload
+    try:
+        entry = workload_entry(name)
+    except UsageError as error:
+        raise UsageError(f"workload {error}") from error
     known = {field.name for field in fields(entry.options)}
     given: dict[str, Any] = {n: v for n, v in plan.workload_options.items() if n in known}
     return entry.make(
@@ -89,7 +90,7 @@ class DescribedOption:
 
 def described_options(name: str) -> Sequence[DescribedOption]:
     """Return the options of a workload; the text of each is the docstring of its field."""
-    kind = WORKLOADS[name].options
+    kind = workload_entry(name).options
     texts: dict[str, str] = {}
     for one in reversed(kind.__mro__[:-1]):
         texts.update(_field_docstrings(one))

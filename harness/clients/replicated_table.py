@@ -14,7 +14,7 @@ PART_CHECK_PATIENCE_NS = 10_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """Columns, keys and settings of a table. These are SQL fragments that workloads write, never
+    """Columns, engine, keys and settings of a table. These are SQL fragments that workloads write, never
     users. By default there is one partition per key, and old parts are removed quickly, because
     partitions are many and small."""
 
@@ -22,6 +22,8 @@ class TableSchema:
     order_by: str = "value"
     partition_by: str = "key"
     settings: Mapping[str, int | str] = field(default_factory=lambda: {"old_parts_lifetime": 10})
+    engine: str = "ReplicatedMergeTree('{path}', '{replica}')"
+    """A replicated engine; `{path}` and `{replica}` stand for the table's place in ZooKeeper."""
 
 
 def leads(connection: ClickHouse, database: str) -> bool:
@@ -46,7 +48,7 @@ def data_directory(connection: ClickHouse, dialect: Dialect, database: str, tabl
 
 
 class ReplicatedTable:
-    """ReplicatedMergeTree table in a database and under a ZooKeeper path of its own."""
+    """Replicated table in a database and under a ZooKeeper path of its own."""
 
     def __init__(self, cluster: Cluster, token: str, schema: TableSchema, shard: int = 1) -> None:
         """Name a table that need not exist yet; `token` (letters, digits, underscores) makes it
@@ -74,12 +76,13 @@ class ReplicatedTable:
                 raise ClusterError(f"{node}: the table was not made: {error}") from error
 
     def create_on(self, connection: ClickHouse, node: str) -> None:
-        """Create the table on one replica, whose database exists. Raises DatabaseError."""
+        """Create the table on one replica, whose database exists. A subclass that overrides it may
+        execute any statements. Raises DatabaseError."""
         known = self._cluster.engines.dialect.table_settings(self._schema.settings)
         settings = ", ".join(f"{k} = {v!r}" for k, v in known.items())
         connection.command(
             f"CREATE TABLE {self.name} ({self._schema.columns}) "
-            f"ENGINE = ReplicatedMergeTree('{self.path}', '{node}') "
+            f"ENGINE = {self._schema.engine.format(path=self.path, replica=node)} "
             f"PARTITION BY {self._schema.partition_by} ORDER BY {self._schema.order_by}"
             + (f" SETTINGS {settings}" if settings else "")
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from compose.plan import ID_VARIABLE, SECRET_VARIABLE
 from harness.core.bucket import Bucket
 from harness.core.connections import QueryError
-from harness.core.errors import UsageError
+from harness.core.errors import MissingExtraError, UsageError
 from harness.core.outcomes import NETWORK
 
 if TYPE_CHECKING:
@@ -121,7 +121,11 @@ class HttpStoreChannel:
             return {}
         # Only runs with a user's own store need them.
         from requests import Request
-        from requests_aws4auth import AWS4Auth
+
+        try:
+            from requests_aws4auth import AWS4Auth
+        except ModuleNotFoundError as missing:
+            raise MissingExtraError("--s3-endpoint with keys", missing, "s3") from missing
 
         auth = AWS4Auth(self.keys.id, self.keys.secret, self.bucket.region, "s3")
         request = Request(method, f"{self.bucket.server}{path}", data=body, auth=auth).prepare()

@@ -21,6 +21,16 @@ class UsageError(HarnessError):
     exit_status = EXIT_USAGE
 
 
+class MissingExtraError(UsageError):
+    """Lack of a Python package that only some users need."""
+
+    def __init__(self, purpose: str, missing: ModuleNotFoundError, extra: str) -> None:
+        super().__init__(
+            f"{purpose}: the Python package {missing.name} is not installed; expected what "
+            f"pip install 'clickhouse-harness[{extra}]' installs"
+        )
+
+
 class MissingMechanismError(UsageError):
     """Lack of a mechanism that is needed and that servers of this version do not have."""
 

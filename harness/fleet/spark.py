@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError, MissingExtraError, UsageError
 from harness.fleet.location import Location
 from harness.fleet.plan import FleetProgress, Item, assign_to_tasks
 from harness.fleet.task import Job, write_task
@@ -31,10 +31,7 @@ try:
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
 except ModuleNotFoundError as missing:
-    raise UsageError(
-        f"Spark: the Python package {missing.name} is not installed; `make spark` installs what "
-        "Spark needs, as does pip with clickhouse-harness[spark]"
-    ) from missing
+    raise MissingExtraError("Spark", missing, "spark") from missing
 
 JAVA_MIN: Final = 17
 FAILURES_MAX: Final = 2

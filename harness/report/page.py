@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from checkers.phrasing import seconds
 from checkers.witness import EXPECTED
+from harness.core.errors import MissingExtraError
 from harness.core.history import History
 from harness.report import fault_table
 from harness.report.calls import columns, encoded
@@ -123,6 +124,7 @@ def _history_values(facts: Facts) -> Mapping[str, Any]:
     out: dict[str, Any] = {
         "calls": "",
         "plots": None,
+        "plots_missing": "",
         "faults": (),
         "count": 0,
         "log_date": date,
@@ -131,16 +133,25 @@ def _history_values(facts: Facts) -> Mapping[str, Any]:
     }
     if history is None:
         return out
-    from harness.report.plots import plots  # slow to load, and other commands do not need it
-
+    drawn, missing = _plots(history)
     anomalies = facts.judgement.deciding if facts.judgement else ()
     marked = [i for verdict in anomalies for a in verdict.anomalies for i in a.ops]
     return out | {
         "calls": encoded(columns(history, marked)),
-        "plots": plots(history),
+        "plots": drawn,
+        "plots_missing": missing,
         "faults": fault_table.rows(history),
         "count": len(history.pairs),
     }
+
+
+def _plots(history: History) -> tuple[Any, str]:
+    """Return the plots, or why there are none: a page without them still tells everything else."""
+    try:
+        from harness.report.plots import plots  # slow to load, and other commands do not need it
+    except ModuleNotFoundError as missing:
+        return None, str(MissingExtraError("plots", missing, "report"))
+    return plots(history), ""
 
 
 def _time_of_anomaly(facts: Facts) -> int | None:

@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 from checkers.judge import Judgement, fitting
 from checkers.ladder import Level
 from checkers.replication.protocol import EVERY_RUN
+from harness.core import plugins
 from harness.core.bounded_json import load, open_regular
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
-from harness.core.protocols import Workload
+from harness.core.protocols import Checker, Workload
 from harness.core.verdict import Status
 from harness.fleet.code_digest import judge_digest
 from harness.fleet.location import Location
@@ -47,6 +48,8 @@ class StoredRuns:
     """Level that replaces the promise of each run; None: keep it."""
     check_s: float | None = None
     """Time limit that replaces that of each run; None: keep it."""
+    more: Callable[[], Sequence[Checker]] = tuple
+    """Function that returns the checkers that judge every run beside its own."""
     saved: Callable[[RunDirectory, Status], None] | None = None
     """Function that is called when the results of a run are saved. It goes to other processes, so
     it is a function of a module."""
@@ -73,7 +76,11 @@ class StoredRuns:
             nemesis=plan.nemesis,
             seed=str(plan.seed),
             promise=level,
-            checkers=(*fitting(workload.checkers(), plan.engines.dialect), *EVERY_RUN),
+            checkers=(
+                *fitting(workload.checkers(), plan.engines.dialect),
+                *EVERY_RUN,
+                *self.more(),
+            ),
             check_s=self.check_s or plan.check_s,
             workload_module=type(workload).__module__,
         )
@@ -133,6 +140,7 @@ class StoredRuns:
         try:
             plan = load(directory.info_file)["plan"]
             said.update(json.dumps(plan, sort_keys=True).encode())
+            said.update(plugins.source_digest(plugins.WORKLOADS, str(plan["workload"])))
         except (OSError, ValueError, KeyError, TypeError):
             said.update(_digest(directory.info_file))
         return said.hexdigest()

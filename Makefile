@@ -3,7 +3,7 @@
 
 READY := .venv/.ready
 TOOLS := .venv/.tools
-PYTHON_ROOMS := harness workloads nemesis checkers compose tests benches
+PYTHON_ROOMS := distribution harness workloads nemesis checkers compose tests benches
 CRATES := checkers/histories checkers/porcupine checkers/porcupine/arrow-interface harness/clusters/faulty_disk harness/clusters/packet_queue harness/native harness/sim/explorer harness/sim/simulator
 
 run: $(READY)  ## run 30 s of faults on real servers (simulated ones without a Docker engine) and print a verdict
@@ -38,11 +38,11 @@ clean:  ## remove what runs left in Docker, then everything that was built
 	[ ! -x .venv/bin/harness ] || .venv/bin/harness clean
 	rm -rf .venv target harness/native/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-$(READY): pyproject.toml constraints.txt setup.sh $(shell find $(addsuffix /src,$(CRATES)) -type f) Cargo.toml $(addsuffix /Cargo.toml,$(CRATES)) $(wildcard compose/images/*/*)
+$(READY): pyproject.toml constraints.txt setup.sh distribution/wheel_backend.py $(shell find $(addsuffix /src,$(CRATES)) -type f) Cargo.toml $(addsuffix /Cargo.toml,$(CRATES)) $(wildcard compose/images/*/*)
 	./setup.sh
 
 # Install what only tests need: programs, servers of other versions, the newest engine.
-$(TOOLS): $(READY) constraints-dev.txt
+$(TOOLS): $(READY) constraints-spark.txt constraints-dev.txt
 	./setup.sh test
 	.venv/bin/harness build --clickhouse 18.16,24.8,25.8 --zookeeper 3.8,3.9 --object-store
 	.venv/bin/python -m harness.clusters.embedded_engine

@@ -74,11 +74,11 @@ case "${1:-run}" in
     run) ;;
     spark)
         install_missing spark
-        .venv/bin/pip install -q --no-compile -c constraints.txt -c constraints-dev.txt pyspark pandas
+        .venv/bin/pip install -q --no-compile -r constraints.txt -r constraints-spark.txt
         exit 0 ;;
     test)
         install_missing test
-        .venv/bin/pip install -q --no-compile -r constraints.txt -r constraints-dev.txt
+        .venv/bin/pip install -q --no-compile -r constraints.txt -r constraints-spark.txt -r constraints-dev.txt
         exit 0 ;;
     *) echo "setup: $1: expected spark, test, or nothing" >&2; exit 2 ;;
 esac
@@ -93,11 +93,9 @@ if .venv/bin/python -c 'import sys; from harness.clusters.engine import why_no_e
 else
     echo "setup: servers will be simulated" >&2
 fi
-# Both packages are in one Cargo workspace, so what they share is compiled once.
-for package in ./checkers/porcupine "-e ."; do
-    # shellcheck disable=SC2086 # -e and its directory are two words
-    .venv/bin/pip install -q --no-deps --no-build-isolation $package || { [ -z "$images" ] || kill $images; exit 1; }
-done
+# An older .venv has the checker as a distribution of its own; now it comes with the harness.
+[ ! -d "$(echo .venv/lib/python3*/site-packages/pyporcupine-*.dist-info)" ] || .venv/bin/pip uninstall -q -y pyporcupine
+.venv/bin/pip install -q --no-deps --no-build-isolation -e . || { [ -z "$images" ] || kill $images; exit 1; }
 # The program of the faulty disk runs in containers of any image, so it is linked statically.
 target=$(rustc -vV | sed -n 's/^host: //p')
 cargo install --quiet --force --no-track --path harness/clusters/faulty_disk --root harness/clusters/faulty_disk \

@@ -33,7 +33,7 @@ README = Path(__file__).resolve().parents[1] / "checkers/porcupine/README.md"
 def test_examples_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    assert len(examples) == 3
+    assert len(examples) == 6
     names: dict[str, object] = {}
     for example in examples:
         exec(example, names)

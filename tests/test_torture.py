@@ -223,6 +223,7 @@ def test_a_journal_says_what_was_said_and_a_line_cut_off_was_not(tmp_path):
     assert report["cells"][0]["first_anomaly_s"] == 2.0
     xml = junit(of)
     assert (xml.tests, xml.failures, xml.errors) == (3, 1, 2)
+    assert [case.name for suite in xml for case in suite] == ["a #1", "a #2", "b #1"]
     assert verdict(night.slots[1]) is Status.UNKNOWN
 
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from statistics import mean
 
@@ -23,7 +24,7 @@ from harness.cli.matrix import TortureMatrix, read_matrix
 from harness.cli.parameter_types import WORD, number, store_option
 from harness.cli.progress import Pace
 from harness.cli.result import STATUS_STYLE
-from harness.cli.terminal import Terminal
+from harness.cli.terminal import Terminal, printable
 from harness.cli.workload import workload_of
 from harness.clusters.removal import clean
 from harness.core.clock import utc_now
@@ -31,6 +32,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.core.verdict import Status, worst
+from harness.report.text import text_report
 from harness.run.disk import why_unwritable
 from harness.run.fleet import SCRATCH, StoredRuns
 from harness.run.judges import OneProcess, OnSpark, merge_kept
@@ -46,6 +48,7 @@ from harness.run.night_summary import (
     kinds_before,
     not_taken,
     steps_before,
+    unexplained_first,
     verdict,
     why,
 )
@@ -53,7 +56,7 @@ from harness.run.rota import steps_made
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
 from harness.run.torture import DONE, Judges, Lane, Torture
-from harness.web.run_files import draw
+from harness.web.run_files import draw, facts_in
 
 
 @click.command("torture")
@@ -206,7 +209,7 @@ class _Command:
         names = [name for name, _ in self.matrix.cells]
         summary = cells(night, names, kinds_before(night.path), self.missing)
         report = as_json(night, summary, earlier)
-        _write(night, report, summary)
+        _write(night, report, summary, self.root)
         merge_kept(self.root)
         if not self.stop:
             night.say("end")
@@ -317,10 +320,35 @@ def _pace(night: Night, before: int, seconds: float) -> str:
     )
 
 
-def _write(night: Night, report: dict[str, Json], summary: list[CellSummary]) -> None:
+BODIES_MAX = 50
+"""Number of runs whose witness is in junit.xml; those come first that no known defect explains."""
+BODY_COLUMNS = 100
+
+
+def _body(root: Path, slot: Slot) -> str:
+    """Return the witness of a run and the command that repeats it, as `harness report` prints
+    them."""
+    if not slot.path:
+        return ""
+    text = StringIO()
+    try:
+        report = text_report(facts_in(RunDirectory(root / slot.path)))
+        Console(file=text, width=BODY_COLUMNS).print(report, crop=False)
+    except HarnessError as error:
+        return f"{root / slot.path}: {error}"
+    return printable(text.getvalue())
+
+
+def _write(night: Night, report: dict[str, Json], summary: list[CellSummary], root: Path) -> None:
+    slots = [slot for slot in night.slots.values() if verdict(slot) is not Status.VALID]
+    shown = {slot.number for slot in unexplained_first(slots)[:BODIES_MAX]}
+
+    def body(slot: Slot) -> str:
+        return _body(root, slot) if slot.number in shown else ""
+
     try:
         (night.path / "summary.json").write_text(json.dumps(report, indent=2) + "\n")
-        junit(summary).write(str(night.path / "junit.xml"), pretty=True)
+        junit(summary, body).write(str(night.path / "junit.xml"), pretty=True)
     except OSError as error:
         why = why_unwritable(night.path, error)
         raise HarnessError(f"{night.path}: the summary cannot be written: {why}") from error

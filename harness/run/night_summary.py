@@ -1,14 +1,15 @@
 """Summary of a night: the verdicts, the anomalies and what is new, by cell."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 
-from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+from junitparser import Error, Failure, Skipped
+from junitparser.xunit2 import JUnitXml, TestCase, TestSuite
 
 from checkers.triage.defects import DEFECTS
 from checkers.triage.explanation import KNOWN, NOT_EXPLAINED
@@ -216,21 +217,32 @@ def unexplained_first(slots: Sequence[Slot]) -> list[Slot]:
     return sorted(slots, key=lambda slot: (NOT_EXPLAINED not in causes(slot), slot.number))
 
 
-def junit(of: Sequence[CellSummary]) -> JUnitXml:
+def _case(name: str, slot: Slot, body: Callable[[Slot], str]) -> TestCase:
+    case = TestCase(name, slot.cell, slot.seconds)
+    of_run = {"seed": slot.seed, "run": str(slot.number), "directory": slot.path}
+    for key, value in of_run.items():
+        if value:
+            case.add_property(key, value)
+    status = verdict(slot)
+    if status is not Status.VALID:
+        kind = Failure if status is Status.INVALID else Error
+        result = kind(_message(slot), _type(slot, status))
+        result.text = body(slot)
+        case.result = [result]
+    return case
+
+
+def junit(of: Sequence[CellSummary], body: Callable[[Slot], str] = lambda _: "") -> JUnitXml:
     """Return a JUnit report with a suite per cell and a case per run; INVALID is a failure, UNKNOWN
-    an error. A failure that known defects explain has the type "KNOWN" in place of "INVALID", and
-    its suite a property "known-defect:NAME" for each of them, and one "unexplained", with the
+    an error, with the text of `body`. Cases are named by their cell and their place in it, so that
+    they have the same names every night; seed, number and directory are properties. A failure that
+    known defects explain has the type "KNOWN" in place of "INVALID", and its suite a property "known-defect:NAME" for each of them, and one "unexplained", with the
     number of such runs. A cell that its version cannot run has one case, which is skipped."""
     xml = JUnitXml("harness torture")
     for cell in of:
         suite = TestSuite(cell.name)
-        for slot in cell.slots:
-            case = TestCase(f"run {slot.number} seed {slot.seed}", cell.name, slot.seconds)
-            status = verdict(slot)
-            if status is not Status.VALID:
-                kind = Failure if status is Status.INVALID else Error
-                case.result = [kind(_message(slot), _type(slot, status))]
-            suite.add_testcase(case)
+        for place, slot in enumerate(cell.slots, 1):
+            suite.add_testcase(_case(f"{cell.name} #{place}", slot, body))
         for name, count in cell.causes.most_common():
             known = f"known-defect:{name}" if name in DEFECTS else "unexplained"
             suite.add_property(known, str(count))

@@ -10,6 +10,7 @@ pub mod models;
 pub mod objects;
 pub mod order;
 pub mod partition;
+pub mod process;
 pub mod register;
 pub mod rows;
 pub mod search;

@@ -44,6 +44,15 @@ impl Partition {
         }
     }
 
+    /// Assigns these rows, ascending, to one object.
+    pub fn single(rows: Vec<u32>) -> Self {
+        Self {
+            of: Vec::new(),
+            starts: vec![0, rows.len() as u32],
+            rows,
+        }
+    }
+
     /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)

@@ -70,6 +70,11 @@ pub trait Rows: Sync {
     fn f(&self, row: usize) -> &str;
     fn datum(&self, row: usize, field: Field) -> Datum<'_>;
 
+    /// Returns the name of the row's process; `None` if processes are numbers.
+    fn process_name(&self, _row: usize) -> Option<&str> {
+        None
+    }
+
     fn value(&self, row: usize) -> Datum<'_> {
         self.datum(row, Field::Value)
     }

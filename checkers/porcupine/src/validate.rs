@@ -5,6 +5,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::order::{Timing, NEVER};
+use crate::process::shown;
 use crate::rows::{blocks, BadRow, Times};
 
 /// Checks that every row's times are consistent and that each process has one call in flight; a
@@ -68,16 +69,17 @@ impl InFlight {
         match before {
             (ret, earlier) if t.call < ret => {
                 let for_good = if ret == NEVER {
-                    " for good (it never returned; give the process a new number after that)"
+                    " for good (it never returned; give the process a new number or name after that)"
                 } else {
                     ""
                 };
                 Err(BadRow {
                     row: t.row,
                     text: format!(
-                        "call at {} while row {earlier} of the same process {} is in \
+                        "call at {} while row {earlier} of the same process{} is in \
                          flight{for_good}",
-                        t.call, t.process
+                        t.call,
+                        shown(t.process)
                     ),
                 })
             }

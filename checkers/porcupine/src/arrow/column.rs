@@ -401,8 +401,8 @@ unsafe fn plain(format: &str, buffers: &[*const c_void]) -> Result<Layout, Strin
             Layout::Int64(buffer(1).cast())
         }
         "f" | "g" => {
-            let text = "holds floating point numbers, expected whole ones (in pandas, a column of \
-                        ints with gaps is Int64)";
+            let text = "holds floating point numbers, expected whole ones; pandas makes them of \
+                        ints with gaps, and frame.convert_dtypes() makes them ints again";
             return Err(text.to_owned());
         }
         _ => {

@@ -11,6 +11,7 @@ use crate::datum::{Datum, NULL};
 use crate::models::numbers::Numbers;
 use crate::order::{Timing, NEVER};
 use crate::partition::Partition;
+use crate::process::Names;
 use crate::rows::{blocks, BadRow, Field, Rows, Times, BLOCK};
 use column::Column;
 
@@ -50,6 +51,8 @@ pub struct ArrowRows {
     batches: Vec<Batch>,
     /// The first row of each batch, and then the number of rows.
     starts: Vec<usize>,
+    /// By row: the number of its process; empty if processes are numbers in their column.
+    named: Vec<i64>,
 }
 
 /// A key as its column has it.
@@ -68,6 +71,7 @@ impl ArrowRows {
         let mut rows = Self {
             batches: Vec::new(),
             starts: vec![0],
+            named: Vec::new(),
         };
         while let Some(array) = stream.batch()? {
             let length = array.length as usize;
@@ -83,7 +87,24 @@ impl ArrowRows {
             ));
         }
         rows.check()?;
+        rows.number_names();
         Ok(rows)
+    }
+
+    /// Numbers the processes if they are texts.
+    fn number_names(&mut self) {
+        let texts = |batch: &Batch| process_of(batch).is_text() && !process_of(batch).is_int();
+        if !self.batches.iter().any(texts) {
+            return;
+        }
+        let mut names = Names::default();
+        let mut numbers = Vec::with_capacity(self.len());
+        for batch in &self.batches {
+            let column = process_of(batch);
+            let rows = 0..batch._array.length as usize;
+            numbers.extend(rows.map(|at| names.number(column.str(at).expect("checked"))));
+        }
+        self.named = numbers;
     }
 
     pub fn len(&self) -> usize {
@@ -193,6 +214,7 @@ impl ArrowRows {
                 let column = batch.columns[field].as_ref().expect("a required column");
                 let (fits, kind) = match field {
                     F => (column.is_text(), "text"),
+                    PROCESS => (column.is_int() || column.is_text(), "ints or texts"),
                     _ => (column.is_int(), "ints"),
                 };
                 if !fits {
@@ -203,6 +225,7 @@ impl ArrowRows {
                 }
                 let there = |at: &usize| match field {
                     F => column.str(*at).is_some(),
+                    PROCESS if !column.is_int() => column.str(*at).is_some(),
                     RET => column.is_null(*at) || column.int(*at).is_some(),
                     _ => column.int(*at).is_some(),
                 };
@@ -224,7 +247,10 @@ impl Rows for ArrowRows {
         let int = |field: usize| batch.columns[field].as_ref().and_then(|c| c.int(at));
         Timing {
             row,
-            process: int(PROCESS).expect("checked"),
+            process: match self.named.get(row) {
+                Some(&number) => number,
+                None => int(PROCESS).expect("checked"),
+            },
             call: int(CALL).expect("checked"),
             ret: int(RET).unwrap_or(NEVER),
         }
@@ -239,13 +265,22 @@ impl Rows for ArrowRows {
         self.cell(row, column_index(field))
     }
 
+    fn process_name(&self, row: usize) -> Option<&str> {
+        let (batch, at) = self.batch(row);
+        (!self.named.is_empty()).then(|| process_of(batch).str(at).expect("checked"))
+    }
+
     fn times(&self, rows: Range<usize>, out: &mut Times) {
+        let named = self.named.get(rows.clone());
+        if let Some(numbers) = named {
+            out.process[..rows.len()].copy_from_slice(numbers);
+        }
         for (batch, from, column_indices) in self.parts(rows) {
-            let fields = [
-                (PROCESS, 0, &mut out.process),
-                (CALL, 0, &mut out.call),
-                (RET, NEVER, &mut out.ret),
-            ];
+            if named.is_none() {
+                let out = &mut out.process[column_indices.clone()];
+                process_of(batch).ints(from, 0, out);
+            }
+            let fields = [(CALL, 0, &mut out.call), (RET, NEVER, &mut out.ret)];
             for (field, null, out) in fields {
                 let column = batch.columns[field].as_ref().expect("a required column");
                 column.ints(from, null, &mut out[column_indices.clone()]);
@@ -288,6 +323,10 @@ impl Rows for ArrowRows {
             }
         }
     }
+}
+
+fn process_of(batch: &Batch) -> &Column {
+    batch.columns[PROCESS].as_ref().expect("a required column")
 }
 
 /// Returns the index of a field's column in a batch.

@@ -9,9 +9,9 @@ use pyo3::types::{PyList, PyMapping, PyType};
 use pyo3::IntoPyObjectExt;
 
 use super::actions::Actions;
-use super::list_rows::{as_list, parse_key, Grouping, Keyed};
+use super::list_rows::{as_list, as_operation, parse_key, Grouping, Keyed};
 use super::model::{failed, format_value, name, PyModel};
-use super::operation::Operation;
+use super::operation::{Operation, Process};
 use super::source::Source;
 use super::{refused, ModelError};
 use crate::budget::Budget;
@@ -20,6 +20,7 @@ use crate::models::general;
 use crate::objects::decide_each;
 use crate::order::{Timing, NEVER};
 use crate::partition::Partition;
+use crate::process::Names;
 use crate::rows::{Field, Times};
 use crate::validate::validate;
 use crate::verdict::{Request, Verdict};
@@ -128,11 +129,14 @@ pub fn decide(
     request: &Request,
     (budget, threads): (&Budget, usize),
 ) -> PyResult<Vec<Verdict>> {
+    let mut names = Names::default();
+    let processes = history.iter().map(|op| op.get().process.number(&mut names));
+    let processes: Vec<i64> = processes.collect();
     let timing = |row: usize| {
         let operation = history[row].get();
         Timing {
             row,
-            process: operation.process,
+            process: processes[row],
             call: operation.call,
             ret: operation.ret.unwrap_or(NEVER),
         }
@@ -171,11 +175,7 @@ pub fn operations(history: &Bound<'_, PyAny>) -> PyResult<Vec<Py<Operation>>> {
     }
     let mut all = Vec::new();
     for (row, item) in as_list(history)?.iter().enumerate() {
-        let operation = item.cast_into::<Operation>().map_err(|error| {
-            let name = name(&error.into_inner());
-            PyTypeError::new_err(format!("row {row} is a {name}, expected an Operation"))
-        })?;
-        all.push(operation.unbind());
+        all.push(as_operation(row, item)?.unbind());
     }
     Ok(all)
 }
@@ -192,7 +192,10 @@ fn from_columns(py: Python<'_>, source: &Source) -> PyResult<Vec<Py<Operation>>>
                 (expected, new) => Datum::List(Box::new([expected, new])),
             };
             let operation = Operation {
-                process: timing.process,
+                process: match rows.process_name(at) {
+                    Some(name) => Process::Name(name.to_owned()),
+                    None => Process::Number(timing.process),
+                },
                 f: rows.f(at).to_owned(),
                 key: key.as_ref().map(|key| key.clone_ref(py)),
                 value: Some(in_python(py, &value)?),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyList, PySequence, PyString, PyTuple};
+use pyo3::types::{PyBool, PyInt, PyList, PyMapping, PySequence, PyString, PyTuple};
 use rustc_hash::FxHashMap;
 
 use super::operation::Operation;
@@ -12,6 +12,7 @@ use super::HistoryError;
 use crate::datum::Datum;
 use crate::order::{Timing, NEVER};
 use crate::partition::Partition;
+use crate::process::Names;
 use crate::rows::{Field, Rows};
 
 /// Maximum nesting of lists, each level of which takes some of the stack. Models use two levels.
@@ -44,6 +45,7 @@ pub struct ListRows {
     text: String,
     ints: Vec<i64>,
     cells: Vec<Cell>,
+    processes: Names,
 }
 
 impl Rows for ListRows {
@@ -142,10 +144,7 @@ impl ListRows {
         let mut rows = ListRows::with_capacity(list.len());
         let mut grouping = Grouping::default();
         for (row, item) in list.iter().enumerate() {
-            let operation = item.cast_into::<Operation>().map_err(|error| {
-                let name = error.into_inner().get_type().to_string();
-                PyTypeError::new_err(format!("row {row} is a {name}, expected an Operation"))
-            })?;
+            let operation = as_operation(row, item)?;
             let operation = operation.get();
             rows.push(history.py(), row, operation)?;
             let key = operation.key.as_ref().map(|k| k.bind(history.py()));
@@ -155,7 +154,8 @@ impl ListRows {
     }
 
     fn push(&mut self, py: Python<'_>, row: usize, operation: &Operation) -> PyResult<()> {
-        self.process.push(operation.process);
+        let process = operation.process.number(&mut self.processes);
+        self.process.push(process);
         self.call.push(operation.call);
         self.ret.push(operation.ret.unwrap_or(NEVER));
         // There are few names.
@@ -257,6 +257,20 @@ impl ListRows {
             }
         }
     }
+}
+
+/// Returns the operation of a row. The error for a mapping says how to make an operation of it.
+pub fn as_operation<'py>(row: usize, item: Bound<'py, PyAny>) -> PyResult<Bound<'py, Operation>> {
+    item.cast_into::<Operation>().map_err(|error| {
+        let item = error.into_inner();
+        let name = item.get_type().name().map(|name| name.to_string());
+        let name = name.unwrap_or_else(|_| "thing without a type".to_owned());
+        let how = match item.cast::<PyMapping>() {
+            Ok(_) => ": Operation(**row), or a data frame of the rows",
+            Err(_) => "",
+        };
+        PyTypeError::new_err(format!("row {row} is a {name}, expected an Operation{how}"))
+    })
 }
 
 pub fn as_list<'py>(history: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {

@@ -58,6 +58,9 @@ fn pyporcupine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<outcome::Step>()?;
     module.add_class::<outcome::ObjectResult>()?;
     module.add_class::<outcome::Result>()?;
+    module.add_function(wrap_pyfunction!(outcome::restore_step, module)?)?;
+    module.add_function(wrap_pyfunction!(outcome::restore_object_result, module)?)?;
+    module.add_function(wrap_pyfunction!(outcome::restore_result, module)?)?;
     module.add_function(wrap_pyfunction!(check::check, module)?)?;
     module.add_function(wrap_pyfunction!(visualize::visualize, module)?)
 }

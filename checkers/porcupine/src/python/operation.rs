@@ -1,6 +1,63 @@
 //! Defines operations as Python passes them.
 
+use std::fmt;
+
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyInt, PyString};
+use pyo3::IntoPyObjectExt;
+
+use crate::process::Names;
+
+/// A client. Numbers come before names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Process {
+    Number(i64),
+    Name(String),
+}
+
+impl Process {
+    /// Returns the number by which decisions know it.
+    pub fn number(&self, names: &mut Names) -> i64 {
+        match self {
+            Process::Number(number) => *number,
+            Process::Name(name) => names.number(name),
+        }
+    }
+
+    fn in_python(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self {
+            Process::Number(number) => number.into_py_any(py),
+            Process::Name(name) => name.into_py_any(py),
+        }
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Process::Number(number) => write!(f, "{number}"),
+            Process::Name(name) => write!(f, "{name}"),
+        }
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Process {
+    type Error = PyErr;
+
+    fn extract(given: pyo3::Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(name) = given.cast::<PyString>() {
+            return Ok(Process::Name(name.to_cow()?.into_owned()));
+        }
+        if given.is_instance_of::<PyInt>() && !given.is_instance_of::<PyBool>() {
+            return given.extract().map(Process::Number);
+        }
+        Err(PyTypeError::new_err(format!(
+            "process is {}, expected an int or a str",
+            given.repr()?
+        )))
+    }
+}
 
 /// A call and its end.
 ///
@@ -15,8 +72,7 @@ use pyo3::prelude::*;
 /// The model defines `f`, `value` and `output`; see `check`.
 #[pyclass(frozen, module = "pyporcupine")]
 pub struct Operation {
-    #[pyo3(get)]
-    pub process: i64,
+    pub process: Process,
     #[pyo3(get)]
     pub f: String,
     #[pyo3(get)]
@@ -36,7 +92,7 @@ impl Operation {
     #[new]
     #[pyo3(signature = (process, f, key=None, value=None, *, call, ret=None, output=None))]
     fn new(
-        process: i64,
+        process: Process,
         f: String,
         key: Option<Py<PyAny>>,
         value: Option<Py<PyAny>>,
@@ -55,6 +111,21 @@ impl Operation {
         }
     }
 
+    #[getter]
+    fn process(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.process.in_python(py)
+    }
+
+    /// Lets an operation be pickled and copied.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<(Py<PyAny>, Bound<'py, PyDict>)> {
+        let named = PyDict::new(py);
+        named.set_item("call", self.call)?;
+        named.set_item("ret", self.ret)?;
+        named.set_item("output", &self.output)?;
+        let positional = (self.process(py)?, &self.f, &self.key, &self.value);
+        Ok((positional.into_py_any(py)?, named))
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let repr = |o: &Option<Py<PyAny>>| match o {
             None => Ok("None".to_owned()),
@@ -63,7 +134,7 @@ impl Operation {
         let ret = self.ret.map_or("None".to_owned(), |r| r.to_string());
         Ok(format!(
             "Operation(process={}, f={:?}, key={}, value={}, call={}, ret={ret}, output={})",
-            self.process,
+            self.process(py)?.bind(py).repr()?,
             self.f,
             repr(&self.key)?,
             repr(&self.value)?,

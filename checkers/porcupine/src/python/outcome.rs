@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::IntoPyObjectExt;
 
 use super::list_rows::Keyed;
 use super::{InvalidError, UndecidedError};
@@ -18,7 +19,7 @@ use crate::verdict::{self, Status, Verdict};
 pub struct Step {
     from_op: usize,
     to_op: usize,
-    why: &'static str,
+    why: String,
     value: Option<i64>,
 }
 
@@ -27,7 +28,7 @@ impl From<verdict::Step> for Step {
         Self {
             from_op: step.from,
             to_op: step.to,
-            why: step.why.name(),
+            why: step.why.name().to_owned(),
             value: step.value,
         }
     }
@@ -35,6 +36,11 @@ impl From<verdict::Step> for Step {
 
 #[pymethods]
 impl Step {
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+        let state = (self.from_op, self.to_op, &self.why, self.value);
+        Ok((restorer(py, "_step")?, state.into_py_any(py)?))
+    }
+
     fn __repr__(&self) -> String {
         let value = self.value.map_or("None".to_owned(), |v| v.to_string());
         format!(
@@ -111,6 +117,21 @@ impl ObjectResult {
     #[getter]
     fn operations(&self) -> usize {
         self.rows().len()
+    }
+
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+        let state = (
+            &self.key,
+            self.status,
+            &self.reason,
+            &self.witness,
+            &self.explanation,
+            &self.linearization,
+            &self.alternatives,
+            self.stuck,
+            self.rows(),
+        );
+        Ok((restorer(py, "_object_result")?, state.into_py_any(py)?))
     }
 
     fn __bool__(&self) -> PyResult<bool> {
@@ -207,6 +228,11 @@ impl Result {
         })
     }
 
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+        let state = (self.status, &self.objects);
+        Ok((restorer(py, "_result")?, state.into_py_any(py)?))
+    }
+
     fn __bool__(&self) -> PyResult<bool> {
         refuse_truth_test(self.status)
     }
@@ -218,4 +244,68 @@ impl Result {
             self.objects.len()
         )
     }
+}
+
+/// Returns the function of the module that makes a pickled value again.
+fn restorer(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+    Ok(py.import("pyporcupine")?.getattr(name)?.unbind())
+}
+
+fn status_of(name: &str) -> PyResult<&'static str> {
+    [Status::Valid, Status::Unknown, Status::Invalid]
+        .map(Status::name)
+        .into_iter()
+        .find(|known| *known == name)
+        .ok_or_else(|| PyValueError::new_err(format!("there is no status {name:?}")))
+}
+
+/// Makes a pickled step again.
+#[pyfunction]
+#[pyo3(name = "_step")]
+pub fn restore_step(from_op: usize, to_op: usize, why: String, value: Option<i64>) -> Step {
+    Step {
+        from_op,
+        to_op,
+        why,
+        value,
+    }
+}
+
+/// Makes the pickled result of a key again.
+#[pyfunction]
+#[pyo3(name = "_object_result")]
+#[allow(clippy::too_many_arguments)]
+pub fn restore_object_result(
+    key: Option<Py<PyAny>>,
+    status: &str,
+    reason: String,
+    witness: Vec<usize>,
+    explanation: Vec<Py<Step>>,
+    linearization: Vec<usize>,
+    alternatives: Vec<Vec<usize>>,
+    stuck: Option<usize>,
+    rows: Vec<u32>,
+) -> PyResult<ObjectResult> {
+    Ok(ObjectResult {
+        key,
+        status: status_of(status)?,
+        reason,
+        witness,
+        explanation,
+        linearization,
+        alternatives,
+        stuck,
+        partition: Arc::new(Partition::single(rows)),
+        place: 0,
+    })
+}
+
+/// Makes a pickled result again.
+#[pyfunction]
+#[pyo3(name = "_result")]
+pub fn restore_result(status: &str, objects: Vec<Py<ObjectResult>>) -> PyResult<Result> {
+    Ok(Result {
+        status: status_of(status)?,
+        objects,
+    })
 }

@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use super::check::{check, Initial};
 use super::custom::operations;
 use super::model::failed;
-use super::operation::Operation;
+use super::operation::{Operation, Process};
 use super::outcome::{ObjectResult, Result};
 
 const PAGE: &str = include_str!("page/page.html");
@@ -107,12 +107,12 @@ fn columns(
     };
     let far = times().any(|time| time.unsigned_abs() > EXACT_MAX as u64);
     let base = if far { times().min().unwrap_or(0) } else { 0 };
-    let clients: BTreeSet<i64> = all.iter().map(|op| op.get().process).collect();
-    let clients: Vec<i64> = clients.into_iter().collect();
-    let client = |op: &Py<Operation>| clients.binary_search(&op.get().process).ok();
+    let clients: BTreeSet<&Process> = all.iter().map(|op| &op.get().process).collect();
+    let clients: Vec<&Process> = clients.into_iter().collect();
+    let client = |op: &Py<Operation>| clients.binary_search(&&op.get().process).ok();
     data.set_item("client", all.iter().map(client).collect::<Vec<_>>())?;
     // As texts, because they may exceed JavaScript's exact range.
-    let names: Vec<String> = clients.iter().map(i64::to_string).collect();
+    let names: Vec<String> = clients.iter().map(|client| client.to_string()).collect();
     data.set_item("clients", names)?;
     let calls: Vec<i64> = all
         .iter()

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from report_cases import finished, stale
 
+from checkers.ladder import Level
+from harness.cli.catalogue import workload_entry
 from harness.cli.main import app
 from harness.clusters.docker_cluster import DockerCluster
 from harness.core.op import Kind
@@ -73,7 +75,8 @@ def test_workload_nemesis_and_checker_work_together(
     examples: dict[str, Path], servers: DockerCluster, tmp_path: Path
 ) -> None:
     assert {"row_count", "blink"} <= examples.keys()
-    workload = import_module("row_count").RowCount()
+    entry = workload_entry("row_count:row_count")
+    workload = entry.make(entry.options(ops_per_s=20.0), Seed(7), Level.EVENTUAL, True)
     options = FaultOptions(interval_s=0.5, duration_s=0.5)
     family = import_module("blink").Blink(servers.topology)
     nemesis = Composed("blink", [family], Seed(7), options)

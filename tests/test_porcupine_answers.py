@@ -1,9 +1,11 @@
 """The answer of pyporcupine cannot be taken for another one."""
 
+import pickle
 import re
 
+import pyarrow as pa
 import pytest
-from pyporcupine import InvalidError, Operation, UndecidedError, check
+from pyporcupine import HistoryError, InvalidError, Operation, UndecidedError, check
 
 VALID = [Operation(0, "add", 1, 1, call=0, ret=1)]
 INVALID = [
@@ -53,3 +55,40 @@ def test_unknown_is_not_valid() -> None:
         UndecidedError, match=r"^UNKNOWN: out of memory: explored \d+ configurations"
     ):
         result.raise_if_invalid()
+
+
+def test_operations_and_results_can_be_pickled() -> None:
+    history = [
+        Operation("a", "write", "k", 1, call=0, ret=1),
+        Operation("b", "read", "k", output=2, call=2, ret=3),
+    ]
+    result = check(history, "register", linearization=True)
+    again, copies = pickle.loads(pickle.dumps((result, history)))
+    assert repr(again) == repr(result)
+    assert repr(again.objects) == repr(result.objects)
+    assert [repr(step) for step in again.objects[0].explanation] == [
+        repr(step) for step in result.objects[0].explanation
+    ]
+    assert repr(copies) == repr(history)
+    with pytest.raises(InvalidError):
+        again.raise_if_invalid()
+
+
+def test_processes_may_be_texts() -> None:
+    overlap = [Operation("a", "write", value=n, call=0, ret=2) for n in (1, 2)]
+    with pytest.raises(HistoryError, match="row 1: call at 0 while row 0 of the same process is"):
+        check(overlap, "register")
+    columns = {"process": ["a", "b"], "f": ["write"] * 2, "value": [1, 2], "call": [0, 0],
+               "ret": [2, 2]}  # fmt: skip
+    assert check(pa.table(columns), "register").status == "VALID"
+    columns["process"] = ["a", "a"]
+    with pytest.raises(HistoryError, match="of the same process is"):
+        check(pa.table(columns), "register")
+
+
+def test_a_dict_is_told_how_to_become_an_operation() -> None:
+    row = {"process": 0, "f": "read", "call": 0}
+    with pytest.raises(
+        TypeError, match=r"row 0 is a dict, expected an Operation: Operation\(\*\*row\)"
+    ):
+        check([row], "register")

@@ -236,8 +236,9 @@ def junit(of: Sequence[CellSummary], body: Callable[[Slot], str] = lambda _: "")
     """Return a JUnit report with a suite per cell and a case per run; INVALID is a failure, UNKNOWN
     an error, with the text of `body`. Cases are named by their cell and their place in it, so that
     they have the same names every night; seed, number and directory are properties. A failure that
-    known defects explain has the type "KNOWN" in place of "INVALID", and its suite a property "known-defect:NAME" for each of them, and one "unexplained", with the
-    number of such runs. A cell that its version cannot run has one case, which is skipped."""
+    known defects explain has the type "KNOWN" in place of "INVALID", and its suite a property
+    "known-defect:NAME" for each of them, and one "unexplained", with the number of such runs. A
+    cell that its version cannot run has one case, which is skipped."""
     xml = JUnitXml("harness torture")
     for cell in of:
         suite = TestSuite(cell.name)

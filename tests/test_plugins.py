@@ -1,0 +1,111 @@
+"""Plug-ins: workloads, nemeses and checkers of a user's own are found, or refused with a reason."""
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from checkers.ladder import Level
+from harness.cli.catalogue import plugin_checkers, workload_entry
+from harness.cli.list import list_
+from harness.cli.new import new
+from harness.core import plugins
+from harness.core.errors import UsageError
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from nemesis.catalogue import parse_nemesis
+from nemesis.options import FaultOptions
+
+THREE = Topology.of(shards=1, replicas=3, keepers=3)
+OWN = """
+class Family:
+    def __init__(self, topology):
+        self.f, self.once, self.needs, self.heal_rank = "own", True, (), 1
+    def plan(self, seed, turn): ...
+    begin = end = undo = broken = plan
+
+
+class Partition(Family):
+    def __init__(self, topology):
+        super().__init__(topology)
+        self.f = "partition"
+
+
+class Judge:
+    name = "own"
+    def check(self, history): ...
+
+
+def untyped(options, seed, promise, faults_expected): ...
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield a working directory with plug-ins; afterwards none of them is imported."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("PYTHONPATH", "")
+    (tmp_path / "own_faults.py").write_text(OWN)
+    (tmp_path / "own_broken.py").write_text("import nowhere_to_be_found")
+    yield tmp_path
+    for name in ("own_faults", "own_broken", "own_set"):
+        sys.modules.pop(name, None)
+
+
+def test_a_new_workload_can_be_run_and_listed(here: Path) -> None:
+    done = CliRunner().invoke(new, ["workload", "own-set"], catch_exceptions=False)
+    assert "wrote own_set.py" in done.output
+    entry = workload_entry("own_set:workload")
+    made = entry.make(entry.options(), Seed(1), Level.EVENTUAL, True)
+    assert made.name == "own-set"
+    assert [checker.name for checker in made.checkers()] == ["stats", "set-full", "convergence"]
+    listed = CliRunner().invoke(list_, ["own_set:workload"], catch_exceptions=False).output
+    assert "reads-per-insert=1" in listed
+    assert "Unique values inserted on any replica" in listed
+    before = plugins.source_digest(plugins.WORKLOADS, "own_set:workload")
+    (here / "own_set.py").write_text("changed = True")
+    assert plugins.source_digest(plugins.WORKLOADS, "own_set:workload") != before
+    with pytest.raises(UsageError, match="exists already"):
+        CliRunner().invoke(new, ["workload", "own-set"], catch_exceptions=False)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_family_of_ones_own_is_composed_with_others() -> None:
+    made = parse_nemesis("kill,own_faults:Family", THREE, Seed(1), FaultOptions())
+    assert made.fs == {"kill", "own"}
+    with pytest.raises(UsageError, match="two families have the f 'partition'"):
+        parse_nemesis("partition,own_faults:Partition", THREE, Seed(1), FaultOptions())
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nowhere:W", "there is no module nowhere"),
+        ("own_broken:W", "cannot be imported: ModuleNotFoundError at .*own_broken.py:1"),
+        ("own_faults:Judgee", "has no Judgee; did you mean Judge"),
+        ("own_faults:untyped", "a subclass of workloads.options.WorkloadOptions"),
+        ("own faults:W", "expected MODULE:NAME"),
+        ("quorum-sett", "did you mean quorum-set"),
+    ],
+)
+def test_a_workload_that_cannot_be_used_is_refused(name: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        workload_entry(name)
+
+
+@pytest.mark.usefixtures("here")
+def test_installed_plugins_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = {
+        plugins.CHECKERS: {"mine": EntryPoint("mine", "own_faults:Judge", plugins.CHECKERS)},
+        plugins.NEMESES: {"bad": EntryPoint("bad", "nowhere:F", plugins.NEMESES)},
+    }
+    monkeypatch.setattr(plugins, "installed", lambda group: points.get(group, {}))
+    assert [checker.name for checker in plugin_checkers(["set-full", "mine"])] == ["own"]
+    assert plugins.descriptions(plugins.NEMESES)["bad"].startswith("unusable: bad (nowhere:F)")
+    with pytest.raises(UsageError, match="'min' is unknown; did you mean mine"):
+        plugin_checkers(["min"])

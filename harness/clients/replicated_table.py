@@ -15,8 +15,8 @@ PART_CHECK_PATIENCE_NS = 10_000_000_000
 @dataclass(frozen=True, slots=True)
 class TableSchema:
     """Columns, engine, keys and settings of a table. These are SQL fragments that workloads write,
-    never users. By default there is one partition per key, and old parts are removed quickly, because
-    partitions are many and small."""
+    never users. By default there is one partition per key, and old parts are removed quickly,
+    because partitions are many and small."""
 
     columns: str
     order_by: str = "value"

@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 
-from junitparser import Error, Failure, Skipped
-from junitparser.xunit2 import JUnitXml, TestCase, TestSuite
+from junitparser import Error, Failure, JUnitXml, Skipped, TestSuite
+from junitparser.xunit2 import TestCase
 
 from checkers.triage.defects import DEFECTS
 from checkers.triage.explanation import KNOWN, NOT_EXPLAINED

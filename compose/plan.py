@@ -34,6 +34,11 @@ ID_VARIABLE: Final = "AWS_ACCESS_KEY_ID"
 SECRET_VARIABLE: Final = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 # it names where the secret is
 """Environment variables with the keys of an object store, for the harness and for the servers."""
 
+CLOCKS: Final = "clocks"
+"""Directory, beside the compose file, of what makes the servers' clocks wrong."""
+PRELOAD: Final = "ld.so.preload"
+"""File there that names the library to load first."""
+
 PORTS: Final[Mapping[Role, int]] = {
     Role.CLICKHOUSE: 9000,
     Role.ZOOKEEPER: 2181,
@@ -181,6 +186,8 @@ class Server:
     """Path of the data; "" for the object store."""
     entrypoint: tuple[str, ...] = ()
     """What runs in place of the image's program; empty: that program."""
+    clocked: bool = False
+    """True if it loads the library that makes its clock wrong on command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +276,7 @@ def plan_cluster(
                 environment=_environment(topology, node, engines[node.name], settings),
                 data=layouts[node.name].volumes.get("data", ""),
                 entrypoint=entrypoint(images.of(node), settings),
+                clocked=settings.wrong_clocks and node.role is not Role.STORE,
             )
             for node in nodes
         ),

@@ -61,6 +61,8 @@ class Settings:
     """Level of the ClickHouse servers' text logs."""
     reconfig: bool = False
     """True if the members of ZooKeeper's ensemble may be changed while it runs."""
+    wrong_clocks: bool = False
+    """True if servers load a library that makes their clocks wrong on command."""
     parts: PartFormat = PartFormat.NEW
     storage: Storage = Storage.MEMORY
     """Memory is the default for two reasons. Without faults of disks only signals end servers, and

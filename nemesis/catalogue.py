@@ -1,9 +1,7 @@
 """Catalogue of nemeses by name, and the parser for a user's list of names."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
-
-from harness.core import plugins
+from functools import cache, partial
 from harness.core.errors import UsageError
 from harness.core.link_quality import TEXTS as LINK_TEXTS
 from harness.core.link_quality import LinkFault
@@ -23,6 +21,7 @@ from nemesis import (
     store,
     targets,
 )
+from nemesis.clocks import WrongClock
 from nemesis.composed import Composed
 from nemesis.degraded import Degraded
 from nemesis.disk import DiskFault, DiskFlip, PowerCut
@@ -53,6 +52,7 @@ NEMESES: Mapping[str, str] = {
     **LINK_TEXTS,
     **membership.VARIANTS,
     **reconfig.VARIANTS,
+    **{name: text for name, (text, _) in clock_fault.VARIANTS.items()},
     **{name: degradation.text for name, degradation in degraded.DEGRADATIONS.items()},
     **{name: text for name, (text, _) in store.VARIANTS.items()},
     **disk.ALL,
@@ -64,15 +64,17 @@ NEMESES: Mapping[str, str] = {
 }
 """Descriptions by name. kill, pause and restart also take a role, a target or both, as in
 kill-zookeeper, pause-leader, restart-clickhouse-all, kill-clickhouse-leader (of the table).
-Faults of links do so too; their default is one server. stop-fetches takes a target; its default is
-one replica. Faults of messages and failpoints affect one replica, slow fetches and clocks one
-server."""
+Faults of links do so too; their default is one server. Faults of clocks do so too, but for
+clock-skew. stop-fetches takes a target; its default is one replica. Faults of messages and
+failpoints affect one replica, slow fetches one server."""
 
 PROCESS: Mapping[str, Callable[[Sequence[NodeSpec], Topology], Family]] = {
     "kill": Kill,
     "pause": Pause,
     "restart": Restart,
+    **{name: partial(WrongClock, name) for name in clock_fault.VARIANTS if name != "clock-skew"},
 }
+"""Families whose names may have a role, a target or both."""
 
 TARGETED = (*PROCESS, *LinkFault)
 """Names that a role, a target or both may follow."""
@@ -137,6 +139,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         *_links(given, topology, options),
         *_members(given, topology, options),
         *_reconfigs(given, topology),
+        *_skews(given, topology, options),
         *_degraded(given, topology, options),
         *_stores(given, topology, options),
         *_messages(given, topology, options),
@@ -247,10 +250,9 @@ def _targeted(
     for family in families:
         specs: list[NodeSpec] = []
         for name in given:
-            head, _, tail = name.partition("-")
-            if head != family:
+            if name != family and not name.startswith(f"{family}-"):
                 continue
-            role, own = _role_and_target(tail)
+            role, own = _role_and_target(name.removeprefix(family))
             specs += _node_specs(name, role, own or target, topology, options)
         if specs:
             out[family] = tuple(dict.fromkeys(specs))
@@ -312,6 +314,12 @@ def _lags(given: Sequence[str], topology: Topology, options: FaultOptions) -> li
         target = name.removeprefix("stop-fetches").removeprefix("-") or "one"
         specs += _node_specs(name, "clickhouse", target, topology, options)
     return [StopFetches(tuple(dict.fromkeys(specs)), topology)] if specs else []
+
+
+def _skews(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    name = "clock-skew"
+    specs = _node_specs(name, "zookeeper", "one", topology, options) if name in given else ()
+    return [WrongClock(name, specs, topology)] if specs else []
 
 
 def _degraded(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:

@@ -9,6 +9,7 @@ from harness.core.capabilities import (
     CanIntercept,
     CanReconfigure,
     CanReplaceDisks,
+    CanSetClocks,
     HasFaultyDisks,
 )
 from harness.core.dialect import Dialect, Mechanism
@@ -188,6 +189,7 @@ def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
         (CanReconfigure, "change the members of its ensemble", "why_no_reconfig"),
         (HasFaultyDisks, "make disks fail", "why_no_faulty_disks"),
         (CanCutPower, "make disks fail", "why_no_faulty_disks"),
+        (CanSetClocks, "set clocks", "why_no_wrong_clocks"),
     )
     for need, what, asks in tried:
         why = getattr(cluster, asks)() if need in nemesis.needs else None

@@ -1,10 +1,10 @@
-"""Faults that degrade a running server: slow fetches, a slow clock, a frozen store."""
+"""Faults that degrade a running server: slow fetches, a frozen store."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.core.capabilities import CanPause, CanSkewClocks, CanSlowFetches
+from harness.core.capabilities import CanPause, CanSlowFetches
 from harness.core.protocols import Cluster
 from harness.core.topology import Topology
 from nemesis.node_fault import NodeFault
@@ -33,14 +33,6 @@ DEGRADATIONS: Mapping[str, Degradation] = {
         lambda cluster, nodes: cluster.slow_fetches(nodes),
         lambda cluster, nodes: cluster.stop_slow_fetches(nodes),
         lambda cluster, node: {node: cluster.fetching_slowly(node)},
-    ),
-    "clock-skew": Degradation(
-        "the clock of a ZooKeeper server runs at a third of its speed (simulated servers only)",
-        CanSkewClocks,
-        "zookeeper",
-        lambda cluster, nodes: cluster.skew_clocks(nodes),
-        lambda cluster, nodes: cluster.reset_clocks(nodes),
-        lambda cluster, node: {node: cluster.skewed(node)},
     ),
     "store-pause": Degradation(
         "SIGSTOP to the object store, then SIGCONT",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from harness.core import clock_fault
 from harness.core.link_quality import LinkFault
 from nemesis import disk, membership, message, message_rules, moment, reconfig, store
 
@@ -89,9 +90,12 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
         "the simulated network reports that it delivers parts slowly",
         "the simulated network reports that it does not",
     ),
-    "clock-skew": (
-        "the simulated clock reports that it runs slowly",
-        "the simulated clock reports that it runs at its normal speed",
+    **dict.fromkeys(
+        clock_fault.VARIANTS,
+        (
+            "the server was asked for its time: it is as wrong as that",
+            "the server was asked for its time: it is right",
+        ),
     ),
     "store-pause": (
         "the kernel says that every process of the store is stopped",

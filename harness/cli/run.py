@@ -23,7 +23,7 @@ from harness.cli.run_output import RunOutput
 from harness.cli.terminal import Terminal
 from harness.cli.workload import FLAGS, options_of, workload_of
 from harness.clusters.sim_cluster import SimCluster
-from harness.core.capabilities import CanDegradeLinks, CanUpgrade
+from harness.core.capabilities import CanDegradeLinks, CanSetClocks, CanUpgrade
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.link_quality import LinkAmounts
@@ -39,7 +39,7 @@ from harness.sim.bugs import DEFAULT, bugs
 from harness.sim.simulation import simulated_dialect
 from harness.web.run_files import draw
 from nemesis.catalogue import parse_nemesis
-from nemesis.composed import check_kind, check_mechanisms, needs_disks
+from nemesis.composed import Composed, check_kind, check_mechanisms, needs_disks
 from nemesis.options import ENDS, FaultOptions
 from workloads.options import WorkloadOptions
 from workloads.quorum_set import SIMULATED_READINGS, QuorumSetOptions
@@ -82,7 +82,7 @@ class RunRequest:
         some_of("--nodes", option.nodes, topology.replicas)
         self.workload_options.validate(topology)
         self._check_cluster()
-        faults = parse_nemesis(option.nemesis, topology, self.seed, self.fault_options)
+        faults = self._faults
         check_kind(faults, *self._kind())
         self._check_script(faults)
         self._check_fault_flags(faults)
@@ -239,11 +239,14 @@ class RunRequest:
         dialect lack."""
         name = self.options.workload
         dialect.require(f"workload {name}", self.workload_options.needs)
-        nemesis = self.options.nemesis
-        faults = parse_nemesis(nemesis, self.topology, self.seed, self.fault_options)
-        check_mechanisms(faults, dialect)
+        check_mechanisms(self._faults, dialect)
         if self.options.fsync in (Fsync.INSERTS, Fsync.ALL):
             dialect.require(f"--fsync {self.options.fsync}", [Mechanism.DURABLE_PARTS])
+
+    @cached_property
+    def _faults(self) -> Composed:
+        """Return the nemesis, to see what it needs."""
+        return parse_nemesis(self.options.nemesis, self.topology, self.seed, self.fault_options)
 
     @cached_property
     def topology(self) -> Topology:
@@ -426,7 +429,9 @@ class RunRequest:
             keep=option.keep_cluster,
             choice=self._wanted,
             accept=self._accept,
-            settings=option.server_settings,
+            settings=replace(
+                option.server_settings, wrong_clocks=CanSetClocks in self._faults.needs
+            ),
         )
 
 

@@ -12,6 +12,7 @@ from compose.plan import DIRECTORY, KEEP, OWNER, ClusterPlan, Images, entrypoint
 from compose.render import render, render_again, write_override
 from compose.settings import Settings
 from harness.clusters import logs, replica
+from harness.clusters.clocks import NodeClocks, prepare_clocks
 from harness.clusters.compose_tool import compose_up
 from harness.clusters.disks import NodeDisks, write_program
 from harness.clusters.driver import Driver
@@ -46,7 +47,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Node, Role, Topology
 
 
-class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks):
+class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks, NodeClocks):
     """Cluster of real servers; it has every capability for which a section below is named.
 
     `directory` holds the compose file, the configuration and the manifest that `attach` needs. A
@@ -101,7 +102,7 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks):
     def attach(directory: Path) -> "DockerCluster":
         """Return the kept cluster of a directory.
 
-        Its `up` heals it: links, servers, disks, fetches and the store. Raises ClusterError if
+        Its `up` heals it: links, clocks, servers, disks, fetches and the store. Raises ClusterError if
         there is no cluster or another process uses it.
         """
         found = ClusterManifest.load(directory)
@@ -133,6 +134,7 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks):
             self.restore_links()
             self.resume(self.topology.names)
             self.heal_disks()
+            self.reset_clocks(self.clocked())
             self.start(self.topology.names)
             self.start_fetches(self.topology.replicas)
             if self.topology.stores:
@@ -142,6 +144,7 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks):
         try:
             render(self._plan, self.directory)
             write_program(self.settings, self.directory)
+            prepare_clocks(self._plan, self.directory)
             self._compose_up()
             self._find_pods()
             if self._user_store is not None:
@@ -223,8 +226,7 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks):
         return self._readiness.unready()
 
     def collect(self, directory: Path) -> None:
-        """Move every node's logs to `directory`/<node>/, those of dead servers too, so that each
-        run on the cluster gets its own."""
+        """Move every node's logs to `directory`/<node>/, also those of dead servers."""
         client, since_s = self._engine(), self._collected_s
         self._collected_s = utc_now().timestamp()
 
@@ -383,7 +385,7 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks):
         store_rule(self.endpoint(self.topology.stores[0]), rule)
 
     def store_rule(self) -> Mapping[str, Json]:
-        """Return the name of the rule in force, its hits, and the connections that hang."""
+        """Return the rule in force by name, its hits, and the connections that hang."""
         return store_rule(self.endpoint(self.topology.stores[0]))
 
     # --- CanListFiles, CanConfigure, KeepsTransactions, GrowsTransactions ---------------------

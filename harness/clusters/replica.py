@@ -63,6 +63,19 @@ def query(
     return list(out) if isinstance(out, list) else []
 
 
+def clock_of(endpoint: Endpoint, timeout_s: float) -> tuple[int, int]:
+    """Return the server's time in ns since 1970, rounded down, and its resolution.
+
+    Servers before 20.8 have no now64. Raises ClusterError.
+    """
+    known = "SELECT count() FROM system.functions WHERE name = 'now64'"
+    if query(endpoint, known, timeout_s=timeout_s)[0][0]:
+        text, unit = "SELECT toUnixTimestamp64Micro(now64(6))", 1_000
+    else:
+        text, unit = "SELECT toUnixTimestamp(now())", 1_000_000_000
+    return int(query(endpoint, text, timeout_s=timeout_s)[0][0]) * unit, unit
+
+
 def is_alive(endpoint: Endpoint) -> str | None:
     """Return why the server does not answer, with or without ZooKeeper; None if it does."""
     return _fails(endpoint, "SELECT 1")

@@ -11,6 +11,7 @@ from harness.clusters.simulated_connections import (
     SimulatedSession,
     SimulatedStore,
 )
+from harness.core.clock_fault import ClockFault, ClockReading
 from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.errors import ClusterError
 from harness.core.link_quality import LinkEvidence, LinkFault, shown
@@ -52,6 +53,8 @@ class SimCluster:
         )
         self.runtime: Runtime = VirtualTime(self.simulation.world)
         self.readings: Sequence[str] = READINGS
+        self._skewed_at: dict[str, int] = {}
+        """When the rate of a node's timers was set."""
 
     # --- Cluster ------------------------------------------------------------------------------
 
@@ -245,7 +248,7 @@ class SimCluster:
         """Return whether the replica fetches parts."""
         return self.simulation.servers.fetching(node)
 
-    # --- CanDegradeLinks, CanSlowFetches, CanSkewClocks ---------------------------------------
+    # --- CanDegradeLinks, CanSlowFetches, CanSetClocks ----------------------------------------
 
     def why_no_link_faults(self) -> str | None:
         """Return None: it can degrade links."""
@@ -293,16 +296,27 @@ class SimCluster:
         """Return whether the node fetches slowly."""
         return self.simulation.servers.fetch_ns(node) > FETCH_NS
 
-    def skew_clocks(self, nodes: Iterable[str]) -> None:
-        """Make the clocks run at a third of their speed."""
+    def why_no_wrong_clocks(self) -> str | None:
+        """Return None: timers of ZooKeeper servers can run at another rate."""
+        return None
+
+    def set_clocks(self, nodes: Iterable[str], fault: ClockFault) -> None:
+        """Make the timers of these ZooKeeper servers run at another rate."""
         for node in nodes:
-            self.simulation.skew(node, 1 / 3)
+            self.simulation.skew(node, fault.rate)
+            self._skewed_at[node] = self.simulation.world.now_ns
 
     def reset_clocks(self, nodes: Iterable[str]) -> None:
         """End what the fault began; it may be called twice."""
-        for node in nodes:
-            self.simulation.skew(node, 1.0)
+        self.set_clocks(nodes, ClockFault())
 
-    def skewed(self, node: str) -> bool:
-        """Return whether the clock of the node goes wrong."""
-        return self.simulation.rates.get(node, 1.0) != 1.0
+    def read_clocks(self, nodes: Iterable[str]) -> Mapping[str, ClockReading | str]:
+        """Return how far the timers of each server have gone wrong."""
+        now = self.simulation.world.now_ns
+
+        def read(node: str) -> ClockReading:
+            rate, since = self.simulation.rates.get(node, 1.0), self._skewed_at.get(node, now)
+            error = round((rate - 1) * (now - since))
+            return ClockReading(now, error, error)
+
+        return {node: read(node) for node in nodes}

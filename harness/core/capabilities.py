@@ -7,6 +7,7 @@ before the run starts.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from harness.core.clock_fault import ClockFault, ClockReading
 from harness.core.link_quality import LinkEvidence, LinkFault
 from harness.core.op import Json
 from harness.core.topology import Link
@@ -194,19 +195,32 @@ class CanSlowFetches(Protocol):
 
 
 @runtime_checkable
-class CanSkewClocks(Protocol):
-    """The cluster slows down the clock of a ZooKeeper server, so that its timers fire late."""
+class CanSetClocks(Protocol):
+    """The cluster makes the clocks of its servers wrong."""
 
-    def skew_clocks(self, nodes: Iterable[str]) -> None:
-        """Run the clocks of these servers at a third of their speed."""
+    def why_no_wrong_clocks(self) -> str | None:
+        """Return why it cannot, such as a server that loads no library; None if it can."""
+        ...
+
+    def set_clocks(self, nodes: Iterable[str], fault: ClockFault) -> None:
+        """Make the clocks of these servers wrong, in place of any other fault of theirs."""
         ...
 
     def reset_clocks(self, nodes: Iterable[str]) -> None:
-        """Reset the clocks of these servers; idempotent."""
+        """Make the clocks of these servers right; idempotent."""
         ...
 
-    def skewed(self, node: str) -> bool:
-        """Return whether the clock of the server is slow."""
+    def read_clocks(self, nodes: Iterable[str]) -> Mapping[str, ClockReading | str]:
+        """Ask each server for its time. Return how wrong it is, or why it does not answer."""
+        ...
+
+
+@runtime_checkable
+class HasWallClocks(Protocol):
+    """The servers of the cluster have wall clocks, replicas too."""
+
+    def clocked(self) -> Sequence[str]:
+        """Return the servers whose clocks can be made wrong in every way."""
         ...
 
 

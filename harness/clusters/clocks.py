@@ -1,0 +1,204 @@
+"""Clocks of real servers: a library loaded into each, and the answers to "what time is it?".
+
+The library is compiled beside the compose file, and /etc/ld.so.preload of each server's container
+names it: servers of today clear LD_PRELOAD. The harness writes the file that the library reads.
+"""
+
+import re
+import struct
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+import docker
+
+from compose.plan import CLOCKS, PRELOAD, ClusterPlan
+from compose.settings import Settings
+from harness.clusters import keeper, replica
+from harness.clusters.engine import engine_request
+from harness.clusters.parallel import on_each
+from harness.core.clock_fault import SECOND, ClockFault, ClockReading, shows
+from harness.core.dialect import Coordination
+from harness.core.errors import ClusterError
+from harness.core.protocols import Endpoint
+from harness.core.topology import Role, Topology
+
+SOURCE: Final = Path(__file__).parent / "fake_clock" / "fake_clock.c"
+_COMPILE: Final = ("cc", "-O2", "-shared", "-fPIC", "-nostdlib", "-o")
+_TURN: Final = struct.Struct("<q")
+_SETTING: Final = struct.Struct("<9q")
+"""Layout of `struct state` in fake_clock.c: the turn, then two settings."""
+_RIGHT: Final = (0, 0, 0, 0, 1, 1, 0, 0, 0)
+_PROBE: Final = ClockFault(offset_s=20.0)
+"""Fault that shows before a run whether a clock obeys."""
+_ANSWER_S: Final = 3.0
+_PROBE_S: Final = 5.0
+_WORD: Final = "isro"
+"""Request that ZooKeeper logs with its own time. Nothing else of the harness sends it."""
+_LOGGED: Final = re.compile(
+    rb"^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{3}).*Processing isro command", re.MULTILINE
+)
+_POLL_S: Final = 0.05
+
+
+class NodeClocks:
+    """Part of a cluster of containers: the capability CanSetClocks."""
+
+    topology: Topology
+    settings: Settings
+    directory: Path
+    _containers: dict[str, str]
+    _plan: ClusterPlan
+
+    def endpoint(self, node: str) -> Endpoint:
+        """Return the port of a server."""
+        raise NotImplementedError
+
+    def _engine(self) -> docker.DockerClient:
+        raise NotImplementedError
+
+    def clocked(self) -> Sequence[str]:
+        """Return the servers that load the library."""
+        return [server.node.name for server in self._plan.servers if server.clocked]
+
+    def why_no_wrong_clocks(self) -> str | None:
+        """Return why a clock cannot be set; None if each server's obeys, which is tried."""
+        if not self.settings.wrong_clocks:
+            return "its servers were started without the library; expected a cluster made for it"
+        servers = {node: self._plan.server(node).engine for node in self.clocked()}
+        for node, engine in servers.items():
+            if engine.coordination is Coordination.KEEPER:
+                return f"{node} is {engine}, which does not say its time"
+        deadline = time.monotonic() + _PROBE_S
+        self.set_clocks(servers, _PROBE)
+        try:
+            while True:
+                found = self.read_clocks(servers)
+                deaf = [n for n, r in found.items() if isinstance(r, str) or shows(_PROBE, [r])]
+                if not deaf:
+                    return None
+                if time.monotonic() > deadline:
+                    named = ", ".join(f"{node} ({servers[node]})" for node in deaf)
+                    return f"the clock of {named} does not obey a library that is loaded first"
+        finally:
+            self.reset_clocks(servers)
+
+    def set_clocks(self, nodes: Iterable[str], fault: ClockFault) -> None:
+        """Make the clocks of these servers wrong, in place of any other fault of theirs."""
+        for node in nodes:
+            self._write(node, fault)
+
+    def reset_clocks(self, nodes: Iterable[str]) -> None:
+        """Make the clocks of these servers right. What a rate added to a monotonic clock stays, for
+        such a clock never jumps. Idempotent."""
+        if self.settings.wrong_clocks:
+            self.set_clocks(nodes, ClockFault())
+
+    def read_clocks(self, nodes: Iterable[str]) -> Mapping[str, ClockReading | str]:
+        """Ask each server for its time. Return how wrong it is, or why it does not answer."""
+
+        def read(node: str) -> ClockReading | str:
+            try:
+                return self._read(node)
+            except (ClusterError, OSError) as error:
+                return f"does not say its time: {error}"
+
+        return on_each(nodes, read)
+
+    def _read(self, node: str) -> ClockReading:
+        before = time.time_ns()
+        if self.topology.node(node).role is Role.ZOOKEEPER:
+            shown, resolution = self._logged(node, before), SECOND // 1000
+        else:
+            shown, resolution = replica.clock_of(self.endpoint(node), _ANSWER_S)
+        after = time.time_ns()
+        return ClockReading(time.monotonic_ns(), shown - after, shown + resolution - before)
+
+    def _logged(self, node: str, since_ns: int) -> int:
+        """Send a request to a ZooKeeper server and return the time at which its log has it."""
+        keeper.request(self.endpoint(node), _WORD, _ANSWER_S)
+        deadline = time.monotonic() + _ANSWER_S
+        while True:
+            with engine_request(f"read the log of {node}"):
+                container = self._engine().containers.get(self._containers[node])
+                text = container.logs(since=since_ns / SECOND)
+            found = _LOGGED.findall(text)
+            if found:
+                day, second, ms = (part.decode() for part in found[-1])
+                at = datetime.fromisoformat(f"{day}T{second}.{ms}").replace(tzinfo=UTC)
+                return round(at.timestamp() * 1000) * (SECOND // 1000)
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{node}: its log has no request {_WORD}")
+            time.sleep(_POLL_S)
+
+    def _write(self, node: str, fault: ClockFault) -> None:
+        """Put a setting in force: the library reads the one that the turn names."""
+        with (self.directory / CLOCKS / node / "state").open("r+b", buffering=0) as file:
+            (turn,) = _TURN.unpack(file.read(_TURN.size))
+            settings = [_SETTING.unpack(file.read(_SETTING.size)) for _ in range(2)]
+            new = _setting(fault, settings[turn % 2])
+            turn += 1
+            file.seek(_TURN.size + turn % 2 * _SETTING.size)
+            file.write(_SETTING.pack(*new))
+            file.seek(0)
+            file.write(_TURN.pack(turn))
+
+
+def prepare_clocks(plan: ClusterPlan, directory: Path) -> None:
+    """Compile the library and write a file for each server that loads it. Raises ClusterError."""
+    clocked = [server for server in plan.servers if server.clocked]
+    if not clocked:
+        return
+    (directory / CLOCKS).mkdir(exist_ok=True)
+    library = directory / CLOCKS / "fake_clock.so"
+    compile_library(library)
+    (directory / CLOCKS / PRELOAD).write_text(f"/harness/{library.name}\n")
+    for server in clocked:
+        own = directory / CLOCKS / server.node.name
+        own.mkdir(exist_ok=True)
+        (own / "state").write_bytes(_TURN.pack(0) + 2 * _SETTING.pack(*_RIGHT))
+        own.chmod(0o755)
+    for file in (directory / CLOCKS).rglob("*"):
+        file.chmod(0o755)
+    (directory / CLOCKS).chmod(0o755)
+
+
+def compile_library(target: Path) -> None:
+    """Compile the library that makes clocks wrong. Raises ClusterError."""
+    try:
+        done = subprocess.run(
+            (*_COMPILE, str(target), str(SOURCE)),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ClusterError(f"{SOURCE.name}: cannot be compiled: {error}") from error
+    if done.returncode:
+        raise ClusterError(f"{SOURCE.name}: cannot be compiled: {done.stderr.strip()[-300:]}")
+
+
+def _setting(fault: ClockFault, old: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the setting of a fault that follows another setting now."""
+    _, base, mono, _, rate, per, _, _, _ = old
+    now = time.monotonic_ns()
+    mono += (now - base) * (rate - per) // per
+    speed = Fraction(fault.rate).limit_denominator(100) if fault.rate else Fraction(1)
+    strobes = bool(fault.period_s)
+    offset = round(fault.offset_s * SECOND)
+    return (
+        int(fault != ClockFault() or mono != 0),
+        now,
+        mono,
+        0 if strobes else offset,
+        speed.numerator,
+        speed.denominator,
+        offset if strobes else 0,
+        round(fault.period_s * SECOND),
+        time.time_ns() if fault.rate == 0 else 0,
+    )

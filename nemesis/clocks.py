@@ -1,0 +1,74 @@
+"""Faults of servers' clocks: jump, drift, strobe, and a clock that stands still."""
+
+from collections.abc import Mapping, Sequence
+
+from harness.core.capabilities import CanSetClocks, HasWallClocks
+from harness.core.clock_fault import VARIANTS, ClockFault, ClockReading, shows, wrong
+from harness.core.op import Json
+from harness.core.protocols import Cluster
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from nemesis.family import Watch
+from nemesis.node_fault import NodeFault
+from nemesis.targets import NodeSpec
+
+
+class WrongClock(NodeFault):
+    """Family of one fault of clocks. The server itself is asked for its time. A restart of the
+    server does not end the fault."""
+
+    heal_rank = 0
+
+    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
+        self._faults = VARIANTS[name][1]
+        timers = all(fault.rate for fault in self._faults) and all(
+            fault.rate != 1 for fault in self._faults
+        )
+        # Simulated ZooKeeper servers have timers, and no simulated server has a wall clock.
+        simulated = timers and all(spec.role == "zookeeper" for spec in specs)
+        super().__init__(specs, topology, CanSetClocks, *(() if simulated else (HasWallClocks,)))
+        self.f = name
+        self._fault = self._faults[0]
+        self._readings: dict[str, list[ClockReading]] = {}
+
+    def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
+        """Return also how the clocks are wrong."""
+        fault = seed.child("clock").choice(turn, self._faults)
+        return {**super().plan(seed, turn), **fault.planned()}
+
+    def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
+        """Make the clocks of the planned nodes wrong, and ask them for their time."""
+        self._fault = ClockFault.of(plan, self._faults[0])
+        self._readings = {}
+        done = super().begin(cluster, plan, watch)
+        return {**done, "text": f"{done['text']}: {self._fault}"}
+
+    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        _clocks(cluster).set_clocks(nodes, self._fault)
+
+    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        reasons = []
+        for node, reading in _clocks(cluster).read_clocks(nodes).items():
+            kept = self._readings.setdefault(node, [])
+            if isinstance(reading, ClockReading):
+                kept.append(reading)
+            why = shows(self._fault, kept)
+            if why is not None:
+                reasons.append(f"{node}: {why}")
+        return reasons
+
+    def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        _clocks(cluster).reset_clocks(nodes)
+
+    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        # A server that does not run has no clock; one that is started has the right one.
+        found = _clocks(cluster).read_clocks(nodes)
+        reasons = {n: wrong(r) for n, r in found.items() if isinstance(r, ClockReading)}
+        return [f"{node}: {why}" for node, why in reasons.items() if why is not None] + [
+            f"{node}: {why}" for node, why in found.items() if isinstance(why, str)
+        ]
+
+
+def _clocks(cluster: Cluster) -> CanSetClocks:
+    assert isinstance(cluster, CanSetClocks), "capabilities are checked before the run"
+    return cluster

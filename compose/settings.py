@@ -61,6 +61,8 @@ class Settings:
     """Level of the ClickHouse servers' text logs."""
     reconfig: bool = False
     """True if the members of ZooKeeper's ensemble may be changed while it runs."""
+    connections_max: int = 256
+    """Number of connections that each server accepts."""
     wrong_clocks: bool = False
     """True if servers load a library that makes their clocks wrong on command."""
     parts: PartFormat = PartFormat.NEW

@@ -6,6 +6,7 @@ from harness.core.errors import UsageError
 from harness.core.link_quality import TEXTS as LINK_TEXTS
 from harness.core.link_quality import LinkFault
 from harness.core.ranges import unknown_name
+from harness.core.resources import Resource
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis import (
@@ -36,6 +37,8 @@ from nemesis.options import ROLES, TARGETS, FaultOptions
 from nemesis.partition import Partition
 from nemesis.process import Kill, Pause, Restart
 from nemesis.reconfig import Reconfig
+from nemesis.resources import TEXTS as SHORTAGES
+from nemesis.resources import MemoryLimit, Shortage
 from nemesis.store import StoreFault
 from nemesis.targets import NodeSpec
 from nemesis.upgrade import Upgrade
@@ -52,6 +55,7 @@ NEMESES: Mapping[str, str] = {
     **LINK_TEXTS,
     **membership.VARIANTS,
     **reconfig.VARIANTS,
+    **SHORTAGES,
     **{name: text for name, (text, _) in clock_fault.VARIANTS.items()},
     **{name: degradation.text for name, degradation in degraded.DEGRADATIONS.items()},
     **{name: text for name, (text, _) in store.VARIANTS.items()},
@@ -64,14 +68,16 @@ NEMESES: Mapping[str, str] = {
 }
 """Descriptions by name. kill, pause and restart also take a role, a target or both, as in
 kill-zookeeper, pause-leader, restart-clickhouse-all, kill-clickhouse-leader (of the table).
-Faults of links do so too; their default is one server. Faults of clocks do so too, but for
-clock-skew. stop-fetches takes a target; its default is one replica. Faults of messages and
+Faults of links do so too; their default is one server. Faults of resources and clocks do so too,
+but for clock-skew. stop-fetches takes a target; its default is one replica. Faults of messages and
 failpoints affect one replica, slow fetches one server."""
 
 PROCESS: Mapping[str, Callable[[Sequence[NodeSpec], Topology], Family]] = {
     "kill": Kill,
     "pause": Pause,
     "restart": Restart,
+    Resource.MEMORY: MemoryLimit,
+    **{name: partial(Shortage, name) for name in Resource if name is not Resource.MEMORY},
     **{name: partial(WrongClock, name) for name in clock_fault.VARIANTS if name != "clock-skew"},
 }
 """Families whose names may have a role, a target or both."""

@@ -43,6 +43,11 @@ class WrongClock(NodeFault):
         done = super().begin(cluster, plan, watch)
         return {**done, "text": f"{done['text']}: {self._fault}"}
 
+    def _eligible(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        # A second fault of a clock would end the first.
+        right = [n for n in nodes if _clocks(cluster).clock_fault(n) == ClockFault()]
+        return super()._eligible(cluster, right)
+
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _clocks(cluster).set_clocks(nodes, self._fault)
 

@@ -10,12 +10,14 @@ from harness.core.capabilities import (
     CanReconfigure,
     CanReplaceDisks,
     CanSetClocks,
+    CanStarve,
     HasFaultyDisks,
 )
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import FaultError, UsageError
 from harness.core.op import Done, Json, Kind, Op
 from harness.core.protocols import Cluster, Generator, Nemesis
+from harness.core.resources import Resource
 from harness.core.seed import Seed
 from nemesis.family import POLL_NS, Family, NotBegunError, Stepwise, Watch
 from nemesis.options import FaultOptions
@@ -195,6 +197,13 @@ def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
         why = getattr(cluster, asks)() if need in nemesis.needs else None
         if why is not None:
             raise UsageError(f"nemesis {nemesis.name}: cluster {cluster.name} cannot {what}: {why}")
+    for resource in Resource if CanStarve in nemesis.needs else ():
+        assert isinstance(cluster, CanStarve), "check_kind has passed"
+        why = cluster.why_not_starved(resource) if resource in nemesis.fs else None
+        if why is not None:
+            raise UsageError(
+                f"nemesis {nemesis.name}: cluster {cluster.name} cannot do {resource}: {why}"
+            )
 
 
 def needs_disks(nemesis: Nemesis) -> bool:

@@ -5,7 +5,16 @@ from typing import Final
 
 from harness.core import clock_fault
 from harness.core.link_quality import LinkFault
-from nemesis import disk, membership, message, message_rules, moment, reconfig, store
+from nemesis import (
+    disk,
+    membership,
+    message,
+    message_rules,
+    moment,
+    reconfig,
+    resources,
+    store,
+)
 
 _STOPPED: Final[Mapping[str, str]] = {
     "cut": "the proxy in its pod cut a connection at such a message",
@@ -97,6 +106,7 @@ EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
             "the server was asked for its time: it is right",
         ),
     ),
+    **resources.EVIDENCE,
     "store-pause": (
         "the kernel says that every process of the store is stopped",
         "the kernel says that none is stopped",

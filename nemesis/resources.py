@@ -11,7 +11,7 @@ from nemesis.node_fault import NodeFault
 from nemesis.process import Kill
 from nemesis.targets import NodeSpec
 
-TEXTS: Final[Mapping[Resource, str]] = {
+TEXTS: Final[Mapping[str, str]] = {
     Resource.MEMORY: "the memory limit of a server is lowered until the kernel kills it",
     Resource.CPU: "a server has 2 % of a CPU",
     Resource.FILES: "a server can open no further file or connection",
@@ -20,7 +20,7 @@ TEXTS: Final[Mapping[Resource, str]] = {
 }
 """Description of each nemesis."""
 
-EVIDENCE: Final[Mapping[Resource, tuple[str, str]]] = {
+EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
     Resource.MEMORY: (
         "the engine says that the kernel's OOM killer struck in its container, and no server "
         "process is left",

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from harness.core import clock_fault
 from harness.core.capabilities import CanKill, CanPartition, CanPause, ReportsLeader
 from harness.core.errors import UsageError
+from harness.core.resources import Resource
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Role, Topology
 from nemesis import degraded, disk, membership, message, message_rules, moment, store
@@ -34,6 +36,8 @@ def test_every_name_can_be_typed(name: str) -> None:
         *degraded.DEGRADATIONS,
         *membership.VARIANTS,
         *sorted(disk.ALL, reverse=True),
+        *clock_fault.VARIANTS,
+        *Resource,
         *rules,
     )
     family = next((f for f in whole if name.startswith(f)), name.split("-")[0])

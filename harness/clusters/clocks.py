@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,8 @@ from harness.core.protocols import Endpoint
 from harness.core.topology import Role, Topology
 
 SOURCE: Final = Path(__file__).parent / "fake_clock" / "fake_clock.c"
+_STATE: Final = "/harness/clock/state"
+"""File that the library reads, as a server's container has it."""
 _COMPILE: Final = ("cc", "-O2", "-shared", "-fPIC", "-nostdlib", "-o")
 _TURN: Final = struct.Struct("<q")
 _SETTING: Final = struct.Struct("<9q")
@@ -53,6 +56,10 @@ class NodeClocks:
     directory: Path
     _containers: dict[str, str]
     _plan: ClusterPlan
+
+    @cached_property
+    def _clock_faults(self) -> dict[str, ClockFault]:
+        return {}
 
     def endpoint(self, node: str) -> Endpoint:
         """Return the port of a server."""
@@ -90,7 +97,12 @@ class NodeClocks:
     def set_clocks(self, nodes: Iterable[str], fault: ClockFault) -> None:
         """Make the clocks of these servers wrong, in place of any other fault of theirs."""
         for node in nodes:
-            self._write(node, fault)
+            change_state(self.directory / CLOCKS / node / "state", fault)
+            self._clock_faults[node] = fault
+
+    def clock_fault(self, node: str) -> ClockFault:
+        """Return the fault that was set last; ClockFault() if the clock was reset since."""
+        return self._clock_faults.get(node, ClockFault())
 
     def reset_clocks(self, nodes: Iterable[str]) -> None:
         """Make the clocks of these servers right. What a rate added to a monotonic clock stays, for
@@ -135,18 +147,6 @@ class NodeClocks:
                 raise ClusterError(f"{node}: its log has no request {_WORD}")
             time.sleep(_POLL_S)
 
-    def _write(self, node: str, fault: ClockFault) -> None:
-        """Put a setting in force: the library reads the one that the turn names."""
-        with (self.directory / CLOCKS / node / "state").open("r+b", buffering=0) as file:
-            (turn,) = _TURN.unpack(file.read(_TURN.size))
-            settings = [_SETTING.unpack(file.read(_SETTING.size)) for _ in range(2)]
-            new = _setting(fault, settings[turn % 2])
-            turn += 1
-            file.seek(_TURN.size + turn % 2 * _SETTING.size)
-            file.write(_SETTING.pack(*new))
-            file.seek(0)
-            file.write(_TURN.pack(turn))
-
 
 def prepare_clocks(plan: ClusterPlan, directory: Path) -> None:
     """Compile the library and write a file for each server that loads it. Raises ClusterError."""
@@ -160,18 +160,38 @@ def prepare_clocks(plan: ClusterPlan, directory: Path) -> None:
     for server in clocked:
         own = directory / CLOCKS / server.node.name
         own.mkdir(exist_ok=True)
-        (own / "state").write_bytes(_TURN.pack(0) + 2 * _SETTING.pack(*_RIGHT))
+        write_state(own / "state", ClockFault())
         own.chmod(0o755)
     for file in (directory / CLOCKS).rglob("*"):
         file.chmod(0o755)
     (directory / CLOCKS).chmod(0o755)
 
 
-def compile_library(target: Path) -> None:
-    """Compile the library that makes clocks wrong. Raises ClusterError."""
+def write_state(file: Path, fault: ClockFault) -> None:
+    """Write the file that the library reads, before a program starts."""
+    one = _SETTING.pack(*_setting(fault, _RIGHT))
+    file.write_bytes(_TURN.pack(0) + 2 * one)
+    file.chmod(0o644)
+
+
+def change_state(path: Path, fault: ClockFault) -> None:
+    """Put a fault in force while programs read the file: they read the setting of its turn."""
+    with path.open("r+b", buffering=0) as file:
+        (turn,) = _TURN.unpack(file.read(_TURN.size))
+        settings = [_SETTING.unpack(file.read(_SETTING.size)) for _ in range(2)]
+        new = _setting(fault, settings[turn % 2])
+        turn += 1
+        file.seek(_TURN.size + turn % 2 * _SETTING.size)
+        file.write(_SETTING.pack(*new))
+        file.seek(0)
+        file.write(_TURN.pack(turn))
+
+
+def compile_library(target: Path, state: str = _STATE) -> None:
+    """Compile the library that makes clocks wrong as the file `state` says. Raises ClusterError."""
     try:
         done = subprocess.run(
-            (*_COMPILE, str(target), str(SOURCE)),
+            (*_COMPILE, str(target), f'-DSTATE_FILE="{state}"', str(SOURCE)),
             capture_output=True,
             text=True,
             timeout=60,
@@ -185,7 +205,7 @@ def compile_library(target: Path) -> None:
 
 def _setting(fault: ClockFault, old: tuple[int, ...]) -> tuple[int, ...]:
     """Return the setting of a fault that follows another setting now."""
-    _, base, mono, _, rate, per, _, _, _ = old
+    _, base, mono, _, rate, per, *_ = old
     now = time.monotonic_ns()
     mono += (now - base) * (rate - per) // per
     speed = Fraction(fault.rate).limit_denominator(100) if fault.rate else Fraction(1)

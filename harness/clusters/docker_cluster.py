@@ -31,6 +31,7 @@ from harness.clusters.processes import Processes
 from harness.clusters.proxies import Proxies
 from harness.clusters.readiness import Readiness, await_version, version_of
 from harness.clusters.removal import lock_cluster, remove_run
+from harness.clusters.resources import NodeResources
 from harness.clusters.store_http import HttpStoreChannel
 from harness.clusters.store_rule import store_rule
 from harness.clusters.user_store import UserStore
@@ -47,7 +48,9 @@ from harness.core.seed import Seed
 from harness.core.topology import Node, Role, Topology
 
 
-class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks, NodeClocks):
+class DockerCluster(
+    HasLinkFaults, HasMembership, HasEnsemble, NodeDisks, NodeClocks, NodeResources
+):
     """Cluster of real servers; it has every capability for which a section below is named.
 
     `directory` holds the compose file, the configuration and the manifest that `attach` needs. A
@@ -135,6 +138,7 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks, NodeCl
             self.resume(self.topology.names)
             self.heal_disks()
             self.reset_clocks(self.clocked())
+            self.feed_all()
             self.start(self.topology.names)
             self.start_fetches(self.topology.replicas)
             if self.topology.stores:
@@ -213,7 +217,7 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks, NodeCl
 
     @property
     def engines(self) -> Engines:
-        """Return the engines of the servers, and those that upgrades start from or lead to."""
+        """Return the engines of the servers and of upgrades."""
         return self.images.engines(self.topology).reporting(self._reported)
 
     def versions(self) -> Mapping[str, str]:
@@ -421,12 +425,10 @@ class DockerCluster(HasLinkFaults, HasMembership, HasEnsemble, NodeDisks, NodeCl
             agent.close()
 
     def _make_plan(self) -> ClusterPlan:
-        labels = {OWNER: this_process(), DIRECTORY: str(self.directory)}
-        if self.keep:
-            labels[KEEP] = "1"
-        return plan_cluster(
-            self.topology, self.settings, self.images, name=self.name, labels=labels
-        )
+        kept = {KEEP: "1"} if self.keep else {}
+        labels = {OWNER: this_process(), DIRECTORY: str(self.directory), **kept}
+        topology, settings, images = self.topology, self.settings, self.images
+        return plan_cluster(topology, settings, images, name=self.name, labels=labels)
 
     def _save(self) -> None:
         ClusterManifest(self.name, self.topology, self.images, self.settings).save(self.directory)

@@ -14,7 +14,7 @@ import docker
 import msgspec
 from docker.errors import APIError, NotFound
 
-from compose.plan import BUCKET, DIRECTORY, DISK_FILE, ID_VARIABLE, KEEP, OWNER, RUN
+from compose.plan import BUCKET, CLOCKS, DIRECTORY, DISK_FILE, ID_VARIABLE, KEEP, OWNER, RUN
 from harness.clusters import manifest
 from harness.clusters.bucket import remove_objects
 from harness.clusters.compose_tool import SETTLE_S
@@ -28,7 +28,7 @@ from harness.core.os_process import is_alive
 
 LOCK: Final = "cluster.lock"
 """File in a cluster's directory that a process locks while it uses the cluster."""
-_FILES: Final = {LOCK, manifest.FILE, "compose.yml", "config", DISK_FILE}
+_FILES: Final = {LOCK, manifest.FILE, "compose.yml", "config", DISK_FILE, CLOCKS}
 _REMOVE_S: Final = 30.0
 _STORE_S: Final = 10.0
 """Time limit of a request to delete an object."""

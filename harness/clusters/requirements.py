@@ -20,6 +20,7 @@ from harness.clusters.base_image import PUBLIC, bootstrap_tool, has_image, regis
 from harness.clusters.build_inputs import why_unsupported
 from harness.clusters.disks import why_no_faulty_storage
 from harness.clusters.engine import compose_command, engine, engine_request
+from harness.clusters.fault_means import MEANS, why_none
 from harness.clusters.images import pod_image, source_of
 from harness.clusters.parallel import on_each
 from harness.core.errors import ClusterError
@@ -33,7 +34,7 @@ _MEMORY_GB: Final = 3
 _JAVA: Final = 17
 
 _FEATURES: Final = (
-    ("iptables DROP", "iptables -A INPUT -s 192.0.2.1 -j DROP", "partitions"),
+    ("iptables DROP", "iptables -A INPUT -s 192.0.2.1 -j DROP", "partitions, dns-failure"),
     (
         "iptables NFQUEUE",
         "iptables -t raw -A PREROUTING -s 192.0.2.1 -j NFQUEUE --queue-num 7 --queue-bypass",
@@ -77,6 +78,7 @@ def requirements(choice: ImageChoice | None = None) -> list[Requirement]:
         _memory,
         _kernel,
         _faulty_disk,
+        _means,
     )
     out: list[Requirement] = []
     for found in on_each(checks, lambda check: check()).values():
@@ -238,6 +240,29 @@ def _faulty_disk() -> Requirement:
         "SYS_ADMIN; without them --storage faulty is not available: power-cut, disk-*",
         needed=False,
     )
+
+
+def _means() -> list[Requirement]:
+    """Return the requirements of faults of clocks and resources, tried in containers."""
+    pod = pod_image()
+    try:
+        with closing(engine(20)) as client:
+            if has_image(client, pod):
+                tried = on_each(MEANS, lambda means: why_none(client, pod, means))
+            else:
+                tried = dict.fromkeys(MEANS, "not tested: the pods' image is not built")
+    except ClusterError as error:
+        tried = dict.fromkeys(MEANS, str(error))
+    return [
+        Requirement(
+            means.name,
+            why == "",
+            why or "works",
+            f"without it these faults are not available: {means.faults}",
+            needed=False,
+        )
+        for means, why in tried.items()
+    ]
 
 
 def _try_features(client: docker.DockerClient) -> dict[str, str]:

@@ -4,6 +4,7 @@ import resource as limits
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Final
 
 import docker
@@ -44,10 +45,16 @@ class NodeResources:
     _containers: dict[str, str]
     _agents: dict[str, PodAgent]
     _readiness: Readiness
-    _held: dict[str, list[socket.socket]]
-    """Connections that take up a server's limit, by node."""
-    _throttled: dict[str, int]
-    """Number of throttled periods of each server when it was last read."""
+
+    @cached_property
+    def _held(self) -> dict[str, list[socket.socket]]:
+        """Return the connections that take up servers' limits, by node."""
+        return {}
+
+    @cached_property
+    def _throttled(self) -> dict[str, int]:
+        """Return the number of throttled periods of each server when it was last read."""
+        return {}
 
     def endpoint(self, node: str) -> Endpoint:
         """Return the port of a server."""
@@ -245,7 +252,7 @@ class NodeResources:
     def _filtered(self, node: str) -> bool:
         argv = ["iptables", "-w", "-C", *_NO_LOOKUPS]
         done = self._agents[node].call("run", wait_s=_LOOKUP_S, argv=argv, text="")
-        return done["status"] == 0
+        return int(done["status"]) == 0
 
 
 _STARVE: Final[Mapping[Resource, Callable[[NodeResources, str], None]]] = {

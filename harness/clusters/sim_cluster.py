@@ -306,6 +306,10 @@ class SimCluster:
             self.simulation.skew(node, fault.rate)
             self._skewed_at[node] = self.simulation.world.now_ns
 
+    def clock_fault(self, node: str) -> ClockFault:
+        """Return the fault that was set last; ClockFault() if the clock was reset since."""
+        return ClockFault(rate=self.simulation.rates.get(node, 1.0))
+
     def reset_clocks(self, nodes: Iterable[str]) -> None:
         """End what the fault began; it may be called twice."""
         self.set_clocks(nodes, ClockFault())

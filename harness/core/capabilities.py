@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from harness.core.clock_fault import ClockFault, ClockReading
 from harness.core.link_quality import LinkEvidence, LinkFault
 from harness.core.op import Json
+from harness.core.resources import Resource
 from harness.core.topology import Link
 
 
@@ -206,6 +207,10 @@ class CanSetClocks(Protocol):
         """Make the clocks of these servers wrong, in place of any other fault of theirs."""
         ...
 
+    def clock_fault(self, node: str) -> ClockFault:
+        """Return the fault that was set last; ClockFault() if the clock was reset since."""
+        ...
+
     def reset_clocks(self, nodes: Iterable[str]) -> None:
         """Make the clocks of these servers right; idempotent."""
         ...
@@ -295,6 +300,28 @@ class CanReplaceReplicas(Protocol):
 
     def behind(self, node: str) -> Sequence[str]:
         """Return which tables of a replica lack parts that it is to fetch, a reason each."""
+        ...
+
+
+@runtime_checkable
+class CanStarve(Protocol):
+    """The cluster takes resources away from its servers."""
+
+    def why_not_starved(self, resource: Resource) -> str | None:
+        """Return why servers cannot lack the resource, such as a kernel without the means; None if
+        they can."""
+        ...
+
+    def starve(self, nodes: Iterable[str], resource: Resource) -> None:
+        """Take the resource away from these servers."""
+        ...
+
+    def feed(self, nodes: Iterable[str], resource: Resource) -> None:
+        """Give the resource back to these servers; idempotent."""
+        ...
+
+    def shortages(self, nodes: Iterable[str], resource: Resource) -> Mapping[str, str | None]:
+        """Return what shows that each server lacks the resource; None where nothing does."""
         ...
 
 

@@ -24,9 +24,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef STATE_FILE
-#define STATE_FILE "/harness/clock/state"
-#endif
 #define SECOND INT64_C(1000000000)
 #define TRIES 1000
 

@@ -22,6 +22,8 @@ from harness.core.topology import Topology
 _MIB: Final = 1 << 20
 _SPARE_BYTES: Final = (32 * _MIB, 64 * _MIB, 128 * _MIB)
 """Limit above what the kernel cannot reclaim. The least that the kernel accepts is taken."""
+_NO_LIMIT: Final = 1 << 50
+"""Limit of memory in place of none, which an engine of 2022 refuses to set."""
 _BALLOON: Final = ("sh", "-c", "head -c 160M /dev/zero | tail > /dev/null")
 """Command that takes the spare memory, so that the OOM killer strikes: `tail` keeps its last line.
 The server is the largest process, and so the one that is killed."""
@@ -116,9 +118,9 @@ class NodeResources:
 
     def free_memory(self, node: str) -> None:
         """End the limit of a server's memory."""
-        if self._host(node)["Memory"] > 0:
+        if 0 < self._host(node)["Memory"] < _NO_LIMIT:
             with engine_request(f"end the memory limit of {node}"):
-                self._container(node).update(mem_limit=-1, memswap_limit=-1)
+                self._container(node).update(mem_limit=_NO_LIMIT, memswap_limit=_NO_LIMIT)
 
     def out_of_memory(self, node: str) -> str | None:
         """Return whether the OOM killer struck in the server's container."""

@@ -1,0 +1,74 @@
+"""Clocks and resources of real servers: each fault is seen, each is over when it has ended."""
+
+from collections.abc import Iterator
+
+import pytest
+from real_servers import wait_until
+
+from compose.releases import DEFAULT_CLICKHOUSE, ImageChoice
+from compose.settings import Settings
+from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.images import build_images
+from harness.core import clock_fault
+from harness.core.errors import UsageError
+from harness.core.resources import Resource
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from nemesis.catalogue import parse_nemesis
+from nemesis.composed import Composed, check_capabilities
+from nemesis.family import Watch
+from nemesis.options import FaultOptions
+
+pytestmark = pytest.mark.containers
+
+PAIR = Topology.of(replicas=1, keepers=1)
+SEEN_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    """Yield a replica and a ZooKeeper server whose clocks can be wrong."""
+    images = build_images(lambda text: None, ImageChoice(clickhouse=DEFAULT_CLICKHOUSE))
+    directory = tmp_path_factory.mktemp("cluster")
+    cluster = DockerCluster(PAIR, directory, images=images, settings=Settings(wrong_clocks=True))
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+
+
+def parsed(name: str) -> Composed:
+    return parse_nemesis(name, PAIR, Seed(3), FaultOptions(targets=("all",)))
+
+
+@pytest.mark.parametrize("name", [*clock_fault.VARIANTS, *Resource])
+def test_a_fault_bites_and_heals_on_every_server(pair: DockerCluster, name: str) -> None:
+    roles = ("",) if name == "clock-skew" else ("-clickhouse", "-zookeeper")
+    for role in roles:
+        wait_until(lambda: not pair.unready(), "the cluster is whole before the fault")
+        nemesis = parsed(f"{name}{role}")
+        check_capabilities(nemesis, pair)
+        (family,) = nemesis.families
+        done = family.begin(pair, family.plan(Seed(3), 0), Watch(SEEN_S))
+        assert done["nodes"] == (["zk1"] if role != "-clickhouse" else ["ch1"])
+        family.end(pair, Watch(SEEN_S))
+        assert not family.broken(pair)
+
+
+def test_what_was_interrupted_is_undone(pair: DockerCluster) -> None:
+    nemesis = parsed("clock-jump,cpu-limit,dns-failure")
+    for family in nemesis.families:
+        family.begin(pair, family.plan(Seed(3), 0), Watch(SEEN_S))
+    nemesis.heal(pair)
+    assert [reason for family in nemesis.families for reason in family.broken(pair)] == []
+
+
+def test_a_cluster_without_the_library_is_refused_by_name(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    images = build_images(lambda text: None, ImageChoice(clickhouse=DEFAULT_CLICKHOUSE))
+    plain = DockerCluster(PAIR, tmp_path_factory.mktemp("plain"), images=images)
+    with pytest.raises(UsageError, match="cannot set clocks: its servers were started without"):
+        check_capabilities(parsed("clock-jump"), plain)
+    plain.close()

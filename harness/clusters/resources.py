@@ -29,9 +29,10 @@ _BALLOON: Final = ("sh", "-c", "head -c 160M /dev/zero | tail > /dev/null")
 The server is the largest process, and so the one that is killed."""
 _PERIOD_US: Final = 100_000
 _QUOTA_US: Final = 2_000
-_QUEUED: Final = 128
-"""Connections beyond the limit: 18.16.1 lets 64 wait."""
-_CONNECT_S: Final = 2.0
+_ASKED: Final = 3
+_ROUNDS: Final = 6
+"""Rounds of half as many connections as a server accepts: it lets others wait, and closes some."""
+_CONNECT_S: Final = 0.5
 _KEPT_FILES: Final = 0.75
 """Descriptors that a server may have, as a share of those that it has."""
 _LOOKUP_S: Final = 10.0
@@ -142,7 +143,12 @@ class NodeResources:
             self._throttled[node] = self._throttled_periods(node)
 
     def out_of_cpu(self, node: str) -> str | None:
-        """Return how much more often the server was throttled than when last read."""
+        """Return how much more often the server was throttled than when last read.
+
+        It is asked for something first, for a server that has nothing to do needs no CPU.
+        """
+        for _ in range(_ASKED):
+            self._readiness.why_not_alive(node)
         now = self._throttled_periods(node)
         more = now - self._throttled.get(node, now)
         self._throttled[node] = now
@@ -219,10 +225,11 @@ class NodeResources:
         _, hard = limits.getrlimit(limits.RLIMIT_NOFILE)
         limits.setrlimit(limits.RLIMIT_NOFILE, (hard, hard))
         to, held = self.endpoint(node), self._held.setdefault(node, [])
-        for _ in range(self.settings.connections_max + _QUEUED):
-            try:
-                held.append(socket.create_connection((to.host, to.port), _CONNECT_S))
-            except OSError:
+        for _ in range(_ROUNDS):
+            for _ in range(self.settings.connections_max // 2):
+                with suppress(OSError):  # one that is refused is no longer needed
+                    held.append(socket.create_connection((to.host, to.port), _CONNECT_S))
+            if self._readiness.why_not_alive(node) is not None:
                 return
 
     def free_connections(self, node: str) -> None:

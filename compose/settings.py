@@ -62,7 +62,7 @@ class Settings:
     reconfig: bool = False
     """True if the members of ZooKeeper's ensemble may be changed while it runs."""
     connections_max: int = 256
-    """Number of connections that each server accepts."""
+    """Number of connections that each ClickHouse server accepts."""
     wrong_clocks: bool = False
     """True if servers load a library that makes their clocks wrong on command."""
     parts: PartFormat = PartFormat.NEW

@@ -69,15 +69,15 @@ NEMESES: Mapping[str, str] = {
 """Descriptions by name. kill, pause and restart also take a role, a target or both, as in
 kill-zookeeper, pause-leader, restart-clickhouse-all, kill-clickhouse-leader (of the table).
 Faults of links do so too; their default is one server. Faults of resources and clocks do so too,
-but for clock-skew. stop-fetches takes a target; its default is one replica. Faults of messages and
-failpoints affect one replica, slow fetches one server."""
+but for those of ONE_SERVER. stop-fetches takes a target; its default is one replica. Faults of
+messages and failpoints affect one replica, slow fetches one server."""
 
 PROCESS: Mapping[str, Callable[[Sequence[NodeSpec], Topology], Family]] = {
     "kill": Kill,
     "pause": Pause,
     "restart": Restart,
     Resource.MEMORY: MemoryLimit,
-    **{name: partial(Shortage, name) for name in Resource if name is not Resource.MEMORY},
+    **{r: partial(Shortage, r) for r in (Resource.CPU, Resource.FILES, Resource.NAMES)},
     **{name: partial(WrongClock, name) for name in clock_fault.VARIANTS if name != "clock-skew"},
 }
 """Families whose names may have a role, a target or both."""
@@ -87,6 +87,13 @@ TARGETED = (*PROCESS, *LinkFault)
 
 MEMBER_ROLES = ("clickhouse", "zookeeper")
 """Roles that may follow the names of faults of members."""
+
+ONE_SERVER: Mapping[str, tuple[str, Callable[[Sequence[NodeSpec], Topology], Family]]] = {
+    "clock-skew": ("zookeeper", partial(WrongClock, "clock-skew")),
+    # ZooKeeper soon closes connections that open no session.
+    Resource.CONNECTIONS: ("clickhouse", partial(Shortage, Resource.CONNECTIONS)),
+}
+"""Families that affect one server of a role."""
 
 LAG_TARGETS = ("one", "minority")
 """Targets of stopped fetches: on a majority of the replicas, they would stop every quorum
@@ -145,7 +152,7 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         *_links(given, topology, options),
         *_members(given, topology, options),
         *_reconfigs(given, topology),
-        *_skews(given, topology, options),
+        *_of_one_server(given, topology, options),
         *_degraded(given, topology, options),
         *_stores(given, topology, options),
         *_messages(given, topology, options),
@@ -322,10 +329,12 @@ def _lags(given: Sequence[str], topology: Topology, options: FaultOptions) -> li
     return [StopFetches(tuple(dict.fromkeys(specs)), topology)] if specs else []
 
 
-def _skews(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
-    name = "clock-skew"
-    specs = _node_specs(name, "zookeeper", "one", topology, options) if name in given else ()
-    return [WrongClock(name, specs, topology)] if specs else []
+def _of_one_server(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:
+    return [
+        make(_node_specs(name, role, "one", topology, options), topology)
+        for name, (role, make) in ONE_SERVER.items()
+        if name in given
+    ]
 
 
 def _degraded(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:

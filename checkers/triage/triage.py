@@ -22,6 +22,7 @@ from checkers.triage.kept import kept
 from checkers.triage.looks import repairs_of
 from checkers.triage.reads import Miss, Reads
 from checkers.triage.repairs import Repairs
+from harness.core import clock_fault
 from harness.core.clock import Clock
 from harness.core.errors import HarnessError
 from harness.core.history import History
@@ -45,6 +46,10 @@ def triage(
     the defects that are known."""
     evidence = evidence_of(history)
     known = known_in(evidence.versions, names)
+    clocks = sorted({op.f for op in history.nemesis if op.f in clock_fault.VARIANTS})
+    if clocks and not evidence.simulated:
+        why = f"the times in the servers' logs do not compare after {' and '.join(clocks)}"
+        return Cause.new(invalid, why)
     try:
         repairs = _repairs(history, evidence, known)
     except HarnessError as error:

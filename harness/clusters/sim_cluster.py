@@ -53,8 +53,7 @@ class SimCluster:
         )
         self.runtime: Runtime = VirtualTime(self.simulation.world)
         self.readings: Sequence[str] = READINGS
-        self._skewed_at: dict[str, int] = {}
-        """When the rate of a node's timers was set."""
+        self._clock_faults: dict[str, ClockFault] = {}
 
     # --- Cluster ------------------------------------------------------------------------------
 
@@ -297,30 +296,27 @@ class SimCluster:
         return self.simulation.servers.fetch_ns(node) > FETCH_NS
 
     def why_no_wrong_clocks(self) -> str | None:
-        """Return None: timers of ZooKeeper servers can run at another rate."""
+        """Return None: it can set those of ZooKeeper servers; replicas have none."""
         return None
 
     def set_clocks(self, nodes: Iterable[str], fault: ClockFault) -> None:
-        """Make the timers of these ZooKeeper servers run at another rate."""
+        """Make the clocks of these ZooKeeper servers wrong, in place of any other fault."""
         for node in nodes:
-            self.simulation.skew(node, fault.rate)
-            self._skewed_at[node] = self.simulation.world.now_ns
+            self._clock_faults[node] = fault
+            self.simulation.skew(node, fault.rate or 1.0)
+            offset, period = (round(s * SECOND) for s in (fault.offset_s, fault.period_s))
+            self.simulation.servers.set_wall(node, offset, period, fault.rate)
 
     def clock_fault(self, node: str) -> ClockFault:
         """Return the fault that was set last; ClockFault() if the clock was reset since."""
-        return ClockFault(rate=self.simulation.rates.get(node, 1.0))
+        return self._clock_faults.get(node, ClockFault())
 
     def reset_clocks(self, nodes: Iterable[str]) -> None:
         """End what the fault began; it may be called twice."""
         self.set_clocks(nodes, ClockFault())
 
     def read_clocks(self, nodes: Iterable[str]) -> Mapping[str, ClockReading | str]:
-        """Return how far the timers of each server have gone wrong."""
+        """Return how wrong the wall clock of each server is."""
         now = self.simulation.world.now_ns
-
-        def read(node: str) -> ClockReading:
-            rate, since = self.simulation.rates.get(node, 1.0), self._skewed_at.get(node, now)
-            error = round((rate - 1) * (now - since))
-            return ClockReading(now, error, error)
-
-        return {node: read(node) for node in nodes}
+        errors = {node: self.simulation.servers.wall_ns(node) - now for node in nodes}
+        return {node: ClockReading(now, error, error) for node, error in errors.items()}

@@ -221,8 +221,8 @@ class CanSetClocks(Protocol):
 
 
 @runtime_checkable
-class HasWallClocks(Protocol):
-    """The servers of the cluster have wall clocks, replicas too."""
+class HasReplicaClocks(Protocol):
+    """The replicas of the cluster look at clocks, not only its ZooKeeper servers."""
 
     def clocked(self) -> Sequence[str]:
         """Return the servers whose clocks can be made wrong in every way."""

@@ -251,6 +251,11 @@ class Simulation:
 
     def skew(self, name: str, rate: float) -> None:
         """Set the clock rate of a ZooKeeper server, for all its lives."""
+    def set_wall(self, name: str, offset_ns: int, period_ns: int, rate: float) -> None:
+        """Set a ZooKeeper server's wall clock: what is added to it, in every second period only if
+        there is one, and its speed."""
+    def wall_ns(self, name: str) -> int:
+        """Return what a ZooKeeper server's wall clock shows."""
     def cover(self) -> None:
         """Measure from now on what the run covers."""
     def coverage(self) -> tuple[bytes, tuple[int, int, int]]:

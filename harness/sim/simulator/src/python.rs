@@ -334,6 +334,15 @@ impl Simulation {
         Ok(())
     }
 
+    fn set_wall(&self, name: &str, offset_ns: Ns, period_ns: Ns, rate: f64) -> PyResult<()> {
+        let node = self.node(name)?;
+        Ok(self.simulation.world.set_wall(node, offset_ns, period_ns, rate))
+    }
+
+    fn wall_ns(&self, name: &str) -> PyResult<Ns> {
+        Ok(self.simulation.world.wall_ns(self.node(name)?))
+    }
+
     fn cover(&self) {
         self.simulation.trace.borrow_mut().coverage = Some(Box::default());
     }

@@ -12,6 +12,7 @@ mod events;
 mod gate;
 mod process;
 mod promise;
+mod wall_clock;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -20,6 +21,8 @@ use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+
+use rustc_hash::FxHashMap;
 
 use crate::seed::{scaled, Seed};
 
@@ -30,6 +33,7 @@ pub use gate::Gate;
 use process::Turn;
 pub use process::{Process, Task};
 pub use promise::{Guard, Lock, Promise};
+use wall_clock::WallClock;
 
 /// Nanoseconds of virtual time.
 pub type Ns = i64;
@@ -87,6 +91,8 @@ impl Run for EndWait {
 /// The scheduled events, and the time.
 pub struct World {
     now_ns: Cell<Ns>,
+    /// Wall clocks that were ever wrong, by node.
+    walls: RefCell<FxHashMap<usize, WallClock>>,
     events: Cell<u64>,
     seed: Seed,
     drawn: Cell<u64>,
@@ -107,6 +113,7 @@ impl World {
     pub fn new(seed: Seed) -> Rc<World> {
         Rc::new(World {
             now_ns: Cell::new(0),
+            walls: RefCell::default(),
             events: Cell::new(0),
             seed,
             drawn: Cell::new(0),

@@ -66,6 +66,7 @@ mod tests {
                 changes: Vec::new(),
                 answer: Ok(Answered::Nothing),
                 time_ns: 0,
+                wall_ns: 0,
             })
         };
         zxids.iter().map(txn).collect()

@@ -81,6 +81,8 @@ pub struct Txn {
     pub changes: Vec<Change>,
     pub answer: Answer,
     pub time_ns: Ns,
+    /// What the wall clock of the leader showed.
+    pub wall_ns: Ns,
 }
 
 /// Returns the duration of a tick on a clock of this speed.

@@ -44,6 +44,7 @@ impl State {
             changes,
             answer,
             time_ns: self.world.now_ns(),
+            wall_ns: self.world.wall_ns(self.node),
         });
         disk.log.push(txn.clone());
         let count = disk.log.len();
@@ -239,7 +240,7 @@ impl State {
         );
         disk.applied += 1;
         disk.tree.zxid = disk.applied as i64;
-        disk.tree.now_ns = txn.time_ns;
+        disk.tree.now_ns = txn.wall_ns;
         assert_eq!(
             disk.applied as u64,
             txn.zxid.1 + 1,

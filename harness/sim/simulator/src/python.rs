@@ -335,8 +335,9 @@ impl Simulation {
     }
 
     fn set_wall(&self, name: &str, offset_ns: Ns, period_ns: Ns, rate: f64) -> PyResult<()> {
-        let node = self.node(name)?;
-        Ok(self.simulation.world.set_wall(node, offset_ns, period_ns, rate))
+        let (node, world) = (self.node(name)?, &self.simulation.world);
+        world.set_wall(node, offset_ns, period_ns, rate);
+        Ok(())
     }
 
     fn wall_ns(&self, name: &str) -> PyResult<Ns> {

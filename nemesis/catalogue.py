@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
+
+from harness.core import clock_fault, plugins
 from harness.core.errors import UsageError
 from harness.core.link_quality import TEXTS as LINK_TEXTS
 from harness.core.link_quality import LinkFault

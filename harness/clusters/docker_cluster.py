@@ -105,8 +105,8 @@ class DockerCluster(
     def attach(directory: Path) -> "DockerCluster":
         """Return the kept cluster of a directory.
 
-        Its `up` heals it: links, clocks, servers, disks, fetches and the store. Raises ClusterError if
-        there is no cluster or another process uses it.
+        Its `up` heals it: links, clocks, servers, disks, fetches and the store. Raises ClusterError
+        if there is no cluster or another process uses it.
         """
         found = ClusterManifest.load(directory)
         cluster = DockerCluster(

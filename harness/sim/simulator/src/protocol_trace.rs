@@ -302,6 +302,7 @@ mod tests {
                 changes,
                 answer: Ok(Answered::Done(done.into())),
                 time_ns: 0,
+                wall_ns: 0,
             };
             self.trace.committing(5, &txn, &self.tree);
             for change in &txn.changes {

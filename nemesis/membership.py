@@ -27,7 +27,7 @@ VARIANTS: Final[Mapping[str, str]] = {
 """Descriptions by name; a role may follow the last two."""
 
 
-class _DiskFault(NodeFault):
+class _MemberFault(NodeFault):
     """Base of the families that touch the disk of one server."""
 
     heal_rank = 2
@@ -55,7 +55,7 @@ class _DiskFault(NodeFault):
         return dead or [why for node in nodes for why in replaceable.behind(node)]
 
 
-class EmptyDisk(_DiskFault):
+class EmptyDisk(_MemberFault):
     """Family of replicas that lose the parts of their tables and keep their names."""
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
@@ -70,7 +70,7 @@ class EmptyDisk(_DiskFault):
         start(cluster, self._topology, nodes)
 
 
-class OldDisk(_DiskFault):
+class OldDisk(_MemberFault):
     """Family of servers that come back with an old copy of their disks.
 
     The copy is taken when the fault begins, and the server runs on until the fault ends.
@@ -110,7 +110,7 @@ class OldDisk(_DiskFault):
         start(cluster, self._topology, nodes)
 
 
-class Replace(_DiskFault):
+class Replace(_MemberFault):
     """Family of servers that are replaced by new ones of the same name."""
 
     def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
@@ -159,4 +159,8 @@ def _replaceable(cluster: Cluster) -> CanReplaceReplicas:
     return cluster
 
 
-FAMILIES: Final[Mapping[str, type[_DiskFault]]] = {EMPTY: EmptyDisk, OLD: OldDisk, REPLACE: Replace}
+FAMILIES: Final[Mapping[str, type[_MemberFault]]] = {
+    EMPTY: EmptyDisk,
+    OLD: OldDisk,
+    REPLACE: Replace,
+}

@@ -133,7 +133,7 @@ def test_a_planted_bug_is_found_stored_and_played_again(tmp_path: Path) -> None:
 def test_what_cannot_be_hunted_is_refused(
     words: tuple[str, ...], message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(Exception, match=r"unknown|needs|given") as refused:
+    with pytest.raises(Exception, match=r"unknown|needs|expected") as refused:
         harness("hunt", *words, "--store", str(tmp_path))
     why = refused.value
     assert message in (why.format_message() if hasattr(why, "format_message") else str(why))

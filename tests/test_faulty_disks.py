@@ -138,7 +138,7 @@ def test_a_power_cut_loses_rows_that_no_fsync_made_durable(cluster: DockerCluste
 
 def test_a_cluster_whose_disks_do_not_fail_is_refused_by_name(tmp_path: Path) -> None:
     made = DockerCluster(SMALL, tmp_path, images=build_images(lambda text: None))
-    with pytest.raises(UsageError, match=r"disks of cluster .* do not fail: .*--storage faulty"):
+    with pytest.raises(UsageError, match=r"cannot make disks fail: .*--storage faulty"):
         check_capabilities(nemesis_of("power-cut"), made)
 
 

@@ -5,8 +5,10 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from ipaddress import ip_network
 from pathlib import Path
 from threading import Thread
+from typing import Any
 from xml.etree import ElementTree
 
 import docker
@@ -258,6 +260,13 @@ main(["-H", "0.0.0.0", "-p", "5000", "-c", "/tmp/certificate.pem", "-k", "/tmp/k
 """Script that serves S3 over TLS at an address, with a certificate that it signs itself."""
 
 
+def gateway_of(network: Any) -> str:
+    """Return the address of this machine in a network; engines may name only the subnet."""
+    (config, *_) = network.attrs["IPAM"]["Config"]
+    first = next(ip_network(config["Subnet"]).hosts())
+    return str(config.get("Gateway", first))
+
+
 @pytest.fixture
 def moto(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bucket]:
     """Yield a bucket of a store outside of any cluster, which speaks TLS and verifies signatures;
@@ -265,7 +274,7 @@ def moto(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bucket]:
     images = build_images(lambda text: None, ImageChoice(store=True))
     (image,) = images.servers[Role.STORE].values()
     client = docker.from_env()
-    gateway = client.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
+    gateway = gateway_of(client.networks.get("bridge"))
     container = client.containers.run(
         image.tag,
         ["-c", SERVE_TLS, gateway],

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import docker
 
@@ -25,8 +25,10 @@ from harness.clusters.parallel import on_each
 from harness.core.clock_fault import SECOND, ClockFault, ClockReading, shows
 from harness.core.dialect import Coordination
 from harness.core.errors import ClusterError
-from harness.core.protocols import Endpoint
 from harness.core.topology import Role, Topology
+
+if TYPE_CHECKING:  # it imports the modules, beside whose build images are built
+    from harness.core.protocols import Endpoint
 
 SOURCE: Final = Path(__file__).parent / "fake_clock" / "fake_clock.c"
 _STATE: Final = "/harness/clock/state"
@@ -39,7 +41,7 @@ _RIGHT: Final = (0, 0, 0, 0, 1, 1, 0, 0, 0)
 _PROBE: Final = ClockFault(offset_s=20.0)
 """Fault that shows before a run whether a clock obeys."""
 _ANSWER_S: Final = 3.0
-_PROBE_S: Final = 5.0
+_PROBE_S: Final = 30.0
 _WORD: Final = "isro"
 """Request that ZooKeeper logs with its own time. Nothing else of the harness sends it."""
 _LOGGED: Final = re.compile(
@@ -61,7 +63,7 @@ class NodeClocks:
     def _clock_faults(self) -> dict[str, ClockFault]:
         return {}
 
-    def endpoint(self, node: str) -> Endpoint:
+    def endpoint(self, node: str) -> "Endpoint":
         """Return the port of a server."""
         raise NotImplementedError
 

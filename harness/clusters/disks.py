@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import docker
 
@@ -15,11 +15,13 @@ from harness.clusters.base_image import has_image
 from harness.clusters.engine import engine, engine_request
 from harness.clusters.images import pod_image
 from harness.clusters.parallel import on_each
-from harness.clusters.pods import PodAgent
 from harness.core.errors import ClusterError, FaultError
 from harness.core.op import Json
 from harness.core.os_process import this_process
 from harness.core.topology import Topology
+
+if TYPE_CHECKING:  # it imports the modules, beside whose build images are built
+    from harness.clusters.pods import PodAgent
 
 PROGRAM: Final = Path(__file__).parent / "faulty_disk" / "bin" / DISK_FILE
 """The program, as setup.sh builds it: it is linked statically, and so runs in every image."""
@@ -33,7 +35,7 @@ class NodeDisks:
 
     topology: Topology
     settings: Settings
-    _agents: dict[str, PodAgent]
+    _agents: "dict[str, PodAgent]"
 
     def kill(self, nodes: Iterable[str]) -> None:
         """Send SIGKILL and return when the processes are gone."""

@@ -86,7 +86,7 @@ class Mechanism(StrEnum):
     ZOOKEEPER_RELOAD = "a ZooKeeper configuration that is reloaded without a restart"
     """The server opens another session when the section <zookeeper> of its files changes; since
     20.10 (ClickHouse#14678)."""
-    DROP_REPLICA = "SYSTEM DROP REPLICA"
+    DROP_REPLICA = "replicas that drop another"
     """A replica drops another one that is not active; since 20.5 (ClickHouse#10898)."""
     CLEANUP_BACKOFF = "a cleanup that backs off"
     """A table with little to clean up waits up to `max_cleanup_delay_period`, regardless of its

@@ -1,6 +1,7 @@
 """The witness as a text timeline: time goes down, a rail for each process."""
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -68,7 +69,7 @@ def timeline(picture: Picture) -> Table:
         head = Text.assemble(node, (f"\n{process.replace('process ', 'p')}", "dim"))
         table.add_column(head, justify="center", min_width=3, max_width=LANE_MAX, overflow="fold")
     table.add_column("", overflow="fold")
-    for row, after in zip(picture.rows, (*picture.rows[1:], None), strict=True):
+    for row, after in zip_longest(picture.rows, picture.rows[1:]):
         faulty = [Text(FAULTY[row.faulty])] if picture.bands else []
         table.add_row(seconds(row.time_ns), *faulty, *_rails(row), _text(row))
         if after is not None and after.gap_ns > PAUSE_NS:

@@ -96,10 +96,5 @@ fi
 # An older .venv has the checker as a distribution of its own; now it comes with the harness.
 [ ! -d "$(echo .venv/lib/python3*/site-packages/pyporcupine-*.dist-info)" ] || .venv/bin/pip uninstall -q -y pyporcupine
 .venv/bin/pip install -q --no-deps --no-build-isolation -e . || { [ -z "$images" ] || kill $images; exit 1; }
-# The program of the faulty disk runs in containers of any image, so it is linked statically.
-target=$(rustc -vV | sed -n 's/^host: //p')
-cargo install --quiet --force --no-track --path harness/clusters/faulty_disk --root harness/clusters/faulty_disk \
-    --target "$target" --config "target.$target.rustflags=['-Ctarget-feature=+crt-static']" \
-    --config 'profile.release.strip=true' || { [ -z "$images" ] || kill $images; exit 1; }
 [ -z "$images" ] || wait $images
 touch .venv/.ready

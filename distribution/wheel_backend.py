@@ -1,4 +1,5 @@
-"""Build backend of the distribution `clickhouse-harness`: one wheel with both extension modules.
+"""Build backend of the distribution `clickhouse-harness`: one wheel with both extension modules and
+the programs that run in containers.
 
 maturin builds one extension module per wheel, and the harness has two: `harness.native._native` and
 `pyporcupine`. They cannot be one library, because each brings a memory allocator of its own. So
@@ -25,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CHECKER = ROOT / "checkers" / "porcupine"
 PACKAGE = "pyporcupine/"
 """What the checker's wheel contributes; its metadata stay behind."""
+EXECUTABLE = 0o100755
 RUST_MIN = (1, 85)
 """Also `rust-version` of the workspace."""
 
@@ -58,7 +60,7 @@ def build_wheel(
 ) -> str:
     """Build the wheel; return its name."""
     name = maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
-    _add_checker(Path(wheel_directory) / name, config_settings)
+    _add_checker(Path(wheel_directory) / name, config_settings, compiled_programs())
     return name
 
 
@@ -92,18 +94,30 @@ def missing_tool() -> str | None:
     return None
 
 
-def _add_checker(wheel: Path, config_settings: Mapping[str, Any] | None) -> None:
-    """Build the checker's wheel and move its package into `wheel`."""
+def compiled_programs() -> dict[str, Path]:
+    """Compile the programs that run in containers; return their files by their paths in the wheel.
+    A checkout compiles them when they are needed."""
+    sys.path.insert(0, str(ROOT))
+    from harness.clusters import programs
+
+    return {f"{programs.SHIPPED}/{name}": programs.program(name) for name in programs.PROGRAMS}
+
+
+def _add_checker(
+    wheel: Path, config_settings: Mapping[str, Any] | None, more: Mapping[str, Path] | None = None
+) -> None:
+    """Build the checker's wheel, and move its package and more files into `wheel`."""
     with TemporaryDirectory() as scratch:
         with _inside(CHECKER):
             checker = Path(scratch) / maturin.build_wheel(scratch, config_settings)
         both = Path(scratch) / "both.whl"
-        merge(wheel, checker, both)
+        merge(wheel, checker, both, more or {})
         shutil.copyfile(both, wheel)
 
 
-def merge(wheel: Path, checker: Path, out: Path) -> None:
-    """Write the files of `wheel`, and those of the package in `checker`, with a RECORD of all."""
+def merge(wheel: Path, checker: Path, out: Path, more: Mapping[str, Path]) -> None:
+    """Write the files of `wheel`, those of the package in `checker` and `more`, executable programs
+    by their paths, with a RECORD of all."""
     with zipfile.ZipFile(wheel) as first, zipfile.ZipFile(checker) as second:
         files = [(first, info) for info in first.infolist()]
         files += [(second, i) for i in second.infolist() if i.filename.startswith(PACKAGE)]
@@ -115,10 +129,20 @@ def merge(wheel: Path, checker: Path, out: Path) -> None:
                     continue
                 content = source.read(info)
                 written.writestr(info, content, zipfile.ZIP_DEFLATED)
-                digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
-                rows.append(f"{info.filename},sha256={digest.decode().rstrip('=')},{len(content)}")
+                rows.append(_row(info.filename, content))
+            for path, file in more.items():
+                info = zipfile.ZipInfo(path)
+                info.external_attr = EXECUTABLE << 16
+                written.writestr(info, file.read_bytes(), zipfile.ZIP_DEFLATED)
+                rows.append(_row(path, file.read_bytes()))
             rows.append(f"{record.filename},,")
             written.writestr(record, "\n".join(rows) + "\n", zipfile.ZIP_DEFLATED)
+
+
+def _row(path: str, content: bytes) -> str:
+    """Return the line of a file in RECORD."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+    return f"{path},sha256={digest.decode().rstrip('=')},{len(content)}"
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clusters.clocks import change_state, compile_library, write_state
+from harness.clusters.clock_library import change_state, compile_library, write_state
 from harness.core.clock_fault import SECOND, ClockFault, ClockReading, shows, wrong
 
 PROGRAM = """

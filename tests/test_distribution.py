@@ -28,13 +28,15 @@ def test_the_checker_is_moved_into_the_wheel_of_the_harness(tmp_path: Path) -> N
         tmp_path / "b.whl",
         {"pyporcupine/__init__.py": "", "b.dist-info/METADATA": "m", "b.dist-info/RECORD": "r"},
     )
-    wheel_backend.merge(first, second, tmp_path / "both.whl")
+    (tmp_path / "program").write_text("p")
+    wheel_backend.merge(first, second, tmp_path / "both.whl", {"harness/p": tmp_path / "program"})
     with zipfile.ZipFile(tmp_path / "both.whl") as both:
-        names = ["harness/x.py", "pyporcupine/__init__.py", "a.dist-info/RECORD"]
+        names = ["harness/x.py", "pyporcupine/__init__.py", "harness/p", "a.dist-info/RECORD"]
         assert both.namelist() == names
+        assert both.getinfo("harness/p").external_attr >> 16 == 0o100755
         rows = [line.split(",") for line in both.read("a.dist-info/RECORD").decode().split()]
     assert [row[0] for row in rows] == names
-    assert [row[2] for row in rows] == ["1", "0", ""]
+    assert [row[2] for row in rows] == ["1", "0", "1", ""]
     assert rows[1][1] == "sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from compose.settings import Settings, Storage
-from harness.clusters.disks import why_no_faulty_storage
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.engine import engine
-from harness.clusters.images import build_images
+from harness.clusters.fault_means import FAULTY_DISKS, why_none
+from harness.clusters.images import build_images, pod_image
 from harness.clusters.removal import clean
 from harness.clusters.replica import query
 from harness.core.errors import UsageError
@@ -93,7 +93,7 @@ def sql(cluster: DockerCluster, text: str) -> Any:
 @pytest.mark.containers
 def test_this_machine_can_have_faulty_disks() -> None:
     client = engine()
-    assert why_no_faulty_storage(client) is None
+    assert why_none(client, pod_image(), FAULTY_DISKS) == ""
     client.close()
 
 

@@ -1,30 +1,23 @@
 """Disks of a cluster's nodes that fail on command: a program in each pod."""
 
 import json
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-import docker
-
-from compose.plan import DISK_FILE, DISK_PROGRAM, OWNER, RUN
+from compose.plan import DISK_FILE, DISK_PROGRAM
 from compose.settings import Settings, Storage
-from harness.clusters.base_image import has_image
-from harness.clusters.engine import engine, engine_request
+from harness.clusters import programs
+from harness.clusters.engine import engine
+from harness.clusters.fault_means import FAULTY_DISKS, why_none
 from harness.clusters.images import pod_image
 from harness.clusters.parallel import on_each
+from harness.clusters.pods import PodAgent
 from harness.core.errors import ClusterError, FaultError
 from harness.core.op import Json
-from harness.core.os_process import this_process
 from harness.core.topology import Topology
 
-if TYPE_CHECKING:  # it imports the modules, beside whose build images are built
-    from harness.clusters.pods import PodAgent
-
-PROGRAM: Final = Path(__file__).parent / "faulty_disk" / "bin" / DISK_FILE
-"""The program, as setup.sh builds it: it is linked statically, and so runs in every image."""
 _TOLD_S: Final = 20.0
 _ROOT: Final = "/disk"
 """Where a pod has its whole disk."""
@@ -35,7 +28,7 @@ class NodeDisks:
 
     topology: Topology
     settings: Settings
-    _agents: "dict[str, PodAgent]"
+    _agents: dict[str, PodAgent]
 
     def kill(self, nodes: Iterable[str]) -> None:
         """Send SIGKILL and return when the processes are gone."""
@@ -123,47 +116,14 @@ class NodeDisks:
 def write_program(settings: Settings, directory: Path) -> None:
     """Put the program beside the compose file if containers need it."""
     if settings.storage is Storage.FAULTY:
-        shutil.copy(PROGRAM, directory / DISK_FILE)
-        (directory / DISK_FILE).chmod(0o755)
-
-
-def why_no_faulty_storage(client: docker.DockerClient) -> str | None:
-    """Return why this machine's containers can have no faulty disk; None if they can.
-
-    It is tried in a container, with a power cut of an empty disk.
-    """
-    if not PROGRAM.is_file():
-        return f"{PROGRAM} is not built; ./setup.sh builds it"
-    if not has_image(client, pod_image()):
-        return "it can be tried once the pods' image is built; harness build does that"
-    with engine_request("try a faulty disk"):
-        container = client.containers.create(
-            pod_image(),
-            ["check"],
-            entrypoint=DISK_PROGRAM,
-            network_mode="none",
-            cap_add=["SYS_ADMIN"],
-            devices=["/dev/fuse"],
-            security_opt=["apparmor:unconfined"],
-            volumes={str(PROGRAM): {"bind": DISK_PROGRAM, "mode": "ro"}},
-            labels={RUN: "doctor", OWNER: this_process()},
-        )
-        try:
-            container.start()
-            status = container.wait(timeout=30)["StatusCode"]
-            said = container.logs(stdout=True, stderr=True).decode(errors="replace").strip()
-        except docker.errors.APIError as error:  # such as a machine without /dev/fuse
-            return str(error.explanation or error)
-        finally:
-            container.remove(force=True, v=True)
-    return None if status == 0 else said or f"its program ended with {status}"
+        programs.install(DISK_FILE, directory)
 
 
 def require_faulty_storage() -> None:
     """Raise ClusterError, which says what this machine lacks, if it can have no faulty disk."""
     with closing(engine()) as client:
-        why = why_no_faulty_storage(client)
-    if why is not None:
+        why = why_none(client, pod_image(), FAULTY_DISKS)
+    if why:
         raise ClusterError(
             f"--storage faulty: {why}; choose --storage memory or volume, or another machine "
             "(harness doctor says what it allows)"

@@ -1,4 +1,5 @@
-"""Means by which this machine makes clocks wrong and resources scarce, each tested by trying it."""
+"""Means by which this machine makes clocks wrong, resources scarce and disks fail, each tested by
+trying it in a container."""
 
 import tempfile
 import time
@@ -10,8 +11,9 @@ from typing import Any, Final
 import docker
 from docker.models.containers import Container
 
-from compose.plan import OWNER, RUN
-from harness.clusters.clocks import compile_library, write_state
+from compose.plan import DISK_FILE, DISK_PROGRAM, OWNER, RUN
+from harness.clusters import programs
+from harness.clusters.clock_library import compile_library, write_state
 from harness.clusters.engine import engine_request
 from harness.core.clock_fault import VARIANTS, ClockFault
 from harness.core.os_process import this_process
@@ -109,12 +111,39 @@ def _prlimit(client: docker.DockerClient, image: str) -> str:
     return "" if done.exit_code == 0 else str(done.output.decode(errors="replace")).strip()
 
 
+def _faulty_disk(client: docker.DockerClient, image: str) -> str:
+    """Cut the power of an empty disk."""
+    program = str(programs.program(DISK_FILE))
+    container = client.containers.create(
+        image,
+        ["check"],
+        entrypoint=DISK_PROGRAM,
+        network_mode="none",
+        cap_add=["SYS_ADMIN"],
+        devices=["/dev/fuse"],
+        security_opt=["apparmor:unconfined"],
+        volumes={program: {"bind": DISK_PROGRAM, "mode": "ro"}},
+        labels={RUN: "doctor", OWNER: this_process()},
+    )
+    try:
+        container.start()
+        status = container.wait(timeout=_WAIT_S)["StatusCode"]
+        said = container.logs(stdout=True, stderr=True).decode(errors="replace").strip()
+    finally:
+        container.remove(force=True, v=True)
+    return "" if status == 0 else said or f"its program ended with {status}"
+
+
 def _idle(client: docker.DockerClient, image: str) -> Container:
     labels = {RUN: "doctor", OWNER: this_process()}
     return client.containers.run(image, detach=True, network_mode="none", labels=labels)
 
 
+FAULTY_DISKS: Final = Means(
+    "faulty disks (FUSE, SYS_ADMIN)", "--storage faulty: power-cut, disk-*", _faulty_disk
+)
 MEANS: Final = (
+    FAULTY_DISKS,
     Means("a library that is loaded first", ", ".join(VARIANTS), _wrong_clock),
     Means("memory limits (OOM killer)", Resource.MEMORY, _oom_killer),
     Means("CPU quotas", Resource.CPU, _throttle),

@@ -19,7 +19,7 @@ from docker.errors import BuildError
 import compose
 from compose.plan import OWNER, RUN, Image, Images
 from compose.releases import ImageChoice, Release
-from harness.clusters import build_inputs, pod_programs
+from harness.clusters import build_inputs, programs
 from harness.clusters.base_image import base_image, has_image, pull, registry_has
 from harness.clusters.engine import engine, engine_request
 from harness.clusters.own_directory import locked
@@ -157,7 +157,7 @@ def release_image(release: Release) -> str:
 
 def pod_image() -> str:
     """Return the tag of the pods' image, built or not."""
-    return _tag("pod", "pod", "", pod_programs.sources())
+    return _tag("pod", "pod", "", programs.inputs(programs.PACKET_QUEUE))
 
 
 def _tag(name: str, recipe: str, version: str, pinned: Sequence[str]) -> str:
@@ -190,7 +190,7 @@ def _build(tag: str, release: Release | None, base: str) -> None:
         if release is not None:
             build_inputs.fetch(release, context)
         else:
-            pod_programs.build(context / "programs")
+            programs.install(programs.PACKET_QUEUE, context / "programs")
         try:
             with closing(engine(_BUILD_TIMEOUT_S)) as client, engine_request(f"build {tag}"):
                 try:

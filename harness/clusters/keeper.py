@@ -2,11 +2,9 @@
 
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:  # it imports the modules, beside whose build images are built
-    from harness.core.protocols import Endpoint
-
+from harness.core.protocols import Endpoint
 
 _TIMEOUT_S: Final = 1.0
 """Time limit of a request. A server that takes longer is paused, dead or overloaded."""
@@ -25,7 +23,7 @@ class KeeperState:
     """Version such as "3.8.0"; "" if the server does not serve now."""
 
 
-def request(endpoint: "Endpoint", word: str, timeout_s: float = _TIMEOUT_S) -> str:
+def request(endpoint: Endpoint, word: str, timeout_s: float = _TIMEOUT_S) -> str:
     """Send a four-letter word and return the whole answer. Raises OSError."""
     with socket.create_connection((endpoint.host, endpoint.port), timeout_s) as connection:
         connection.settimeout(timeout_s)
@@ -36,7 +34,7 @@ def request(endpoint: "Endpoint", word: str, timeout_s: float = _TIMEOUT_S) -> s
     return answer.decode(errors="replace")
 
 
-def is_alive(endpoint: "Endpoint") -> str | None:
+def is_alive(endpoint: Endpoint) -> str | None:
     """Return why the server does not answer, with or without a quorum; None if it does."""
     try:
         answer = request(endpoint, "ruok")
@@ -45,7 +43,7 @@ def is_alive(endpoint: "Endpoint") -> str | None:
     return None if answer == "imok" else f"answers {answer!r} to ruok"
 
 
-def state(endpoint: "Endpoint") -> KeeperState | None:
+def state(endpoint: Endpoint) -> KeeperState | None:
     """Return the state of a server; None if it does not answer."""
     try:
         lines = _pairs(request(endpoint, "srvr"), ": ")

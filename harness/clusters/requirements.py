@@ -18,7 +18,6 @@ from compose.plan import OWNER, RUN
 from compose.releases import ImageChoice, Release
 from harness.clusters.base_image import PUBLIC, bootstrap_tool, has_image, registry_has
 from harness.clusters.build_inputs import why_unsupported
-from harness.clusters.disks import why_no_faulty_storage
 from harness.clusters.engine import compose_command, engine, engine_request
 from harness.clusters.fault_means import MEANS, why_none
 from harness.clusters.images import pod_image, source_of
@@ -77,7 +76,6 @@ def requirements(choice: ImageChoice | None = None) -> list[Requirement]:
         _disk,
         _memory,
         _kernel,
-        _faulty_disk,
         _means,
     )
     out: list[Requirement] = []
@@ -225,25 +223,8 @@ def _kernel() -> list[Requirement]:
     ]
 
 
-def _faulty_disk() -> Requirement:
-    """Return the requirement of --storage faulty, tested in a container."""
-    try:
-        with closing(engine(20)) as client:
-            why = why_no_faulty_storage(client)
-    except ClusterError as error:
-        why = str(error)
-    return Requirement(
-        "kernel: faulty disks (FUSE, SYS_ADMIN)",
-        why is None,
-        why or "works",
-        "a kernel with FUSE and open_tree (5.2), and an engine that gives containers /dev/fuse and "
-        "SYS_ADMIN; without them --storage faulty is not available: power-cut, disk-*",
-        needed=False,
-    )
-
-
 def _means() -> list[Requirement]:
-    """Return the requirements of faults of clocks and resources, tried in containers."""
+    """Return the requirements of faults of clocks, resources and disks, tried in containers."""
     pod = pod_image()
     try:
         with closing(engine(20)) as client:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.default_options import profile_defaults
 from harness.cli.main import COMMANDS
-from harness.cli.profile import profile_defaults
 from harness.cli.run import run
 from harness.core.errors import UsageError
 

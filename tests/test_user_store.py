@@ -27,13 +27,12 @@ from harness.clusters.engine import engine
 from harness.clusters.images import build_images
 from harness.clusters.removal import remove_run
 from harness.clusters.store_http import (
-    AUTHORITIES_VARIABLE,
     HttpStoreChannel,
     StoreKeys,
     authorities_file,
 )
 from harness.clusters.user_store import check_bucket
-from harness.core.bucket import Bucket
+from harness.core.bucket import AUTHORITIES_VARIABLE, Bucket
 from harness.core.connections import StoreChannel
 from harness.core.engines import Engine
 from harness.core.errors import UsageError

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 import rich_click as click
 
-from harness.cli.profile import PREFIX, profile_defaults
+from harness.cli.default_options import PREFIX, profile_defaults
 from harness.cli.streams import lost_output, protect
 from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
 from harness.core.ranges import unknown_name

@@ -105,13 +105,13 @@ class NodeClocks:
 
         def read(node: str) -> ClockReading | str:
             try:
-                return self._read(node)
+                return self._read_clock(node)
             except (ClusterError, OSError) as error:
                 return f"does not say its time: {error}"
 
         return on_each(nodes, read)
 
-    def _read(self, node: str) -> ClockReading:
+    def _read_clock(self, node: str) -> ClockReading:
         before = time.time_ns()
         if self.topology.node(node).role is Role.ZOOKEEPER:
             shown, resolution = self._logged(node, before), SECOND // 1000

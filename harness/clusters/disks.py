@@ -52,7 +52,7 @@ class NodeDisks:
 
         def cut(node: str) -> Mapping[str, Json]:
             seed = {"torn": torn[node]} if node in torn else {}
-            return {**self._tell(node, {"do": "cut", **seed}), **self._read(node, "marked")}
+            return {**self._tell(node, {"do": "cut", **seed}), **self._answer(node, "marked")}
 
         return on_each(nodes, cut)
 
@@ -73,7 +73,7 @@ class NodeDisks:
     def probe_disk(self, node: str) -> Mapping[str, Mapping[str, Json]]:
         """Write, sync and read on the disk. Return the "error" of each, such as "EIO" or "", and
         its length in "ms"."""
-        found: Mapping[str, Mapping[str, Json]] = self._read(node, "probe")
+        found: Mapping[str, Mapping[str, Json]] = self._answer(node, "probe")
         return found
 
     def flip_bit(self, node: str, files: Mapping[str, Sequence[str]], seed: int) -> Json:
@@ -104,12 +104,12 @@ class NodeDisks:
             on_each(nodes, lambda node: self._tell(node, command))
 
     def _tell(self, node: str, command: Mapping[str, Any]) -> Mapping[str, Json]:
-        answer = self._read(node, "tell", json.dumps(command))
+        answer = self._answer(node, "tell", json.dumps(command))
         if "error" in answer:
             raise FaultError(f"disk of {node}: {answer['error']}")
         return dict(answer)
 
-    def _read(self, node: str, *words: str) -> Any:
+    def _answer(self, node: str, *words: str) -> Any:
         return json.loads(self._agents[node].run(DISK_PROGRAM, *words, wait_s=_TOLD_S))
 
 

@@ -4,19 +4,16 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from compose.plan import ID_VARIABLE, SECRET_VARIABLE
-from harness.core.bucket import Bucket
+from harness.core.bucket import AUTHORITIES_VARIABLE, Bucket
 from harness.core.connections import QueryError
 from harness.core.errors import MissingExtraError, UsageError
 from harness.core.outcomes import NETWORK
 
 if TYPE_CHECKING:
     from ssl import SSLContext
-
-AUTHORITIES_VARIABLE: Final = "AWS_CA_BUNDLE"
-"""Environment variable with the path of a PEM file of certificate authorities."""
 
 
 def authorities_file(environment: Mapping[str, str]) -> str:

@@ -12,8 +12,8 @@ from typing import Final
 from harness.clusters.bucket import listing, listing_path, object_path
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
-from harness.clusters.store_http import AUTHORITIES_VARIABLE, HttpStoreChannel, StoreKeys
-from harness.core.bucket import Bucket
+from harness.clusters.store_http import HttpStoreChannel, StoreKeys
+from harness.core.bucket import AUTHORITIES_VARIABLE, Bucket
 from harness.core.connections import QueryError, StoreChannel
 from harness.core.errors import ClusterError, UsageError
 from harness.core.seed import Seed

@@ -9,6 +9,8 @@ from harness.core.errors import UsageError
 
 OWN_BUCKET: Final = "harness"
 """Bucket of the object store that is a node of a cluster."""
+AUTHORITIES_VARIABLE: Final = "AWS_CA_BUNDLE"
+"""Environment variable with the path of a PEM file of certificate authorities."""
 REGION: Final = "us-east-1"
 """Region of requests where nothing names one. Stores other than AWS take it."""
 _EXPECTED: Final = "expected http://HOST:PORT/BUCKET or http://HOST:PORT/BUCKET/PREFIX"

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from harness.clusters.store_http import StoreKeys
-from harness.core.bucket import REGION
+from harness.core.bucket import AUTHORITIES_VARIABLE, REGION
 from harness.core.errors import HarnessError, UsageError
 
 CONNECT_S: Final = 5.0
@@ -180,6 +180,7 @@ def _s3() -> fs.FileSystem:
         connect_timeout=CONNECT_S,
         request_timeout=REQUEST_S,
         background_writes=False,
+        tls_ca_file_path=os.environ.get(AUTHORITIES_VARIABLE) or None,
     )
 
 

@@ -260,7 +260,9 @@ main(["-H", "0.0.0.0", "-p", "5000", "-c", "/tmp/certificate.pem", "-k", "/tmp/k
 
 
 @pytest.fixture
-def moto(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bucket]:
+def moto(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bucket]:
     """Yield a bucket of a store outside of any cluster, which speaks TLS and verifies signatures;
     the environment has the keys of its user."""
     images = build_images(lambda text: None, ImageChoice(store=True))
@@ -277,7 +279,7 @@ def moto(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bucket]:
         container.reload()
         network = container.attrs["NetworkSettings"]
         gateway, port = network["Gateway"], network["Ports"]["5000/tcp"][0]["HostPort"]
-        certificate = tmp_path / "certificate.pem"
+        certificate = tmp_path_factory.mktemp("authority") / "certificate.pem"
 
         def certified() -> bool:
             status, text = container.exec_run(["cat", "/tmp/certificate.pem"])

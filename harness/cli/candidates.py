@@ -13,7 +13,8 @@ from checkers.judge import Judgement, judge
 from checkers.replication.protocol import applicable
 from checkers.stored import judgement_of
 from checkers.witness import gravest
-from harness.cli.options import ScriptFile, given_options
+from harness.cli.given_options import given_options
+from harness.cli.options import ScriptFile
 from harness.cli.replay import check_same, stored_context
 from harness.cli.run import RunRequest
 from harness.cli.run import run as run_command

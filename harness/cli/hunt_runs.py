@@ -11,7 +11,7 @@ from typing import Final
 import rich_click as click
 
 from checkers.judge import Judgement
-from harness.cli.options import given_options
+from harness.cli.given_options import given_options
 from harness.cli.run import RunRequest
 from harness.cli.run import run as run_command
 from harness.cli.workload import workload_of

@@ -1,16 +1,13 @@
 """The options of `harness run`, and the command line that reproduces a run."""
 
-import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import rich_click as click
-from click.core import ParameterSource
 
 from checkers.ladder import Level
-from compose.releases import ImageChoice, ImageOptions
 from compose.settings import Fsync, PartFormat, Storage
 from harness.cli.catalogue import CLUSTERS, WORKLOADS, workload_entry
 from harness.cli.image_options import IMAGE_OPTIONS
@@ -36,10 +33,6 @@ NOT_OF_A_RUN: Final = frozenset(
     | {"stop_at_departure", "store"}
 )
 """Options that do not change what a run does, and that a script's file may not have."""
-NOT_REPRODUCED = frozenset(
-    (NOT_OF_A_RUN - {"script"}) | {field.name for field in fields(ImageOptions)}
-)
-"""Options that do not change what a run does, or that the reproducing command always states."""
 
 
 class SeedType(click.ParamType[Any]):
@@ -450,62 +443,6 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         names = [param.opts[0] for param in reversed(added)]
         command = click.option_panel(title, options=names)(command)
     return command
-
-
-def repro_command(context: click.Context, choice: ImageChoice | None) -> str:
-    """Return the command that reproduces a run, without its seed: the given options, except those
-    that do not change the run. It always states the servers, since their default versions change
-    between releases of the harness; `choice` is None if they are simulated."""
-    words = ["harness", "run"]
-    for param in context.command.params:
-        name = param.name or ""
-        if name in NOT_REPRODUCED or name == "seed" or not _given(context, name):
-            continue
-        value = context.params[name]
-        if param.multiple:
-            words += [word for one in value for word in (param.opts[0], one)]
-            continue
-        words += [param.opts[0], _as_text(value)]
-    return shlex.join([*words, *(choice.arguments if choice else ())])
-
-
-def _given(context: click.Context, name: str) -> bool:
-    """Return whether an option is on the command line, in the environment or in the profile. The
-    options of a script are not, as its file has them."""
-    source = context.get_parameter_source(name)
-    if source is ParameterSource.DEFAULT_MAP:
-        return name not in _script_options(context)
-    return source is not ParameterSource.DEFAULT
-
-
-def _script_options(context: click.Context) -> frozenset[str]:
-    """Return the names that click gives the options of the script's file."""
-    file = context.params.get("script")
-    given = file.run.options if isinstance(file, ScriptFile) else {}
-    flags = {f"--{name}" for name in given}
-    return frozenset(p.name or "" for p in context.command.params if flags.intersection(p.opts))
-
-
-def given_options(context: click.Context) -> dict[str, str | tuple[str, ...]]:
-    """Return the options of a run that are no defaults, as a script's file has them."""
-    found: dict[str, str | tuple[str, ...]] = {}
-    for param in context.command.params:
-        name = param.name or ""
-        default = context.get_parameter_source(name) is ParameterSource.DEFAULT
-        if name in NOT_OF_A_RUN or default or context.params[name] is None:
-            continue
-        value = context.params[name]
-        found[param.opts[-1].removeprefix("--")] = (
-            tuple(value) if param.multiple else _as_text(value)
-        )
-    return found
-
-
-def _as_text(value: Any) -> str:
-    """Return the value of an option as it is on a command line."""
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def some_of(what: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ from compose.releases import ImageChoice, upgrade_targets
 from compose.settings import Fsync, Storage
 from harness.cli.catalogue import WORKLOADS, workload_entry
 from harness.cli.display import no_display
-from harness.cli.options import repro_command, run_options, some_of
+from harness.cli.given_options import repro_command
+from harness.cli.options import run_options, some_of
 from harness.cli.result import REPORTED, RunReport, result
 from harness.cli.run_options import RunOptions
 from harness.cli.run_output import RunOutput

@@ -22,7 +22,7 @@ use nix::cmsg_space;
 use nix::sched::{setns, unshare, CloneFlags};
 use nix::sys::socket::{recvmsg, sendmsg, ControlMessage, ControlMessageOwned, MsgFlags};
 
-use crate::mount::Shared;
+use crate::operations::Shared;
 use crate::tree::{Change, Kind, Node};
 
 const ADDRESS: &str = "harness-faulty-disk";

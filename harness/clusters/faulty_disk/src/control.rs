@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::{json, Value};
 
 use crate::faults::Faults;
-use crate::mount::{Shared, State, CACHED};
+use crate::mount::CACHED;
+use crate::operations::{Shared, State};
 use crate::random::Random;
 use crate::tree::{Node, PAGE};
 

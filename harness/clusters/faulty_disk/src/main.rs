@@ -13,6 +13,7 @@ mod control;
 mod disk;
 mod faults;
 mod mount;
+mod operations;
 mod probe;
 mod random;
 mod tree;
@@ -24,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mount::{Shared, State};
+use operations::{Shared, State};
 
 /// Where the whole disk is mounted in the pod.
 const ROOT: &str = "/disk";

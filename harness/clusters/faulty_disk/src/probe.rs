@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::{json, Value};
 
-use crate::mount::{MARKS, PROBE};
+use crate::operations::{MARKS, PROBE};
 
 const CONTENT: &[u8] = b"marked";
 

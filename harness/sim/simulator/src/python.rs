@@ -4,6 +4,7 @@ mod allocator;
 mod generator;
 mod interpreter;
 mod scheduler;
+mod value;
 mod vocabulary;
 mod words;
 
@@ -14,8 +15,7 @@ use std::rc::Rc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
-use pyo3::Borrowed;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use rustc_hash::FxHashMap;
 
 use crate::block::Block;
@@ -37,6 +37,7 @@ use crate::table::parts::Value;
 use crate::table::settings::TableSettings;
 use crate::world::{Action, Ns};
 use allocator::Allocator;
+use value::Word;
 use words::{columns, found, linked, operation, reading, said_of, texts};
 
 #[global_allocator]
@@ -45,34 +46,6 @@ static ALLOCATOR: Allocator = Allocator;
 fn link_fault(name: &str) -> PyResult<LinkFault> {
     let unknown = || PyValueError::new_err(format!("{name}: no fault of links"));
     LinkFault::of(name).ok_or_else(unknown)
-}
-
-/// A value of a row or of a setting.
-enum Word {
-    Int(i64),
-    Text(String),
-}
-
-impl<'py> FromPyObject<'_, 'py> for Word {
-    type Error = PyErr;
-
-    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Word> {
-        // Ask first, because extracting a number from a text raises an exception, which takes 17
-        // us.
-        match given.cast::<PyString>() {
-            Ok(text) => Ok(Word::Text(text.to_str()?.into())),
-            Err(_) => Ok(Word::Int(given.extract()?)),
-        }
-    }
-}
-
-impl From<Word> for Value {
-    fn from(word: Word) -> Value {
-        match word {
-            Word::Int(number) => Value::Int(number),
-            Word::Text(text) => Value::Text(text.into()),
-        }
-    }
 }
 
 /// The result of a session's request.

@@ -106,6 +106,11 @@ class Watch:
             clock.sleep_until(clock.now_ns() + POLL_NS)
         return wrong
 
+    def require_none(self, look: Callable[[], Sequence[str]]) -> None:
+        """Call `look` as `until_none` does. Raises FaultError with what it returns at the end."""
+        if wrong := self.until_none(look):
+            raise FaultError("; ".join(wrong))
+
 
 def names(nodes: Iterable[str]) -> str:
     """Return names of nodes as text, such as "ch2 ch3"."""

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from harness.core.capabilities import ReportsLeader, ReportsTableLeader
 from harness.core.dialect import Mechanism
-from harness.core.errors import FaultError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
@@ -56,9 +55,7 @@ class NodeFault(ABC):
         self._touched |= frozenset(affected)
         self._affected |= frozenset(affected)
         self._inject(cluster, affected)
-        wrong = watch.until_none(lambda: self._unverified(cluster, affected))
-        if wrong:
-            raise FaultError("; ".join(wrong))
+        watch.require_none(lambda: self._unverified(cluster, affected))
         suffix = " (leader)" if "leader" in decided else ""
         return {**decided, "nodes": list(affected), "text": names(affected) + suffix}
 
@@ -68,9 +65,7 @@ class NodeFault(ABC):
         watch.check()
         note = self._note(cluster, affected)
         self._revert(cluster, affected)
-        wrong = watch.until_none(lambda: self._remaining(cluster, affected))
-        if wrong:
-            raise FaultError("; ".join(wrong))
+        watch.require_none(lambda: self._remaining(cluster, affected))
         self._affected = frozenset()
         return {"text": names(affected) + note}
 

@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 
 from harness.core.capabilities import CanPartition, ReportsLeader
 from harness.core.dialect import Mechanism
-from harness.core.errors import FaultError, UsageError
+from harness.core.errors import UsageError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
@@ -209,18 +209,14 @@ class Partition:
         dropped = grudge.from_json(shape)
         watch.check()
         target.cut(sorted(dropped))
-        wrong = watch.until_none(lambda: _differences(target, self._links, dropped))
-        if wrong:
-            raise FaultError("; ".join(wrong))
+        watch.require_none(lambda: _differences(target, self._links, dropped))
         return decided
 
     def end(self, cluster: Cluster, watch: Watch) -> dict[str, Json]:
         """Mend all links, and verify that every one is alive."""
         watch.check()
         self.undo(cluster)
-        wrong = watch.until_none(lambda: self.broken(cluster))
-        if wrong:
-            raise FaultError("; ".join(wrong))
+        watch.require_none(lambda: self.broken(cluster))
         return {"text": "every link is alive"}
 
     def undo(self, cluster: Cluster) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from harness.core.capabilities import CanReconfigure, ReportsLeader
 from harness.core.dialect import Mechanism
-from harness.core.errors import ClusterError, FaultError
+from harness.core.errors import ClusterError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
@@ -55,18 +55,14 @@ class Reconfig:
         self._begun = True
         target = _reconfigurable(cluster)
         target.reconfigure(node, role)
-        wrong = watch.until_none(lambda: _differences(target, {node: role}, self._topology))
-        if wrong:
-            raise FaultError("; ".join(wrong))
+        watch.require_none(lambda: _differences(target, {node: role}, self._topology))
         return {"text": f"{node} is {'an observer' if role else 'no member'}"}
 
     def end(self, cluster: Cluster, watch: Watch) -> dict[str, Json]:
         """Make every server a participant, and see it."""
         watch.check()
         self.undo(cluster)
-        wrong = watch.until_none(lambda: self.broken(cluster))
-        if wrong:
-            raise FaultError("; ".join(wrong))
+        watch.require_none(lambda: self.broken(cluster))
         return {"text": "every server is a participant"}
 
     def undo(self, cluster: Cluster) -> None:

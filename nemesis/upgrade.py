@@ -65,9 +65,7 @@ class Upgrade:
     def end(self, cluster: Cluster, watch: Watch) -> dict[str, Json]:
         """Start what was touched and wait until it is active; called if a begin was info."""
         self.undo(cluster)
-        wrong = watch.until_none(lambda: self._inactive(cluster))
-        if wrong:
-            raise FaultError("; ".join(wrong))
+        watch.require_none(lambda: self._inactive(cluster))
         said = cluster.versions()
         return {"text": ", ".join(f"{node} runs {said.get(node)}" for node in self._touched[-1:])}
 

@@ -184,7 +184,7 @@ def _rows_here(job: Job, item: Item, row: VerdictRow, path: Path) -> list[Verdic
 
 def _request(job: Job, path: Path, row: VerdictRow) -> tuple[JudgeRequest, VerdictRow]:
     request = job.runs.request(path)
-    # Of all checkers of the run: which of them are requested is known from the dataset.
+    # The digest covers all checkers of the run; the dataset says which of them are requested.
     modules = sorted({request.workload_module, *(type(c).__module__ for c in request.checkers)})
     if job.only is not None:
         request = replace(request, checkers=[c for c in request.checkers if c.name in job.only])

@@ -41,9 +41,11 @@ clean:  ## remove what runs left in Docker, then everything that was built
 $(READY): pyproject.toml constraints.txt setup.sh distribution/wheel_backend.py $(shell find $(addsuffix /src,$(CRATES)) -type f) Cargo.toml $(addsuffix /Cargo.toml,$(CRATES)) $(wildcard compose/images/*/*)
 	./setup.sh
 
-# Install what only tests need: programs, servers of other versions, the newest engine.
+# Install what only tests need: tools, servers of other versions, the newest engine, programs of
+# containers that runs compile when they need them.
 $(TOOLS): $(READY) constraints-spark.txt constraints-dev.txt
 	./setup.sh test
 	.venv/bin/harness build --clickhouse 18.16,24.8,25.8 --zookeeper 3.8,3.9 --object-store
 	.venv/bin/python -m harness.clusters.embedded_engine
+	.venv/bin/python -m harness.clusters.programs
 	touch $@

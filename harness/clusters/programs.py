@@ -83,3 +83,8 @@ def _compiled(name: str) -> Path:
         last = "\n".join(done.stderr.strip().splitlines()[-15:])
         raise ClusterError(f"{name}: cannot be compiled: cargo says\n{last}")
     return target / "release" / name
+
+
+if __name__ == "__main__":
+    for one in PROGRAMS:
+        program(one)

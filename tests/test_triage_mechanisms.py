@@ -206,6 +206,23 @@ AGAIN: tuple[Fact, ...] = (
     ["hold", 900, "0_3_3_0", "ch2"],
     ["end", 910, "0_3_3_0"],
 )
+
+
+def removed(failed: int = 60, other: int = 70) -> tuple[Fact, ...]:
+    """Return the facts of an insert of ch1, which removes its part before the quorum fails, and of
+    an empty part on ch2 in its place."""
+    part = "0_1_1_0"
+    return (
+        ["begin", 10, part, 2],
+        ["commit", 10, part, 7],
+        ["hold", 10, part, "ch1"],
+        ["drop", 30, part, "ch1"],
+        ["fail", failed, part],
+        ["hold", other, part, "ch2"],
+    )
+
+
+ACKNOWLEDGED = insert(0, 1, 5, 65)
 TRIED = insert(0, 1, 5, 60, "info")
 RETRIED = insert(1, 1, 890, 920, node="ch2")
 WAITED = insert(1, 1, 100, 810, node="ch2")
@@ -239,9 +256,16 @@ NEITHER = final(2, [], 2000, 2010)
         ("25.8.2", (TRIED, WAITED, NEITHER), failing("0_1_1_0", failed=900), NEW),
         ("25.8.2", (TRIED, RETRIED, NEITHER), (*failing("0_1_1_0"), *AGAIN), NEW),
         ("18.16.1", (TRIED, WAITED, NEITHER), failing("0_1_1_0"), NEW),
+        *(
+            (version, (ACKNOWLEDGED, NEITHER), removed(), ("known", ["acknowledged-failure"]))
+            for version in ("18.16.1", "25.8.2")
+        ),
+        ("25.8.2", (ACKNOWLEDGED, NEITHER), removed(failed=800), NEW),
+        ("25.8.2", (ACKNOWLEDGED, NEITHER), removed(other=20), NEW),
+        ("25.8.2", (ACKNOWLEDGED, NEITHER), failing("0_1_1_0", failed=60), NEW),
     ],
 )
-def test_failed_parallel_quorums_are_explained_by_merges_and_by_who_waited(
+def test_failed_quorums_are_explained_by_merges_by_who_waited_and_by_who_removed_the_part(
     version: str, calls: tuple[Events, ...], facts: Sequence[Any], expected: tuple[str, list[str]]
 ) -> None:
     assert (

@@ -55,6 +55,10 @@ _EVERY: Final = (
         since=Version(25, 8),
     ),
     KnownDefect(
+        "acknowledged-failure",
+        "an insert was acknowledged whose replica had removed its unreadable part",
+    ),
+    KnownDefect(
         "failed-duplicate",
         "an insert was acknowledged as a duplicate of one whose quorum failed",
         since=Version(25, 8),
@@ -87,7 +91,7 @@ _EVERY: Final = (
     KnownDefect(
         "missed-drop",
         "a replica dropped a partition while an insert of its own had yet to hear of its commit",
-        since=Version(25, 8),
+        since=_TODAY,
     ),
     KnownDefect(
         "missing-table",

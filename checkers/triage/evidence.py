@@ -192,6 +192,13 @@ class Evidence:
         early = gone_ns is not None and any(at_ns < gone_ns for at_ns in others)
         return None if early else gone_ns
 
+    def failed_without(self, name: str) -> int | None:
+        """Return when the quorum of a part failed that its own replica had removed before, and no
+        other one had; None if that is not so."""
+        gone_ns, failed_ns = self.given_up(name), self.failed.get(name)
+        removed = gone_ns is not None and failed_ns is not None and gone_ns <= failed_ns
+        return failed_ns if removed else None
+
     def merged(
         self, replica: str, partition: str, block: int, above: int, until_ns: int
     ) -> tuple[int, BlockRange] | None:

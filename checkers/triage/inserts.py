@@ -1,7 +1,8 @@
 """Which part each inserted value is in, as far as times prove it.
 
 An insert's part was committed by the replica that was asked, in the partition of its key, between
-the call and its acknowledgement, and its quorum had ended by then. A value has a part only if no
+the call and its acknowledgement, and its quorum had ended by then, or had failed after the replica
+had removed the part. A value has a part only if no
 other part fits, or if all others belong to other values.
 """
 
@@ -125,10 +126,10 @@ def _fits(attempt: Attempt, at_ns: int, name: str, evidence: Evidence) -> bool:
     if attempt.pair.kind is not Kind.OK:
         return end_ns is None or at_ns <= end_ns + AFTER_NS
     assert end_ns is not None, "an acknowledged insert has ended"
-    settled_ns = evidence.ended.get(name, at_ns) if name in evidence.quorums else at_ns
-    return max(at_ns, settled_ns) <= end_ns + CLOCK_NS and not (
-        name in evidence.quorums and name not in evidence.ended
-    )
+    if name not in evidence.quorums:
+        return at_ns <= end_ns + CLOCK_NS
+    settled_ns = evidence.ended.get(name, evidence.failed_without(name))
+    return settled_ns is not None and max(at_ns, settled_ns) <= end_ns + CLOCK_NS
 
 
 def _eliminate(values: Sequence[Inserted]) -> None:

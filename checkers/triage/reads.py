@@ -28,6 +28,16 @@ _MESSAGES: Final = "zk-"
 
 
 @dataclass(frozen=True, slots=True)
+class _FalseAnswer:
+    """An insert that was acknowledged although the quorum of its only part had failed."""
+
+    by: str
+    """The known defect."""
+    at_ns: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """A value whose part is known, with the time since which every read must have it."""
 
@@ -36,6 +46,7 @@ class Settled:
     at_ns: int
     """End of its quorum, or the acknowledgement of an insert without one."""
     quorum: bool
+    false: _FalseAnswer | None = None
 
     @property
     def begin_ns(self) -> int:
@@ -52,21 +63,31 @@ class Miss:
     """A sentence of evidence by known defect; empty if nothing explains it."""
 
 
-def failed_duplicate(insert: Inserted, part: BlockRange, evidence: Evidence) -> int | None:
-    """Return when a try was acknowledged that made no part and was under way when the quorum of the
-    value's only part failed; None if none was."""
+def _false_answer(insert: Inserted, part: BlockRange, evidence: Evidence) -> _FalseAnswer | None:
+    """Return the first acknowledgement of a try whose replica had removed its part before the
+    quorum failed, or that made no part and was under way when it failed; None without one."""
     failed_ns = evidence.failed.get(part.name)
     if failed_ns is None:
         return None
-    ends = [
-        attempt.end_ns
-        for attempt in insert.attempts
-        if attempt.acknowledged
-        and not attempt.parts
-        and attempt.end_ns is not None
-        and attempt.pair.invoke.time_ns - CLOCK_NS <= failed_ns <= attempt.end_ns + CLOCK_NS
-    ]
-    return min(ends, default=None)
+    gone_ns = evidence.given_up(part.name)
+    for attempt in insert.attempts:
+        end_ns = attempt.end_ns
+        if not attempt.acknowledged or end_ns is None:
+            continue
+        waited = attempt.pair.invoke.time_ns - CLOCK_NS <= failed_ns <= end_ns + CLOCK_NS
+        of = f"of {part.name} had failed at {seconds(failed_ns)}"
+        if not attempt.parts and waited:
+            why = f"a second try of value {insert.value} was acknowledged at {seconds(end_ns)}"
+            return _FalseAnswer(
+                "failed-duplicate", end_ns, f"{why}, though the quorum {of}, for which it waited"
+            )
+        if attempt.parts and waited and gone_ns is not None:
+            why = f"value {insert.value} was acknowledged at {seconds(end_ns)}"
+            removed = f"{attempt.node} had removed that part at {seconds(gone_ns)}"
+            return _FalseAnswer(
+                "acknowledged-failure", end_ns, f"{why}, though the quorum {of}: {removed}"
+            )
+    return None
 
 
 class Reads:
@@ -101,9 +122,9 @@ class Reads:
         if insert is None or part is None:
             return None
         quorum = part.name in self._evidence.quorums
-        false_ns = failed_duplicate(insert, part, self._evidence)
-        if false_ns is not None:
-            return Settled(insert, part, false_ns, quorum)
+        false = _false_answer(insert, part, self._evidence)
+        if false is not None:
+            return Settled(insert, part, false.at_ns, quorum, false)
         acks = [a.end_ns for a in insert.attempts if a.pair.kind.value == "ok"]
         ack_ns = min((ns for ns in acks if ns is not None), default=None)
         at_ns = self._evidence.ended.get(part.name) if quorum else ack_ns
@@ -205,13 +226,8 @@ class _View:
 
     def absent(self, one: Settled, at_ns: int) -> Iterator[tuple[str, str]]:
         """Yield why the replica answered although it did not have, or see, a part."""
-        if one.part.name in self.evidence.failed:
-            yield (
-                "failed-duplicate",
-                f"{self.where}: a second try of value {one.insert.value} was acknowledged at "
-                f"{seconds(one.at_ns)}, though the quorum of {one.part.name}, for which it waited, "
-                f"had failed at {seconds(self.evidence.failed[one.part.name])}",
-            )
+        if one.false is not None:
+            yield one.false.by, f"{self.where}: {one.false.why}"
             return
         yield from self._given_up(one)
         if not one.quorum:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from compose.releases import ImageChoice, ImageOptions
+from compose.settings import Settings, Storage
 from harness.cli.bring_up import attached, fresh_cluster, kept_cluster, met_choice
 from harness.cli.display import live_display, no_display
 from harness.cli.image_options import image_options
@@ -139,7 +140,7 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
 
     stop = Stop()
     with stop.obeying_signals():
-        for several in _by_topology(chosen):
+        for several in _by_cluster(chosen):
             campaign = campaign_of(
                 several,
                 store,
@@ -199,11 +200,11 @@ def _topology(one: Scenario, versions: Mapping[str, str] | None = None) -> Topol
     )
 
 
-def _by_topology(chosen: Sequence[Scenario]) -> list[list[Scenario]]:
-    """Group the scenarios by topology; those of a group share a cluster."""
-    groups: dict[Topology, list[Scenario]] = {}
+def _by_cluster(chosen: Sequence[Scenario]) -> list[list[Scenario]]:
+    """Group the scenarios by topology and kind of disks; those of a group share a cluster."""
+    groups: dict[tuple[Topology, bool], list[Scenario]] = {}
     for one in chosen:
-        groups.setdefault(_topology(one), []).append(one)
+        groups.setdefault((_topology(one), one.disks), []).append(one)
     return list(groups.values())
 
 
@@ -234,7 +235,7 @@ def campaign_of(
     reused: DockerCluster | None = None,
     keep: bool = False,
 ) -> Campaign:
-    """Return what the runs of scenarios with one topology share. Without a console nothing is
+    """Return what the runs of scenarios on one kind of cluster share. Without a console nothing is
     shown of them. Raises MissingMechanismError if a scenario needs more than the servers have."""
 
     def accept(dialect: Dialect) -> None:
@@ -258,6 +259,7 @@ def campaign_of(
             keep=keep,
             choice=replace(choice, store=several[0].store),
             accept=accept,
+            settings=Settings(storage=Storage.FAULTY) if several[0].disks else None,
         )
 
     return Campaign(

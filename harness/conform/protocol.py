@@ -61,7 +61,7 @@ DEPARTURES: Final[Mapping[str, KnownDeparture]] = {
     DROP_MISSED: KnownDeparture(
         "a replica executed a drop and kept an insert of its own whose commit was not answered",
         "no part is left that the log had made before the drop",
-        since=Version(25, 8),
+        since=_TODAY,
     ),
 }
 """Known departures of servers. Each is a step that is counted, and after which the replay

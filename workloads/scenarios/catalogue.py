@@ -11,6 +11,7 @@ from workloads.scenarios.alters import (
     UNDONE_ALTER,
 )
 from workloads.scenarios.clones import UNWAITED_CLONE
+from workloads.scenarios.disks import ACKNOWLEDGED_FAILURE
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
 from workloads.scenarios.inserts import (
     DIRTY_READ,
@@ -88,6 +89,7 @@ _EVERY = (
     FAILED_PART,
     FAILED_PART_MISSED,
     UNCOUNTED_QUORUM,
+    ACKNOWLEDGED_FAILURE,
     PENDING_MERGED,
     FAILED_DUPLICATE,
     UNWAITED_CLONE,

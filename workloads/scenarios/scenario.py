@@ -79,6 +79,8 @@ class Scenario:
     """Number of replicas per shard."""
     store: bool = False
     """True if the cluster has an object store."""
+    disks: bool = False
+    """True if the servers have faulty disks."""
 
     def found(self, judgement: Judgement) -> Shown | None:
         """Return the finding; None if it was not reproduced."""

@@ -34,6 +34,9 @@ FAILED = ["/harness/", "/quorum/failed_parts/"]
 APPLIED = ["/harness/", "/replicas/", "/columns", "/metadata"]
 """Words of the transaction in which a replica applies the columns of an ALTER, where ALTERs are
 entries of the log; the transaction that assigns the ALTER names no replica."""
+STORED = ["/zero_copy/", "/replicas/", "/parts/"]
+"""Words of the transaction that registers a part with the locks of its objects; that of an insert
+has those of a commit, too."""
 FINISH = ["/finished/"]
 """Words of the transaction that records that a host has finished a task of the DDL queue."""
 
@@ -111,6 +114,14 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
         "a replica writes the columns of an ALTER to ZooKeeper, and the answer does not come back",
         {"channel": "zookeeper", "edge": "response", "do": "drop", "words": APPLIED},
     ),
+    "zk-cut-register": (
+        "a merged, mutated or fetched part on an object store is not registered in ZooKeeper, and "
+        "the session's connection ends",
+        {
+            "channel": "zookeeper", "edge": "request", "do": "cut", "words": STORED,
+            "without": ["/log/log-"],
+        },
+    ),
     "ddl-drop-finish": (
         "a host's record that it has finished a DDL task does not reach ZooKeeper",
         {"channel": "zookeeper", "edge": "request", "do": "drop", "words": FINISH},
@@ -139,7 +150,7 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
 replica that sends the parts."""
 
 
-RARE = frozenset({"zk-delay-active", "zk-delay-failed", "fetch-hold-second"})
+RARE = frozenset({"zk-delay-active", "zk-delay-failed", "zk-cut-register", "fetch-hold-second"})
 """Variants for messages that are too rare to wait for one."""
 
 

@@ -155,6 +155,29 @@ def test_locks_of_zero_copy_go_with_their_node_or_their_session() -> None:
     ]
 
 
+def test_claims_of_parts_end_with_their_node_or_their_session() -> None:
+    made, gone = ChangeKind.CREATE, ChangeKind.DELETE
+    claim = f"{LOCK.rpartition('/')[0]}/part_exclusive_lock"
+    found = agreed(
+        ROOT,
+        (
+            txn(1, Change(made, f"{ROOT}/table_shared_id", b"7db6")),
+            txn(2, Change(made, f"{ROOT}/replicas/ch1/is_active", ephemeral=True), session=2),
+            txn(3, Change(made, claim, ephemeral=True), session=2),
+            txn(4, Change(gone, claim), session=2),
+            txn(5, Change(made, claim, ephemeral=True), session=2),
+            txn(6, session=2, ends=True),
+        ),
+    )
+    assert [fact for fact in found if fact[0] in ("claim", "unclaim", "inactive")] == [
+        ["claim", 3, PART, "ch1"],
+        ["unclaim", 4, PART, "ch1", False],
+        ["claim", 5, PART, "ch1"],
+        ["inactive", 6, "ch1"],
+        ["unclaim", 6, PART, "ch1", True],
+    ]
+
+
 def test_the_columns_that_are_written_are_facts() -> None:
     data = b"columns format version: 1\n2 columns:\n`key` Int64\n`c1` String\tDEFAULT\t'`x` y'\n"
     txns = (

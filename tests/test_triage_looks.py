@@ -129,6 +129,9 @@ MOVING = (
 ATTACHED = told(REATTACH, (7,), 900, 1_100, node="ch1", key=0, process=5)
 ASKED = (COPYING[0], ["lock", 5_000, "0_0_0_0", "a_k2", "ch2", True], COPYING[1])
 ERRORS = fault(500, 9_000, "store", "store-errors")
+CLAIMED = ["claim", 4_000, "0_1_1_0_5", "ch1"]
+EXPIRED = (CLAIMED, ["unclaim", 6_000, "0_1_1_0_5", "ch1", True])
+UNHEARD = insert(1, 8, 4_900, 5_300, "info", error="999 KEEPER_EXCEPTION: Session expired")
 
 
 @pytest.mark.parametrize(
@@ -168,6 +171,18 @@ ERRORS = fault(500, 9_000, "store", "store-errors")
         ),
         (objects(ATTACHED, second=COPY, locks=TWO, requests=WRITTEN), ASKED, NEW),
         (objects(ERRORS, second=COPY, locks=TWO, requests=WRITTEN), COPYING[:1], NEW),
+        (objects(requests=WRITTEN), EXPIRED, ("known", ["orphaned-commit"])),
+        (objects(requests=WRITTEN), (CLAIMED, [*EXPIRED[1][:4], False]), NEW),
+        (objects(requests=WRITTEN), tuple([*of[:3], "ch2", *of[4:]] for of in EXPIRED), NEW),
+        (objects(requests=WRITTEN), (["claim", 5_500, *CLAIMED[2:]], EXPIRED[1]), NEW),
+        (objects(KILLED, requests=WRITTEN), EXPIRED, ("known", ["orphaned-insert"])),
+        (
+            objects(UNHEARD, requests=WRITTEN),
+            (["inactive", 5_200, "ch1"],),
+            ("known", ["orphaned-commit"]),
+        ),
+        (objects(UNHEARD, requests=WRITTEN), (["inactive", 5_200, "ch2"],), NEW),
+        (objects(UNHEARD, requests=WRITTEN), (["inactive", 4_900, "ch1"],), NEW),
     ],
 )
 def test_objects_are_explained_by_the_stores_log_and_the_locks(

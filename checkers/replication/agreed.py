@@ -19,10 +19,13 @@ leads    REPLICA leads from now on: "*" if all do, "" if nobody does
 columns  the table's columns are NAMES
 applied  those that REPLICA has are NAMES
 active   REPLICA became active
+inactive the session ended by which REPLICA was active
 lost     REPLICA is marked lost, or with LOST false no longer
 lock     REPLICA has a lock of PART, whose objects are those of BLOB; with EPHEMERAL true it goes
          with the session
 unlock   REPLICA has no lock of PART with BLOB any more
+claim    REPLICA alone merges or mutates into PART, on an object store
+unclaim  it does so no more; EXPIRED says whether its session ended
 barrier  an observer wrote its barrier, at wall-clock time MS
 """
 

@@ -121,6 +121,11 @@ _EVERY: Final = (
         since=_TODAY,
     ),
     KnownDefect(
+        "orphaned-commit",
+        "a replica's session ended before it had registered a part that it had stored",
+        since=_TODAY,
+    ),
+    KnownDefect(
         "orphaned-move", "a part was mutated while another replica took over its move", since=_TODAY
     ),
     KnownDefect(

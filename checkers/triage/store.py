@@ -17,6 +17,7 @@ from checkers.triage.breaks import cuts_store, kills
 from checkers.triage.evidence import Evidence, facts_of_tables
 from checkers.triage.repairs import Repair, answers_by_node, last_answer
 from checkers.triage.shared_parts import MOVED_TWICE, paused_mover, restored_repairs
+from checkers.triage.undone import COMMIT, undone
 from harness.core.history import Fault, History
 from harness.core.op import Kind, Op
 
@@ -153,6 +154,9 @@ def _explained(
     rest = list(group.keys)
     for by, said in whys:
         yield by, said, rest[:files]
+        rest = rest[files:]
+    for said in undone(history, group.writer, group.begin_ns, group.end_ns) if rest else ():
+        yield COMMIT, said, rest[:files]
         rest = rest[files:]
     if not rest:
         return

@@ -51,6 +51,10 @@ class AgreedTable:
     """Name of the table among the locks of zero-copy replication; "" if it has none."""
     temporary: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """Session of each lock that goes with it, by part, blob and replica."""
+    claims: dict[str, int] = field(default_factory=dict)
+    """Session that has claimed each part, to merge or mutate it alone."""
+    active: dict[int, str] = field(default_factory=dict)
+    """Replica that is active, by session."""
 
     def take(self, txn: Txn) -> Sequence[Fact]:
         """Add the facts of one transaction, and return them. Raises UnreadableError."""
@@ -68,10 +72,27 @@ class AgreedTable:
             match below.split("/"):
                 case [part, blob, replica] if change.kind is not ChangeKind.SET:
                     self._lock_of((part, blob, replica), change, txn)
+                case [part, "part_exclusive_lock"] if change.kind is not ChangeKind.SET:
+                    self._claim(part, change, txn)
         if txn.ends_session:
+            replica = self.active.pop(txn.session, "")
+            if replica:
+                self.facts.append(["inactive", txn.zxid, replica])
+            for part in [part for part, of in self.claims.items() if of == txn.session]:
+                del self.claims[part]
+                self.facts.append(["unclaim", txn.zxid, part, replica, True])
             for lock in [lock for lock, of in self.temporary.items() if of == txn.session]:
                 del self.temporary[lock]
                 self.facts.append(["unlock", txn.zxid, *lock])
+
+    def _claim(self, part: str, change: Change, txn: Txn) -> None:
+        """Add the claim of a part, or its end by whoever has it."""
+        if change.kind is ChangeKind.CREATE:
+            self.claims[part] = txn.session
+            self.facts.append(["claim", txn.zxid, part, self.active.get(txn.session, "")])
+        elif (session := self.claims.pop(part, None)) is not None:
+            replica = self.active.get(session, "")
+            self.facts.append(["unclaim", txn.zxid, part, replica, False])
 
     def _lock_of(self, lock: tuple[str, str, str], change: Change, txn: Txn) -> None:
         self.temporary.pop(lock, None)
@@ -127,6 +148,7 @@ class AgreedTable:
             case ["replicas", replica, "columns"] if change.kind is not ChangeKind.DELETE:
                 return [["applied", txn.zxid, replica, read_columns(change.data)]]
             case ["replicas", replica, "is_active"] if created:
+                self.active[txn.session] = replica
                 return [["active", txn.zxid, replica]]
             case ["replicas", replica, "is_lost"] if change.kind is not ChangeKind.DELETE:
                 return [["lost", txn.zxid, replica, change.data == b"1"]]

@@ -16,7 +16,7 @@ _CHUNKS_MAX: Final = 1000
 """Pieces of a log that one look reads at most."""
 TRACED: Final = frozenset(
     {"commit", "begin", "hold", "drop", "end", "fail", "last", "columns", "applied", "active"}
-    | {"lost", "lock", "unlock", "leads", "assign"}
+    | {"inactive", "lost", "lock", "unlock", "claim", "unclaim", "leads", "assign"}
 )
 """Facts of a trace; of those of entries (assign) all but merges."""
 TRACE_MAX: Final = 20_000

@@ -13,6 +13,7 @@ from workloads.scenarios.steps import (
     fault,
     insert,
     killed,
+    lurking,
     read,
     shows,
 )
@@ -56,6 +57,8 @@ SLOW_READS = _of_store("store-slow", methods=READS, delay_s=2)
 UNTOLD = _of_store("store-errors", methods=["HEAD"], share=1)
 REFUSED = _of_store("store-errors", methods=DELETES, share=1)
 HELD = _of_store("store-timeouts", methods=READS, share=1)
+UNREGISTERED_BY = "zk-cut-register"
+UNREGISTERED = lurking(UNREGISTERED_BY, "ch1", "ch2")
 PAUSE = "pause-clickhouse-one"
 FROZEN = fault("pause", PAUSE, nodes=["ch1"])
 DEAD = killed("ch1")
@@ -140,6 +143,28 @@ ATTACH_OWN_COPY = Scenario(
         Until(read("ch2"), shows(0), pause_s=0.05),
     ),
     finding=Finding("objects", "copied"),
+    replicas=2,
+    store=True,
+)
+
+ORPHANED_COMMIT = Scenario(
+    name="orphaned-commit",
+    text="a replica whose session ends before it has registered a part that it has mutated undoes "
+    "the mutation, and keeps the objects, for which no lock was made yet",
+    workload=SHARED,
+    needs=(Mechanism.ZERO_COPY,),
+    nemesis=UNREGISTERED_BY,
+    clients=2,
+    steps=(
+        *ON_BOTH,
+        # Whoever mutates first; the other one waits for its session to expire.
+        *UNREGISTERED.begins,
+        Do(Call(f="mutate", key=0, node="ch1"), ends=(Kind.OK, Kind.INFO), by=1, wait=False),
+        Rest(3.0),
+        UNREGISTERED.ends,
+        Joined(),
+    ),
+    finding=Finding("objects", "orphan"),
     replicas=2,
     store=True,
 )

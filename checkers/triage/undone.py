@@ -1,0 +1,82 @@
+"""Explains objects of parts that a replica stored and never registered, because its session ended.
+
+The locks of a part's objects are made in the transaction that registers the part. A replica that
+undoes a merge, a mutation or an insert whose transaction failed finds no lock, and does not dare to
+remove the objects.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from checkers.phrasing import seconds
+from checkers.triage.breaks import kills
+from checkers.triage.evidence import facts_of_tables
+from checkers.triage.inserts import AFTER_NS, CLOCK_NS
+from harness.core.history import History
+from harness.core.op import Kind
+
+COMMIT: Final = "orphaned-commit"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """A period in which a replica was to make a part, and which the end of its session ended."""
+
+    part: str
+    replica: str
+    at_ns: int
+    end_ns: int
+
+
+def undone(history: History, writer: str, begin_ns: int, end_ns: int) -> Iterator[str]:
+    """Yield a sentence for each part that a replica may have written in an interval and did not
+    register: first those that it had claimed, to merge or mutate them, then those of inserts. A
+    session that ended with its server proves nothing."""
+    for claim in _lost_claims(history):
+        amid = claim.at_ns <= begin_ns and end_ns <= claim.end_ns
+        if (
+            claim.replica == writer
+            and amid
+            and not _killed(history, writer, begin_ns, claim.end_ns)
+        ):
+            yield (
+                f"{writer} claimed {claim.part} at {seconds(claim.at_ns)}, and its session ended "
+                f"at {seconds(claim.end_ns)}, before it had registered the part"
+            )
+    ends = [
+        at_ns
+        for facts in facts_of_tables(history, frozenset({"inactive"}))
+        for at_ns, _, rest in facts
+        if str(rest[0]) == writer
+    ]
+    for pair in history.pairs:
+        over_ns = None if pair.end is None else pair.end.time_ns
+        if pair.invoke.f != "insert" or pair.invoke.node != writer or pair.kind is Kind.OK:
+            continue
+        if pair.invoke.time_ns > begin_ns or (over_ns is not None and over_ns < end_ns):
+            continue
+        gone_ns = next((ns for ns in ends if begin_ns <= ns <= end_ns + AFTER_NS), None)
+        if gone_ns is not None and not _killed(history, writer, begin_ns, gone_ns):
+            yield (
+                f"{writer} was asked for value {pair.invoke.value} at "
+                f"{seconds(pair.invoke.time_ns)}, which was not acknowledged, and its session "
+                f"ended at {seconds(gone_ns)}"
+            )
+
+
+def _killed(history: History, node: str, from_ns: int, to_ns: int) -> bool:
+    return any(from_ns <= fault.begin_ns <= to_ns for fault in kills(history, node))
+
+
+def _lost_claims(history: History) -> Iterator[_Lost]:
+    for facts in facts_of_tables(history, frozenset({"claim", "unclaim"})):
+        since: dict[str, int] = {}
+        for at_ns, name, rest in facts:
+            part = str(rest[0])
+            if name == "claim":
+                since[part] = at_ns - CLOCK_NS
+            elif part in since:
+                begin_ns = since.pop(part)
+                if rest[2]:
+                    yield _Lost(part, str(rest[1]), begin_ns, at_ns + CLOCK_NS)

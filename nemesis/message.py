@@ -37,6 +37,8 @@ entries of the log; the transaction that assigns the ALTER names no replica."""
 STORED = ["/zero_copy/", "/replicas/", "/parts/"]
 """Words of the transaction that registers a part with the locks of its objects; that of an insert
 has those of a commit, too."""
+UNLOCKED = ["/zero_copy/"]
+"""Word of the request that releases a lock of a part's objects."""
 FINISH = ["/finished/"]
 """Words of the transaction that records that a host has finished a task of the DDL queue."""
 
@@ -122,6 +124,14 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
             "without": ["/log/log-"],
         },
     ),
+    "zk-cut-unlock": (
+        "a lock of objects is released in ZooKeeper, the answer does not come back, and the "
+        "session's connection ends",
+        {
+            "channel": "zookeeper", "edge": "response", "do": "cut", "words": UNLOCKED,
+            "without": ["/replicas/", "part_exclusive_lock"], "op": "write",
+        },
+    ),
     "ddl-drop-finish": (
         "a host's record that it has finished a DDL task does not reach ZooKeeper",
         {"channel": "zookeeper", "edge": "request", "do": "drop", "words": FINISH},
@@ -150,7 +160,9 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
 replica that sends the parts."""
 
 
-RARE = frozenset({"zk-delay-active", "zk-delay-failed", "zk-cut-register", "fetch-hold-second"})
+RARE = frozenset(
+    {"zk-delay-active", "zk-delay-failed", "zk-cut-register", "zk-cut-unlock", "fetch-hold-second"}
+)
 """Variants for messages that are too rare to wait for one."""
 
 

@@ -166,15 +166,19 @@ def test_claims_of_parts_end_with_their_node_or_their_session() -> None:
             txn(3, Change(made, claim, ephemeral=True), session=2),
             txn(4, Change(gone, claim), session=2),
             txn(5, Change(made, claim, ephemeral=True), session=2),
-            txn(6, session=2, ends=True),
+            txn(6, Change(made, f"{ROOT}/replicas/ch2/is_active", ephemeral=True), session=3),
+            txn(7, Change(made, f"{ROOT}/replicas/ch2/is_active", ephemeral=True), session=4),
+            txn(8, session=2, ends=True),
+            txn(9, session=3, ends=True),
         ),
     )
     assert [fact for fact in found if fact[0] in ("claim", "unclaim", "inactive")] == [
         ["claim", 3, PART, "ch1"],
         ["unclaim", 4, PART, "ch1", False],
         ["claim", 5, PART, "ch1"],
-        ["inactive", 6, "ch1"],
-        ["unclaim", 6, PART, "ch1", True],
+        ["inactive", 7, "ch2"],
+        ["inactive", 8, "ch1"],
+        ["unclaim", 8, PART, "ch1", True],
     ]
 
 

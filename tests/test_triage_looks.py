@@ -129,6 +129,15 @@ MOVING = (
 ATTACHED = told(REATTACH, (7,), 900, 1_100, node="ch1", key=0, process=5)
 ASKED = (COPYING[0], ["lock", 5_000, "0_0_0_0", "a_k2", "ch2", True], COPYING[1])
 ERRORS = fault(500, 9_000, "store", "store-errors")
+RELEASED = (FETCHED[0], ["unlock", 7_000, "0_1_1_0", "a_k4", "ch1"])
+
+
+def released_copy(at_ms: int) -> tuple[Fact, ...]:
+    """Return the facts of a copy of the same part that ch2 made and gave up."""
+    of = ["0_1_1_0", "a_k9", "ch2"]
+    return ["lock", 1_200, *of, False], ["unlock", at_ms, *of]
+
+
 CLAIMED = ["claim", 4_000, "0_1_1_0_5", "ch1"]
 EXPIRED = (CLAIMED, ["unclaim", 6_000, "0_1_1_0_5", "ch1", True])
 UNHEARD = insert(1, 8, 4_900, 5_300, "info", error="999 KEEPER_EXCEPTION: Session expired")
@@ -182,6 +191,18 @@ UNHEARD = insert(1, 8, 4_900, 5_300, "info", error="999 KEEPER_EXCEPTION: Sessio
             ("known", ["orphaned-commit"]),
         ),
         (objects(UNHEARD, requests=WRITTEN), (["inactive", 5_200, "ch2"],), NEW),
+        (
+            objects(requests=WRITTEN),
+            (*RELEASED, ["inactive", 7_500, "ch1"]),
+            ("known", ["orphaned-unlock"]),
+        ),
+        (objects(requests=WRITTEN), (*RELEASED, ["inactive", 6_500, "ch1"]), NEW),
+        (
+            objects(requests=WRITTEN),
+            (*RELEASED, *released_copy(7_003)),
+            ("known", ["orphaned-unlock"]),
+        ),
+        (objects(requests=WRITTEN), (*RELEASED, *released_copy(7_100)), NEW),
         (objects(UNHEARD, requests=WRITTEN), (["inactive", 4_900, "ch1"],), NEW),
     ],
 )

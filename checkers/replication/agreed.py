@@ -19,7 +19,7 @@ leads    REPLICA leads from now on: "*" if all do, "" if nobody does
 columns  the table's columns are NAMES
 applied  those that REPLICA has are NAMES
 active   REPLICA became active
-inactive the session ended by which REPLICA was active
+inactive the session by which REPLICA was active has ended, or another one is
 lost     REPLICA is marked lost, or with LOST false no longer
 lock     REPLICA has a lock of PART, whose objects are those of BLOB; with EPHEMERAL true it goes
          with the session

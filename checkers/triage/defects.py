@@ -126,6 +126,11 @@ _EVERY: Final = (
         since=_TODAY,
     ),
     KnownDefect(
+        "orphaned-unlock",
+        "a replica released the last lock of objects and was kept from removing them",
+        since=_TODAY,
+    ),
+    KnownDefect(
         "orphaned-move", "a part was mutated while another replica took over its move", since=_TODAY
     ),
     KnownDefect(

@@ -17,7 +17,7 @@ from checkers.triage.breaks import cuts_store, kills
 from checkers.triage.evidence import Evidence, facts_of_tables
 from checkers.triage.repairs import Repair, answers_by_node, last_answer
 from checkers.triage.shared_parts import MOVED_TWICE, paused_mover, restored_repairs
-from checkers.triage.undone import COMMIT, undone
+from checkers.triage.undone import COMMIT, UNLOCK, released, undone
 from harness.core.history import Fault, History
 from harness.core.op import Kind, Op
 
@@ -146,7 +146,11 @@ def _explained(
     whys: list[tuple[str, str]] = []
     for blob in sorted(known):
         of_blob = [lock for lock in locks if lock.blob == blob]
-        why = _abandoned(history, of_blob) or _forgotten(history, of_blob, looks)
+        why = (
+            _abandoned(history, of_blob)
+            or _forgotten(history, of_blob, looks)
+            or _released(history, of_blob, locks)
+        )
         if why is None:
             return
         whys.append(why)
@@ -226,6 +230,22 @@ def _forgotten(
             )
             return DROPPED, text
     return None
+
+
+def _released(
+    history: History, of_blob: Sequence[Lock], locks: Sequence[Lock]
+) -> tuple[str, str] | None:
+    """Return why the objects of a part stay although their last lock was released."""
+    last = max(of_blob, key=lambda lock: lock.end_ns or 0)
+    if last.temporary or last.end_ns is None or any(lock.end_ns is None for lock in of_blob):
+        return None
+    others_ns = [
+        lock.end_ns
+        for lock in locks
+        if lock.part == last.part and lock.blob != last.blob and lock.end_ns is not None
+    ]
+    why = released(history, last.replica, last.end_ns, others_ns)
+    return None if why is None else (UNLOCK, f"{last.part}: {why}")
 
 
 def _dropped(history: History) -> frozenset[str]:

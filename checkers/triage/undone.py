@@ -1,11 +1,12 @@
-"""Explains objects of parts that a replica stored and never registered, because its session ended.
+"""Explains objects that a replica does not dare to remove, because it finds no lock of them.
 
-The locks of a part's objects are made in the transaction that registers the part. A replica that
-undoes a merge, a mutation or an insert whose transaction failed finds no lock, and does not dare to
-remove the objects.
+The locks of a part's objects are made in the transaction that registers the part: who undoes a
+merge, a mutation or an insert whose transaction failed finds none. And they are released before the
+objects are removed: who is interrupted in between finds none when it tries again, nor does who
+releases the last lock of its own copy at the moment at which another replica does so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +18,7 @@ from harness.core.history import History
 from harness.core.op import Kind
 
 COMMIT: Final = "orphaned-commit"
+UNLOCK: Final = "orphaned-unlock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +46,42 @@ def undone(history: History, writer: str, begin_ns: int, end_ns: int) -> Iterato
                 f"{writer} claimed {claim.part} at {seconds(claim.at_ns)}, and its session ended "
                 f"at {seconds(claim.end_ns)}, before it had registered the part"
             )
-    ends = [
-        at_ns
-        for facts in facts_of_tables(history, frozenset({"inactive"}))
-        for at_ns, _, rest in facts
-        if str(rest[0]) == writer
-    ]
     for pair in history.pairs:
         over_ns = None if pair.end is None else pair.end.time_ns
         if pair.invoke.f != "insert" or pair.invoke.node != writer or pair.kind is Kind.OK:
             continue
         if pair.invoke.time_ns > begin_ns or (over_ns is not None and over_ns < end_ns):
             continue
-        gone_ns = next((ns for ns in ends if begin_ns <= ns <= end_ns + AFTER_NS), None)
+        gone_ns = _inactive(history, writer, begin_ns, end_ns + AFTER_NS)
         if gone_ns is not None and not _killed(history, writer, begin_ns, gone_ns):
             yield (
                 f"{writer} was asked for value {pair.invoke.value} at "
                 f"{seconds(pair.invoke.time_ns)}, which was not acknowledged, and its session "
                 f"ended at {seconds(gone_ns)}"
             )
+
+
+def released(history: History, replica: str, at_ns: int, others_ns: Sequence[int]) -> str | None:
+    """Return why a replica released the last lock of a part's objects and did not remove them; None
+    if nothing shows it. `others_ns` are the times at which others released their own copies."""
+    gone_ns = _inactive(history, replica, at_ns, at_ns + AFTER_NS)
+    released_ = f"{replica} released the last lock at {seconds(at_ns)}"
+    if gone_ns is not None and not _killed(history, replica, at_ns, gone_ns):
+        return f"{released_}, and its session ended at {seconds(gone_ns)}"
+    if any(abs(other_ns - at_ns) <= CLOCK_NS for other_ns in others_ns):
+        return f"{released_}, and another replica that of its own copy at the same moment"
+    return None
+
+
+def _inactive(history: History, replica: str, from_ns: int, to_ns: int) -> int | None:
+    """Return when a session of a replica first ended in an interval."""
+    ends = [
+        at_ns
+        for facts in facts_of_tables(history, frozenset({"inactive"}))
+        for at_ns, _, rest in facts
+        if str(rest[0]) == replica and from_ns <= at_ns <= to_ns
+    ]
+    return min(ends, default=None)
 
 
 def _killed(history: History, node: str, from_ns: int, to_ns: int) -> bool:

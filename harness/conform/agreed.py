@@ -51,8 +51,8 @@ class AgreedTable:
     """Name of the table among the locks of zero-copy replication; "" if it has none."""
     temporary: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """Session of each lock that goes with it, by part, blob and replica."""
-    claims: dict[str, int] = field(default_factory=dict)
-    """Session that has claimed each part, to merge or mutate it alone."""
+    claims: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Session and replica that have claimed each part, to merge or mutate it alone."""
     active: dict[int, str] = field(default_factory=dict)
     """Replica that is active, by session."""
 
@@ -75,12 +75,12 @@ class AgreedTable:
                 case [part, "part_exclusive_lock"] if change.kind is not ChangeKind.SET:
                     self._claim(part, change, txn)
         if txn.ends_session:
-            replica = self.active.pop(txn.session, "")
-            if replica:
-                self.facts.append(["inactive", txn.zxid, replica])
-            for part in [part for part, of in self.claims.items() if of == txn.session]:
-                del self.claims[part]
-                self.facts.append(["unclaim", txn.zxid, part, replica, True])
+            if txn.session in self.active:
+                self.facts.append(["inactive", txn.zxid, self.active.pop(txn.session)])
+            for part, (session, replica) in tuple(self.claims.items()):
+                if session == txn.session:
+                    del self.claims[part]
+                    self.facts.append(["unclaim", txn.zxid, part, replica, True])
             for lock in [lock for lock, of in self.temporary.items() if of == txn.session]:
                 del self.temporary[lock]
                 self.facts.append(["unlock", txn.zxid, *lock])
@@ -88,10 +88,11 @@ class AgreedTable:
     def _claim(self, part: str, change: Change, txn: Txn) -> None:
         """Add the claim of a part, or its end by whoever has it."""
         if change.kind is ChangeKind.CREATE:
-            self.claims[part] = txn.session
-            self.facts.append(["claim", txn.zxid, part, self.active.get(txn.session, "")])
-        elif (session := self.claims.pop(part, None)) is not None:
-            replica = self.active.get(session, "")
+            replica = self.active.get(txn.session, "")
+            self.claims[part] = txn.session, replica
+            self.facts.append(["claim", txn.zxid, part, replica])
+        elif part in self.claims:
+            _, replica = self.claims.pop(part)
             self.facts.append(["unclaim", txn.zxid, part, replica, False])
 
     def _lock_of(self, lock: tuple[str, str, str], change: Change, txn: Txn) -> None:
@@ -148,8 +149,7 @@ class AgreedTable:
             case ["replicas", replica, "columns"] if change.kind is not ChangeKind.DELETE:
                 return [["applied", txn.zxid, replica, read_columns(change.data)]]
             case ["replicas", replica, "is_active"] if created:
-                self.active[txn.session] = replica
-                return [["active", txn.zxid, replica]]
+                return self._activated(replica, txn)
             case ["replicas", replica, "is_lost"] if change.kind is not ChangeKind.DELETE:
                 return [["lost", txn.zxid, replica, change.data == b"1"]]
             case ["table_shared_id"] if created and change.data:
@@ -182,6 +182,15 @@ class AgreedTable:
             for partition, part in self.last.items()
             if was.get(partition) != part
         ]
+
+    def _activated(self, replica: str, txn: Txn) -> list[Fact]:
+        """Return that a replica is active; in a new session, also that the last one was lost."""
+        lost = [s for s, of in self.active.items() if of == replica and s != txn.session]
+        for session in lost:
+            del self.active[session]
+        self.active[txn.session] = replica
+        gone: list[Fact] = [["inactive", txn.zxid, replica] for _ in lost]
+        return [*gone, ["active", txn.zxid, replica]]
 
     def _candidate(self, node: str, change: Change, session: int) -> None:
         if change.kind is ChangeKind.DELETE:

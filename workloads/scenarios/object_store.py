@@ -59,6 +59,8 @@ REFUSED = _of_store("store-errors", methods=DELETES, share=1)
 HELD = _of_store("store-timeouts", methods=READS, share=1)
 UNREGISTERED_BY = "zk-cut-register"
 UNREGISTERED = lurking(UNREGISTERED_BY, "ch1", "ch2")
+RELEASED_BY = "zk-cut-unlock"
+RELEASED = lurking(RELEASED_BY, "ch1", "ch2")
 PAUSE = "pause-clickhouse-one"
 FROZEN = fault("pause", PAUSE, nodes=["ch1"])
 DEAD = killed("ch1")
@@ -163,6 +165,27 @@ ORPHANED_COMMIT = Scenario(
         Rest(3.0),
         UNREGISTERED.ends,
         Joined(),
+    ),
+    finding=Finding("objects", "orphan"),
+    replicas=2,
+    store=True,
+)
+
+ORPHANED_UNLOCK = Scenario(
+    name="orphaned-unlock",
+    text="the objects of a dropped partition stay for good if a replica's session ends after it "
+    "has released their last lock and before it removes them",
+    workload=SHARED,
+    needs=(Mechanism.ZERO_COPY,),
+    nemesis=RELEASED_BY,
+    steps=(
+        *ON_BOTH,
+        Do(insert(1, "ch1", key=1)),
+        Until(read("ch2", key=1), shows(1), pause_s=0.05),
+        *RELEASED.begins,
+        Do(Call(f=DROP, key=1, node="ch1"), ends=(Kind.OK, Kind.INFO)),
+        Rest(3.0),
+        RELEASED.ends,
     ),
     finding=Finding("objects", "orphan"),
     replicas=2,

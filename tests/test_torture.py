@@ -396,9 +396,13 @@ def test_simulated_servers_are_judged_by_their_record_too(tmp_path):
     (tmp_path / "sim.toml").write_text(
         f'{SIM}bug = "merge-order"\nread = "linearizable"\nrate = 40\n'
     )
-    done = harness("torture", "sim.toml", "--runs", 1, "--json", cwd=tmp_path)
+    words = ("torture", "sim.toml", "--runs", 1, "--json", "--notify", "tee told.json")
+    done = harness(*words, cwd=tmp_path)
     report = json.loads(done.communicate()[0])
     assert report["statuses"]["INVALID"] == 1
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert told.pop("night").startswith("store/torture/sim/")
+    assert told == report
     (results,) = (tmp_path / "store").glob("quorum-set*/2*/results.json")
     verdicts = json.loads(results.read_text())["verdicts"]
     assert [v["checker"] for v in verdicts if v["status"] == "INVALID"] == ["protocol"]

@@ -33,6 +33,7 @@ from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.core.verdict import Status, worst
 from harness.report.text import text_report
+from harness.run import notification
 from harness.run.disk import why_unwritable
 from harness.run.fleet import SCRATCH, StoredRuns
 from harness.run.judges import OneProcess, OnSpark, merge_kept
@@ -81,6 +82,12 @@ from harness.web.run_files import draw, facts_in
 @click.option(
     "--spark", type=WORD, metavar="MASTER", help="Judge on Spark. Default: in one local process."
 )
+@click.option(
+    "--notify",
+    metavar="COMMAND|URL",
+    help="When the night is over, give its summary as JSON to a command on standard input, or to "
+    "an http or https URL as the body of a POST.",
+)
 @store_option
 @click.option(
     "--json", "as_json_", is_flag=True, help="Print the summary as JSON on standard output."
@@ -93,6 +100,7 @@ def torture(
     clusters: int,
     fresh: bool,
     spark: str | None,
+    notify: str | None,
     store: str,
     as_json_: bool,
 ) -> int:
@@ -118,6 +126,7 @@ def torture(
         hours=hours,
         fail_fast=fail_fast,
         spark=spark,
+        notify=notify,
         console=console,
         stop=stop,
     )
@@ -150,6 +159,8 @@ class _Command:
     hours: float | None
     fail_fast: bool
     spark: str | None
+    notify: str | None
+    """Command or URL that is given the summary; None without one."""
     console: Console
     stop: Stop
 
@@ -213,10 +224,19 @@ class _Command:
         merge_kept(self.root)
         if not self.stop:
             night.say("end")
+            self._tell(night, report)
         _show_steps(self.console, steps_made(night.slots.values()), earlier)
         self.console.print(spent, style="dim", highlight=False)
         _show(self.console, night, summary)
         return report
+
+    def _tell(self, night: Night, report: Mapping[str, Json]) -> None:
+        """Notify whoever is to know that the night is over. A failure costs no more than a line."""
+        if self.notify is None:
+            return
+        failed = notification.notify(self.notify, {"night": str(night.path), **report})
+        if failed is not None:
+            self.console.print(f"! not notified: {failed}", style="yellow", markup=False)
 
 
 def _late(night: Night, hours: float | None) -> bool:

@@ -1,0 +1,88 @@
+"""Whoever is to know that a night is over is told, by a command or at a URL."""
+
+import json
+import shlex
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from harness.core.op import Json
+from harness.run.notification import notify
+
+REPORT: dict[str, Json] = {"night": "store/torture/x", "runs": 3}
+
+
+class Received(HTTPServer):
+    """A server that keeps what it was sent, and answers with a status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.status = status
+        self.bodies: list[bytes] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/hook"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Received
+
+    def do_POST(self) -> None:
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(params=[204, 503])
+def server(request: pytest.FixtureRequest) -> Iterator[Received]:
+    server = Received(request.param)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_url_is_sent_the_summary_and_its_refusal_is_said(server: Received) -> None:
+    failed = notify(server.url, REPORT)
+    assert [json.loads(body) for body in server.bodies] == [REPORT]
+    assert (
+        failed is None
+        if server.status == 204
+        else failed == f"{server.url}: 503 Service Unavailable: "
+    )
+
+
+def test_a_command_is_given_the_summary(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = f"import sys; open({str(out)!r}, 'w').write(sys.stdin.read())"
+    assert notify(shlex.join([sys.executable, "-c", code]), REPORT) is None
+    assert json.loads(out.read_text()) == REPORT
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            shlex.join([sys.executable, "-c", "import sys; sys.exit('no mail')"]),
+            "exit status 1: no mail",
+        ),
+        ("/no/such/command", "No such file"),
+        ("unclosed '", "No closing quotation"),
+        ("http://127.0.0.1:1/", "refused"),
+    ],
+)
+def test_what_goes_wrong_is_said_and_nothing_is_raised(command: str, said: str) -> None:
+    failed = notify(command, REPORT)
+    assert failed is not None
+    assert command in failed
+    assert said in failed

@@ -304,6 +304,41 @@ def test_without_steps_the_cells_run_in_turn(tmp_path):
     assert order == ["a", "b", "a", "b", "a"]
 
 
+def test_a_cell_that_says_nothing_new_has_one_turn_in_three_rounds(tmp_path):
+    night, rota, order = taken(tmp_path / "1"), Rota(["a", "b"]), []
+    for run in range(20):
+        cell = rota.names[rota.next(list(night.slots.values()))]
+        order.append(cell)
+        night.say("begin", run, cell=cell, seed="0x1")
+        night.say("recorded", run, troubles=[], seconds=5.0, phases={})
+        status = "UNKNOWN" if cell == "a" else "VALID"
+        said = {"status": status, "reason": "r", "kinds": [], "first_ns": None, "steps": []}
+        night.say("judged", run, **said)
+    assert "".join(order) == "ababa" + "bbbbba" * 2 + "bbb"
+
+
+def test_known_defects_that_a_cell_has_shown_before_are_nothing_new(tmp_path):
+    night, rota = taken(tmp_path / "1"), Rota(["a", "b"])
+
+    def judged(run, cell, *defects):
+        cause = Cause("known", tuple(Explained(name, "18.16.1", 1, "w") for name in defects), ())
+        night.say("begin", run, cell=cell, seed="0x1")
+        night.say("recorded", run, troubles=[], seconds=5.0, phases={})
+        said = {"status": "INVALID", "reason": "r", "kinds": ["stale"], "first_ns": 1}
+        night.say("judged", run, **said, steps=[], cause=cause.json())
+
+    def next_cell():
+        return rota.names[rota.next(list(night.slots.values()))]
+
+    for run, defect in enumerate(["stale-read", "stale-read", "stale-read", "stale-read"]):
+        judged(run, "a", defect)
+    judged(4, "b", "stale-read")
+    assert next_cell() == "b"
+    judged(5, "a", "skipped-part")
+    judged(6, "b", "stale-read")
+    assert next_cell() == "a"
+
+
 def test_the_summary_lists_the_steps_that_no_run_took(tmp_path):
     nights = tmp_path / "torture"
     for name, steps in (("1", "Insert MarkLost"), ("2", "Insert PullLog")):

@@ -5,6 +5,9 @@ servers counts. The weight of a cell is what one of its runs adds, on average: t
 steps that the run took, of the inverse of the number of runs that took each, in this night and in
 the store's earlier ones. A cell has as many runs in a row as its weight is times the average, at
 least one and at most TURNS_MAX, so that the cluster is reused and no cell is left out.
+
+A cell is spent if its last SPENT_RUNS runs said nothing new: each was UNKNOWN, or INVALID for known
+defects that the cell had shown before. It has a turn in one of REST_ROUNDS rounds.
 """
 
 from collections import Counter
@@ -13,9 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from checkers.replication.conformance import CONFORMANCE
+from checkers.triage.explanation import KNOWN
+from harness.core.verdict import Status
 from harness.run.night import Slot
 
 TURNS_MAX: Final = 3
+SPENT_RUNS: Final = 3
+REST_ROUNDS: Final = 3
 
 
 def steps_of(results: Mapping[str, Any]) -> list[str]:
@@ -46,7 +53,16 @@ class Rota:
         at = self.names.index(last)
         others = (n for n, slot in enumerate(reversed(slots)) if slot.cell != last)
         had = next(others, len(slots))
-        return at if had < self.turns(slots, last) else (at + 1) % len(self.names)
+        if had < self.turns(slots, last) and not _spent(slots, last):
+            return at
+        order = [(at + step) % len(self.names) for step in range(1, len(self.names) + 1)]
+        return next((at for at in order if not self._rests(slots, self.names[at])), order[0])
+
+    def _rests(self, slots: Sequence[Slot], cell: str) -> bool:
+        """Return whether a spent cell had a run less than REST_ROUNDS rounds ago."""
+        since = next((n for n, slot in enumerate(reversed(slots)) if slot.cell == cell), None)
+        recent = since is not None and since < REST_ROUNDS * len(self.names) - 1
+        return recent and _spent(slots, cell)
 
     def turns(self, slots: Sequence[Slot], cell: str) -> int:
         """Return the number of runs in a row that a cell has."""
@@ -63,3 +79,25 @@ class Rota:
         made = steps_made(known)
         made.update(self.earlier)
         return [(slot.cell, sum(1 / made[step] for step in slot.steps)) for slot in known]
+
+
+def _spent(slots: Sequence[Slot], cell: str) -> bool:
+    """Return whether the last judged runs of a cell said nothing new."""
+    own = [slot for slot in slots if slot.cell == cell and slot.status is not None]
+    last = own[-SPENT_RUNS:]
+    if len(last) < SPENT_RUNS:
+        return False
+    if all(slot.status is Status.UNKNOWN for slot in last):
+        return True
+    shown = {name for slot in own[:-SPENT_RUNS] for name in _defects(slot)}
+    return all(
+        slot.status is Status.INVALID
+        and slot.cause is not None
+        and slot.cause.status == KNOWN
+        and _defects(slot) <= shown
+        for slot in last
+    )
+
+
+def _defects(slot: Slot) -> set[str]:
+    return {one.name for one in slot.cause.defects} if slot.cause is not None else set()

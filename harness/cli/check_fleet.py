@@ -12,11 +12,14 @@ from tempfile import TemporaryDirectory
 
 import rich_click as click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from checkers.phrasing import number
+from harness.cli.answer import CommandAnswer, print_answer
 from harness.cli.catalogue import CHECKERS, plugin_checkers, workload_entry
+from harness.cli.progress import Pace
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
@@ -27,7 +30,7 @@ from harness.core.plugins import is_reference
 from harness.core.verdict import Status, worst
 from harness.fleet import processes
 from harness.fleet.location import Location
-from harness.fleet.plan import FleetProgress, Item
+from harness.fleet.plan import Item
 from harness.fleet.rows import RunSummary
 from harness.fleet.task import Job
 from harness.run.disk import why_unwritable
@@ -119,7 +122,7 @@ def _judge_on_spark(
     root: Location,
     job: Job,
     items: Sequence[Item],
-    on_progress: Callable[[FleetProgress], None],
+    on_progress: Callable[[int], None],
 ) -> list[Location]:
     # Slow to import, and the processes do not need it.
     from harness.fleet.spark import Fleet
@@ -150,15 +153,12 @@ def _require_plugins(found: Found) -> None:
 
 
 @contextmanager
-def _progress(
-    console: Console, items: int, begin: str
-) -> Iterator[Callable[[FleetProgress], None]]:
+def _progress(console: Console, items: int, begin: str) -> Iterator[Callable[[int], None]]:
     """Show a bar while the block runs, and yield what moves it."""
+    pace = Pace("items", items)
     bar = Progress(
-        TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
         console=console,
         transient=True,
         auto_refresh=begin != "judging",  # its thread must not be copied to the processes
@@ -166,9 +166,8 @@ def _progress(
     with bar:
         task = bar.add_task(begin, total=items)
 
-        def show(seen: FleetProgress) -> None:
-            text = f"judging, {seen.tasks_done} of {seen.tasks} tasks done"
-            bar.update(task, completed=seen.done, description=text)
+        def show(done: int) -> None:
+            bar.update(task, completed=done, description=f"judging: {pace.text(done)}")
             bar.refresh()
 
         yield show
@@ -220,17 +219,23 @@ def _show(console: Console, report: dict[str, Json], runs: Sequence[RunSummary])
         console.print(table)
         if len(worst_first) > SHOWN_MAX:
             console.print(f"and {len(worst_first) - SHOWN_MAX:,} more", style="dim")
-    statuses = Counter(one.status for one in runs)
-    line = Text(f"{len(runs):,} runs: ")
-    for status in Status:
-        if statuses[status]:
-            line.append(f"{statuses[status]:,} {status.value}  ", STATUS_STYLE[status])
-    line.append(
-        f"(promise: {report['promise'] or 'of each run'}; {report['judged']:,} judged in "
-        f"{report['seconds']:.1f} s, "
-        f"{report['unchanged']:,} unchanged, known from {report['bytes_read']:,} bytes)",
-        "dim",
+    console.print(
+        f"promise: {report['promise'] or 'of each run'}; {report['judged']:,} judged in "
+        f"{report['seconds']:.1f} s, {report['unchanged']:,} unchanged, known from "
+        f"{report['bytes_read']:,} bytes",
+        style="dim",
+        highlight=False,
     )
-    console.print(line)
     console.print(f"judged by {report['engine']}", style="dim", highlight=False)
-    console.print(f"{report['verdicts']}", style="dim", highlight=False)
+    print_answer(console, _answer(report, runs))
+
+
+def _answer(report: dict[str, Json], runs: Sequence[RunSummary]) -> CommandAnswer:
+    """Return the number of each status, and of the worst one the first run."""
+    counts = Counter(one.status for one in runs)
+    status = worst(counts)
+    tally = ", ".join(f"{counts[one]:,} {one.value}" for one in Status if counts[one])
+    first = next((one for one in runs if one.status is status), None)
+    detail = "" if first is None or status is Status.VALID else f"; first: {first.run}"
+    text = f"{number(len(runs), 'run')}: {tally}{detail}; verdicts: {report['verdicts']}"
+    return CommandAnswer(status, text)

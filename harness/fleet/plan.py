@@ -25,17 +25,6 @@ TASK_ITEMS_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class FleetProgress:
-    """Progress of a job."""
-
-    done: int
-    """Number of judged items."""
-    items: int
-    tasks_done: int
-    tasks: int
-
-
-@dataclass(frozen=True, slots=True)
 class Item:
     """A run to judge, or a range of its keys."""
 

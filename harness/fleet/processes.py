@@ -19,7 +19,7 @@ import pyarrow as pa
 from harness.core.errors import HarnessError
 from harness.core.os_process import follow_parent, yield_memory
 from harness.fleet.location import Location
-from harness.fleet.plan import FleetProgress, Item, assign_to_tasks
+from harness.fleet.plan import Item, assign_to_tasks
 from harness.fleet.task import Job, write_task
 
 WORKER_BYTES_MIN: Final = 300_000
@@ -38,10 +38,10 @@ class _JudgeProcess:
 def judge(
     job: Job,
     items: Sequence[Item],
-    on_progress: Callable[[FleetProgress], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> list[Location]:
-    """Judge all items and return files of rows, in the job's scratch directory. Raises HarnessError
-    if a task kills its process twice."""
+    """Judge all items and return files of rows, in the job's scratch directory. Calls `on_progress`
+    with the number of judged items. Raises HarnessError if a task kills its process twice."""
     if job.store.path is not None and items:
         _load(job, items[0])
     size = sum(item.bytes for item in items)
@@ -50,7 +50,7 @@ def judge(
         while pool.files.count(None):
             pool.step()
             if on_progress is not None:
-                on_progress(pool.progress())
+                on_progress(pool.done())
         return [file for file in pool.files if file is not None]
 
 
@@ -67,7 +67,6 @@ class _Pool:
 
     def __init__(self, job: Job, items: Sequence[Item], processes: int) -> None:
         self._job = job
-        self._items = len(items)
         self._tasks = assign_to_tasks(items, processes)
         self._waiting = list(reversed(range(len(self._tasks))))
         self._died: set[int] = set()
@@ -94,11 +93,9 @@ class _Pool:
             self.files[worker.task] = answer
             self._give(worker)
 
-    def progress(self) -> FleetProgress:
-        """Return how far it is."""
-        done = [at for at, file in enumerate(self.files) if file is not None]
-        items = sum(len(self._tasks[at]) for at in done)
-        return FleetProgress(items, self._items, len(done), len(self._tasks))
+    def done(self) -> int:
+        """Return the number of judged items."""
+        return sum(len(self._tasks[at]) for at, file in enumerate(self.files) if file is not None)
 
     def close(self) -> None:
         """Kill the processes, which have nothing that is not on disk."""

@@ -22,7 +22,7 @@ from typing import Final
 
 from harness.core.errors import HarnessError, MissingExtraError, UsageError
 from harness.fleet.location import Location
-from harness.fleet.plan import FleetProgress, Item, assign_to_tasks
+from harness.fleet.plan import Item, assign_to_tasks
 from harness.fleet.task import Job, write_task
 
 try:
@@ -105,12 +105,12 @@ class Fleet:
         self,
         job: Job,
         items: Sequence[Item],
-        on_progress: Callable[[FleetProgress], None] | None = None,
+        on_progress: Callable[[int], None] | None = None,
     ) -> list[Location]:
         """Judge all items and return files of rows, in the job's scratch directory.
 
-        Calls `on_progress` several times a second. Raises HarnessError if Spark itself fails: a
-        task fails for good, or the JVM dies.
+        Calls `on_progress` with the number of judged items several times a second. Raises
+        HarnessError if Spark itself fails: a task fails for good, or the JVM dies.
         """
         tasks = assign_to_tasks(items, self.cores)
         if not tasks:
@@ -120,12 +120,11 @@ class Fleet:
         # The driver adds up what ended tasks report, without a request to the JVM, which a Ctrl-C
         # could leave in disorder.
         done = self._context.accumulator(0)
-        ended = self._context.accumulator(0)
 
         def run() -> None:
             try:
                 parts = self._context.parallelize(tasks, len(tasks))
-                work = _task(replace(job, threads=self._threads), done, ended)
+                work = _task(replace(job, threads=self._threads), done)
                 files.extend(parts.mapPartitions(work).collect())
             except Exception as error:  # raised below, in the thread of the caller
                 failure.append(error)
@@ -136,7 +135,7 @@ class Fleet:
             while thread.is_alive():
                 thread.join(POLL_S)
                 if on_progress is not None:
-                    on_progress(FleetProgress(done.value, len(items), ended.value, len(tasks)))
+                    on_progress(done.value)
         except BaseException:
             self._context.cancelAllJobs()
             thread.join(CANCEL_S)
@@ -180,7 +179,7 @@ class Fleet:
 
 
 def _task(
-    job: Job, done: "Accumulator[int]", ended: "Accumulator[int]"
+    job: Job, done: "Accumulator[int]"
 ) -> Callable[[Iterable[list[Item]]], Iterable[Location]]:
     def files(tasks: Iterable[list[Item]]) -> Iterable[Location]:
         context = TaskContext.get()
@@ -188,7 +187,6 @@ def _task(
         for items in tasks:
             yield write_task(job, items, isolated=context.attemptNumber() > 0)
             done.add(len(items))
-            ended.add(1)
 
     return files
 

@@ -409,14 +409,18 @@ class Model:
         self.last = last
         return before if before is not None and part.low < before.low else None
 
-    def fail_quorum(self, part: str, node: str) -> None:
-        """Fail a quorum: no replica that has the part is active."""
+    def fail_quorum(self, part: str, node: str) -> bool:
+        """Fail a quorum: no replica that has the part is active. Return whether one is active that
+        the quorum had counted and that has removed the part since, which the server allows and the
+        model never should."""
         pending = self._pending(node)
         _require(part == pending.part.name, f"the pending quorum is of {pending.part.name}")
-        alive = [n for n in sorted(pending.replicas) if self._replica(n).session is not None]
+        active = [n for n in sorted(pending.replicas) if self._replica(n).session is not None]
+        alive = [n for n in active if self._replica(n).has(pending.part)]
         _require(not alive, f"{_names(alive)} has the part and is active")
         self.failed.add(part)
         del self.quorums[node]
+        return bool(active)
 
     # --- cleaning the log -----------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ COUNTED_WITHOUT: Final = "CountedWithout"
 KEEP_FAILED: Final = "KeepFailed"
 INSERT_INACTIVE: Final = "InsertInactive"
 END_ANOTHER: Final = "EndAnother"
+FAIL_COUNTED: Final = "FailCounted"
 DROP_MISSED: Final = "DropMissed"
 
 _FIRST: Final = Version(18, 16, 1)
@@ -57,6 +58,10 @@ DEPARTURES: Final[Mapping[str, KnownDeparture]] = {
     END_ANOTHER: KnownDeparture(
         "a replica ended the quorum of another part than its own",
         "the end of a quorum sets last_part to its part",
+    ),
+    FAIL_COUNTED: KnownDeparture(
+        "a quorum failed that had counted an active replica, which had removed the part",
+        "a quorum fails when no replica that it has counted is active",
     ),
     DROP_MISSED: KnownDeparture(
         "a replica executed a drop and kept an insert of its own whose commit was not answered",

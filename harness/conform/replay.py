@@ -23,6 +23,7 @@ from harness.conform.protocol import (
     DEPARTURES,
     DROP_MISSED,
     END_ANOTHER,
+    FAIL_COUNTED,
     INSERT_INACTIVE,
     KEEP_FAILED,
     LAST_PART_BACK,
@@ -342,7 +343,8 @@ class TableReplay:
     def _quorum_ends(self, txn: Txn, node: str, failed: list[str], last: Change | None) -> None:
         if failed:
             self._record("FailedQuorum", failed[0], "by", self._by(txn))
-            self.model.fail_quorum(failed[0], node)
+            if self.model.fail_quorum(failed[0], node):
+                self._record_departure(FAIL_COUNTED, failed[0])
             return
         if node == SERIAL and last is None:
             raise Departure(

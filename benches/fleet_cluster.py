@@ -48,7 +48,8 @@ JAVA: Final = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Four JVMs on one machine start sooner so."""
 NOT_NEEDED: Final = (
     "*polars*", "mypy*", "*mypyc*", "ruff*", "maturin*", "pip*", "setuptools*", "hypothesis*",
-    "selenium*", "pandas*", "grimp*", "librt*", "*pytest*", "*-stubs", "__pycache__", "examples",
+    "selenium*", "pandas*", "grimp*", "librt*", "pytest*", "_pytest", "*-stubs", "__pycache__",
+    "examples",
 )  # fmt: skip
 """Parts of this environment that judging does without."""
 RECIPE: Final = """\
@@ -215,7 +216,13 @@ def check(
     begin = monotonic()
     driver = made.run(tag, "driver", [*words, "--spark", MASTER], environment=inside)
     scratch = place.below(".fleet")
-    wait_until("a third of the rows are written", lambda: len(scratch.files()) > 2)
+
+    def begun() -> bool:
+        driver.reload()
+        assert driver.status == "running", driver.logs().decode()
+        return len(scratch.files()) > 2
+
+    wait_until("a third of the rows are written", begun)
     victim.kill()
     killed_s = monotonic() - begin
     left = len(scratch.files())

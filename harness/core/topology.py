@@ -200,11 +200,18 @@ class Topology:
         return LinkClass.PEER if role is Role.ZOOKEEPER else LinkClass.INTERSERVER
 
     def links(self, classes: Iterable[LinkClass] = tuple(LinkClass)) -> tuple[Link, ...]:
-        """Return every directed link of the given classes."""
+        """Return every directed link of the given classes. ZooKeeper and an object store have
+        none."""
         wanted = frozenset(classes)
         found = self._links_of.get(wanted)
         if found is None:
-            every = [Link(a, b) for a in self.names for b in self.names if a != b]
+            apart = {Role.ZOOKEEPER, Role.STORE}
+            every = [
+                Link(a.name, b.name)
+                for a in self.nodes
+                for b in self.nodes
+                if a != b and {a.role, b.role} != apart
+            ]
             found = tuple([link for link in every if self.link_class(link) in wanted])
             self._links_of[wanted] = found
         return found

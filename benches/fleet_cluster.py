@@ -46,12 +46,12 @@ KEYS: Final = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
 WAIT_S: Final = 300.0
 JAVA: Final = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Four JVMs on one machine start sooner so."""
-NOT_NEEDED: Final = (
+NOT_NEEDED: Final = shutil.ignore_patterns(
     "*polars*", "mypy*", "*mypyc*", "ruff*", "maturin*", "pip*", "setuptools*", "hypothesis*",
-    "selenium*", "pandas*", "grimp*", "librt*", "pytest*", "_pytest", "*-stubs", "__pycache__",
-    "examples",
+    "selenium*", "pandas*", "grimp*", "librt*", "pytest*", "_pytest", "*-stubs",
 )  # fmt: skip
-"""Parts of this environment that judging does without."""
+"""Packages of this environment that judging does without."""
+NOT_COPIED: Final = shutil.ignore_patterns("__pycache__", "examples")
 RECIPE: Final = """\
 ARG BASE
 FROM ${BASE}
@@ -77,8 +77,12 @@ def image(client: docker.DockerClient) -> str:
     packages, own = Path(pyspark.__file__).parent.parent, Path(harness.__file__).parent.parent
     if not client.images.list(IMAGE):
         with tempfile.TemporaryDirectory(prefix="harness-bench-") as directory:
-            skip = shutil.ignore_patterns(*NOT_NEEDED)
-            shutil.copytree(packages, f"{directory}/site", ignore=skip)
+
+            def skipped(where: str, names: list[str]) -> set[str]:
+                top = NOT_NEEDED(where, names) if Path(where) == packages else set()
+                return top | NOT_COPIED(where, names)
+
+            shutil.copytree(packages, f"{directory}/site", ignore=skipped)
             _build(client, IMAGE, directory, RECIPE, base_image(client, print))
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as directory:
         skip = shutil.ignore_patterns("__pycache__", "src", "target", "*.rs")

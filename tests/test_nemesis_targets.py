@@ -4,7 +4,7 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
-from harness.core.topology import LinkClass, Topology
+from harness.core.topology import Topology
 from nemesis.options import ROLES, TARGETS
 from nemesis.targets import NodeSpec, node_specs, nodes
 
@@ -69,9 +69,3 @@ def test_a_name_leaves_open_what_it_does_not_say() -> None:
 def test_a_node_spec_without_nodes_is_refused(role: str, target: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         node_specs(role, target, ("both",), TARGETS, Topology.of(keepers=1))
-
-
-def test_zookeeper_has_no_link_to_an_object_store():
-    topology = Topology.of(replicas=2, keepers=1, store=True)
-    ends = {frozenset({link.source, link.target}) for link in topology.links([LinkClass.STORE])}
-    assert ends == {frozenset({"ch1", "store"}), frozenset({"ch2", "store"})}

@@ -124,3 +124,17 @@ def test_a_server_of_today_half_inserts_a_block_and_half_alters_a_table(tmp_path
         (n, "REPRODUCED") for n in names
     ]
     assert "242 TABLE_IS_READ_ONLY" in output[1]["witness"]
+
+
+@pytest.mark.containers
+def test_what_lost_sessions_and_failing_disks_leave_is_reproduced_and_explained(
+    tmp_path: Path,
+) -> None:
+    names = ["orphaned-commit", "orphaned-unlock", "acknowledged-failure"]
+    done = scenario(*names, "--clickhouse", "25.8", "--store", str(tmp_path), "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name, one in zip(names, json.loads(done.stdout), strict=True):
+        assert (one["scenario"], one["result"]) == (name, "REPRODUCED")
+        results = json.loads((Path(one["run"]) / "results.json").read_text())
+        assert results["explanation"]["status"] == "known"
+        assert [defect["name"] for defect in results["explanation"]["defects"]] == [name]

@@ -14,7 +14,10 @@ ACKNOWLEDGED_FAILURE = Scenario(
     name="acknowledged-failure",
     text="a quorum insert is acknowledged and on no replica: its replica cannot read the part that "
     "it has written, and removes it, so that the quorum fails while that replica is active",
-    workload=ScriptedSet(name="scenario-acknowledged-failure"),
+    # On 18.16.1 the others fetch again after ten seconds, and find then that nobody has the part.
+    workload=ScriptedSet(
+        name="scenario-acknowledged-failure", quorum_timeout_ms=30_000, timeout_s=40.0
+    ),
     nemesis="disk-eio-reads",
     steps=(
         Do(insert(0, "ch1")),

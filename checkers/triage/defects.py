@@ -52,7 +52,7 @@ _EVERY: Final = (
     KnownDefect(
         "pending-merged",
         "a merge took a part whose quorum was pending, and then failed",
-        since=Version(25, 8),
+        since=_TODAY,
     ),
     KnownDefect(
         "acknowledged-failure",
@@ -61,7 +61,7 @@ _EVERY: Final = (
     KnownDefect(
         "failed-duplicate",
         "an insert was acknowledged as a duplicate of one whose quorum failed",
-        since=Version(25, 8),
+        since=_TODAY,
     ),
     KnownDefect(
         "lost-retry",

@@ -16,6 +16,8 @@ from checkers.judge import judge
 from checkers.replication.conformance import Conformance
 from checkers.triage.explanation import Cause, Explained
 from harness.cli.matrix import read_matrix
+from harness.conform.replay import STEPS, steps_with
+from harness.core.dialect import Version, dialect_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
@@ -349,6 +351,15 @@ def test_the_summary_lists_the_steps_that_no_run_took(tmp_path):
     assert {*report["steps_not_taken"]} - {*report["steps_never_taken"]} == {"MarkLost"}
     assert "CloneReplica" in report["steps_never_taken"]
     assert steps_before(nights / "other" / "3") == {"Insert": 4, "PullLog": 1, "MarkLost": 1}
+
+
+def test_a_step_that_the_servers_of_a_night_lack_is_not_missing(tmp_path):
+    old, new = (dialect_of(Version.of(one)).log_entries for one in ("18.16.1", "25.8.2"))
+    assert steps_with(new) - steps_with(old) == {"AttachPart", "AlterMetadata"}
+    assert steps_with(new) == STEPS
+    night = taken(tmp_path / "1", ("a", " ".join(steps_with(old))))
+    report = as_json(night, cells(night, ["a"], {}), steps=steps_with(old))
+    assert report["steps_not_taken"] == report["steps_never_taken"] == []
 
 
 def test_the_steps_of_a_run_are_in_its_results():

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,6 +27,7 @@ from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal, printable
 from harness.cli.workload import workload_of
 from harness.clusters.removal import clean
+from harness.conform.replay import steps_with
 from harness.core.clock import utc_now
 from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
@@ -169,6 +170,12 @@ class _Command:
         """Return the directory of this matrix's nights."""
         return self.root / NIGHTS / self.matrix.name
 
+    @property
+    def steps(self) -> Collection[str]:
+        """Return the steps of the protocol's model that servers of some cell can take."""
+        plans = (cell.plan(Seed(0)) for lane in self.lanes for cell in lane.cells)
+        return steps_with(frozenset().union(*(plan.engines.dialect.log_entries for plan in plans)))
+
     def unfinished(self) -> Night | None:
         """Return the last night of this matrix if it is not over."""
         last = max(self.nights.glob(f"*/{JOURNAL}"), default=None)
@@ -219,13 +226,13 @@ class _Command:
             spent = _pace(night, made, tortured.clock.now_ns() / 1e9)
         names = [name for name, _ in self.matrix.cells]
         summary = cells(night, names, kinds_before(night.path), self.missing)
-        report = as_json(night, summary, earlier)
+        report = as_json(night, summary, earlier, self.steps)
         _write(night, report, summary, self.root)
         merge_kept(self.root)
         if not self.stop:
             night.say("end")
             self._tell(night, report)
-        _show_steps(self.console, steps_made(night.slots.values()), earlier)
+        _show_steps(self.console, steps_made(night.slots.values()), earlier, self.steps)
         self.console.print(spent, style="dim", highlight=False)
         _show(self.console, night, summary)
         return report
@@ -387,12 +394,14 @@ def _show_causes(console: Console, night: Night) -> None:
         console.print(f"runs explained by {', '.join(known)}", highlight=False)
 
 
-def _show_steps(console: Console, made: Counter[str], earlier: Mapping[str, int]) -> None:
-    """Print which steps of the protocol's model no run took, if any run was replayed."""
+def _show_steps(
+    console: Console, made: Counter[str], earlier: Mapping[str, int], steps: Collection[str]
+) -> None:
+    """Print which of the steps that the servers can take no run took, if any run was replayed."""
     if not made:
         return
-    never = not_taken(made + Counter(earlier))
-    others = [step for step in not_taken(made) if step not in never]
+    never = not_taken(made + Counter(earlier), steps)
+    others = [step for step in not_taken(made, steps) if step not in never]
     for steps, when in ((never, "in this night or an earlier one"), (others, "in this night")):
         if steps:
             text = f"steps of the model that no run took {when}: {', '.join(steps)}"

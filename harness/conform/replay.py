@@ -3,7 +3,7 @@ take."""
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -56,11 +56,19 @@ _LOGGED = {
     "detach": "DropRange",
 }
 """Names of the steps that append an entry of these kinds to the log."""
+_OF_ENTRIES = {**_LOGGED, "attach": "AttachPart"}
+"""Names of the steps that only these kinds of entries make possible."""
 _LASTING = frozenset({"host", "log_pointer", "queue", "parts", "columns", "flags"})
 """Nodes of a replica that are deleted only with it."""
 _QUORUM = re.compile(r"quorum/(status|last_part|parallel/.+|failed_parts/.+)")
 _OWN = frozenset({"is_active", "log_pointer", "parts", "queue"})
 """Nodes of a replica that only the replica itself writes."""
+
+
+def steps_with(entries: Container[str]) -> frozenset[str]:
+    """Return the steps that servers can take whose logs have entries of these kinds only."""
+    able = {step for kind, step in _OF_ENTRIES.items() if kind in entries}
+    return STEPS - (frozenset(_OF_ENTRIES.values()) - able)
 
 
 @dataclass(frozen=True, slots=True)

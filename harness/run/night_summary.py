@@ -1,7 +1,7 @@
 """Summary of a night: the verdicts, the anomalies and what is new, by cell."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,16 +156,19 @@ def steps_before(path: Path) -> Counter[str]:
     return made
 
 
-def not_taken(made: Mapping[str, int]) -> list[str]:
-    """Return the steps of the model that no run took."""
-    return sorted(step for step in STEPS if not made.get(step))
+def not_taken(made: Mapping[str, int], steps: Iterable[str] = STEPS) -> list[str]:
+    """Return those of the steps that no run took."""
+    return sorted(step for step in steps if not made.get(step))
 
 
 def as_json(
-    night: Night, of: Sequence[CellSummary], earlier: Mapping[str, int] = MappingProxyType({})
+    night: Night,
+    of: Sequence[CellSummary],
+    earlier: Mapping[str, int] = MappingProxyType({}),
+    steps: Collection[str] = STEPS,
 ) -> dict[str, Json]:
     """Return the contents of summary.json. `earlier` has the number of runs of earlier nights by
-    step of the model."""
+    step of the model, `steps` has those that the servers of the night can take."""
     every = list(night.slots.values())
     counted = Counter(name for slot in every for name in causes(slot))
     made = steps_made(every)
@@ -179,8 +182,8 @@ def as_json(
         "broken": sum(slot.broken is not None for slot in every),
         "causes": dict(counted.most_common()),
         "steps": dict(made.most_common()),
-        "steps_not_taken": not_taken(made),
-        "steps_never_taken": not_taken(made + Counter(earlier)),
+        "steps_not_taken": not_taken(made, steps),
+        "steps_never_taken": not_taken(made + Counter(earlier), steps),
         "request": night.request,
         "cells": [
             {

@@ -237,24 +237,6 @@ def test_a_replica_that_keeps_what_failed_is_a_step_with_a_name() -> None:
     assert model.become_active("ch1", 2) == (part.name,)
 
 
-def test_a_quorum_that_fails_though_a_counted_replica_is_active_is_a_step_with_a_name() -> None:
-    """It could not read the part, and has removed it: every server does so."""
-    part = PartName.named("0_1_1_0")
-    pending = QuorumStatus(part, 2, frozenset({"ch1"}))
-    for parts, session, found in (
-        ({part.name: part}, None, False),
-        ({}, None, False),
-        ({}, 1, True),
-    ):
-        model = Model(
-            V18,
-            replicas={"ch1": Replica("ch1", session=session, parts=parts)},
-            quorums={SERIAL: pending},
-        )
-        assert model.fail_quorum(part.name, SERIAL) == found
-        assert (model.failed, model.quorums) == ({part.name}, {})
-
-
 def test_every_replica_of_servers_since_20_5_assigns_merges() -> None:
     """They write no name where the leader's was."""
     index, stood = at(ChangeKind.CREATE, "leader_election/leader_election-")

@@ -115,3 +115,21 @@ def test_parallel_quorums_are_pending_at_a_time_and_leave_last_part_alone() -> N
     assert model.quorums.keys() == {"parallel/0_1_1_0"}
     with pytest.raises(Departure, match="no quorum is pending"):
         model.end_quorum("ch2", SERIAL)
+
+
+def test_a_quorum_that_fails_though_a_counted_replica_is_active_is_a_step_with_a_name() -> None:
+    """It could not read the part, and has removed it: every server does so."""
+    part = PartName.named("0_1_1_0")
+    pending = QuorumStatus(part, 2, frozenset({"ch1"}))
+    for parts, session, found in (
+        ({part.name: part}, None, False),
+        ({}, None, False),
+        ({}, 1, True),
+    ):
+        model = Model(
+            V18,
+            replicas={"ch1": Replica("ch1", session=session, parts=parts)},
+            quorums={SERIAL: pending},
+        )
+        assert model.fail_quorum(part.name, SERIAL) == found
+        assert (model.failed, model.quorums) == ({part.name}, {})

@@ -197,6 +197,7 @@ UNHEARD = insert(1, 8, 4_900, 5_300, "info", error="999 KEEPER_EXCEPTION: Sessio
             ("known", ["orphaned-unlock"]),
         ),
         (objects(requests=WRITTEN), (*RELEASED, ["inactive", 6_500, "ch1"]), NEW),
+        (objects(requests=WRITTEN), (*RELEASED, ["inactive", 18_000, "ch1"]), NEW),
         (
             objects(requests=WRITTEN),
             (*RELEASED, *released_copy(7_003)),

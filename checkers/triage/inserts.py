@@ -2,8 +2,8 @@
 
 An insert's part was committed by the replica that was asked, in the partition of its key, between
 the call and its acknowledgement, and its quorum had ended by then, or had failed after the replica
-had removed the part. A value has a part only if no
-other part fits, or if all others belong to other values.
+had removed the part. A value has a part only if no other part fits, or if all others belong to
+other values.
 """
 
 from collections import Counter

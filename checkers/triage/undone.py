@@ -13,16 +13,19 @@ from typing import Final
 from checkers.phrasing import seconds
 from checkers.triage.breaks import kills
 from checkers.triage.evidence import facts_of_tables
-from checkers.triage.inserts import AFTER_NS, CLOCK_NS
+from checkers.triage.inserts import CLOCK_NS
 from harness.core.history import History
 from harness.core.op import Kind
 
 COMMIT: Final = "orphaned-commit"
 UNLOCK: Final = "orphaned-unlock"
+SESSION_NS: Final = 10_000_000_000
+"""Time within which the session of a replica ends that gets no answer: 5 s, and as much again for a
+busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Lost:
+class _LostClaim:
     """A period in which a replica was to make a part, and which the end of its session ended."""
 
     part: str
@@ -36,12 +39,9 @@ def undone(history: History, writer: str, begin_ns: int, end_ns: int) -> Iterato
     register: first those that it had claimed, to merge or mutate them, then those of inserts. A
     session that ended with its server proves nothing."""
     for claim in _lost_claims(history):
-        amid = claim.at_ns <= begin_ns and end_ns <= claim.end_ns
-        if (
-            claim.replica == writer
-            and amid
-            and not _killed(history, writer, begin_ns, claim.end_ns)
-        ):
+        amid = claim.at_ns - CLOCK_NS <= begin_ns and end_ns <= claim.end_ns + CLOCK_NS
+        own = claim.replica == writer and amid
+        if own and not _killed(history, writer, begin_ns, claim.end_ns):
             yield (
                 f"{writer} claimed {claim.part} at {seconds(claim.at_ns)}, and its session ended "
                 f"at {seconds(claim.end_ns)}, before it had registered the part"
@@ -52,7 +52,7 @@ def undone(history: History, writer: str, begin_ns: int, end_ns: int) -> Iterato
             continue
         if pair.invoke.time_ns > begin_ns or (over_ns is not None and over_ns < end_ns):
             continue
-        gone_ns = _inactive(history, writer, begin_ns, end_ns + AFTER_NS)
+        gone_ns = _inactive(history, writer, begin_ns, end_ns + SESSION_NS)
         if gone_ns is not None and not _killed(history, writer, begin_ns, gone_ns):
             yield (
                 f"{writer} was asked for value {pair.invoke.value} at "
@@ -64,12 +64,12 @@ def undone(history: History, writer: str, begin_ns: int, end_ns: int) -> Iterato
 def released(history: History, replica: str, at_ns: int, others_ns: Sequence[int]) -> str | None:
     """Return why a replica released the last lock of a part's objects and did not remove them; None
     if nothing shows it. `others_ns` are the times at which others released their own copies."""
-    gone_ns = _inactive(history, replica, at_ns, at_ns + AFTER_NS)
-    released_ = f"{replica} released the last lock at {seconds(at_ns)}"
+    gone_ns = _inactive(history, replica, at_ns, at_ns + SESSION_NS)
+    text = f"{replica} released the last lock at {seconds(at_ns)}"
     if gone_ns is not None and not _killed(history, replica, at_ns, gone_ns):
-        return f"{released_}, and its session ended at {seconds(gone_ns)}"
+        return f"{text}, and its session ended at {seconds(gone_ns)}"
     if any(abs(other_ns - at_ns) <= CLOCK_NS for other_ns in others_ns):
-        return f"{released_}, and another replica that of its own copy at the same moment"
+        return f"{text}, and another replica that of its own copy at the same moment"
     return None
 
 
@@ -88,14 +88,14 @@ def _killed(history: History, node: str, from_ns: int, to_ns: int) -> bool:
     return any(from_ns <= fault.begin_ns <= to_ns for fault in kills(history, node))
 
 
-def _lost_claims(history: History) -> Iterator[_Lost]:
+def _lost_claims(history: History) -> Iterator[_LostClaim]:
     for facts in facts_of_tables(history, frozenset({"claim", "unclaim"})):
         since: dict[str, int] = {}
         for at_ns, name, rest in facts:
             part = str(rest[0])
             if name == "claim":
-                since[part] = at_ns - CLOCK_NS
+                since[part] = at_ns
             elif part in since:
                 begin_ns = since.pop(part)
                 if rest[2]:
-                    yield _Lost(part, str(rest[1]), begin_ns, at_ns + CLOCK_NS)
+                    yield _LostClaim(part, str(rest[1]), begin_ns, at_ns)

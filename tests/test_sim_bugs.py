@@ -121,7 +121,7 @@ SHARED = {
     *("both-move", "clone-keeps-dropped", "attach-own-copy"),
 }
 """Bugs of zero-copy replication: tests/test_sim_zero_copy.py."""
-ELSEWHERE = {"pending-merged", "failed-duplicate", "undone-alter"}
+ELSEWHERE = {"pending-merged", "failed-duplicate", "clone-uncounted", "undone-alter"}
 """Defects of parallel quorums and ALTERs: tests/test_sim_quorum.py, tests/test_sim_columns.py."""
 
 

@@ -78,7 +78,7 @@ RETRIES = frozenset({"insert-retries"})
 NOT_EXPRESSED = frozenset(
     {
         *("clone-unwaited", "clone-keeps-dropped", "undone-alter", "stale-leader-claim"),
-        *("pending-merged", "failed-duplicate", "attach-own-copy"),
+        *("clone-uncounted", "pending-merged", "failed-duplicate", "attach-own-copy"),
     }
 )
 """Defects of servers that no small model has: of clones, ALTERs, claims to lead, detached parts,

@@ -1,4 +1,5 @@
-"""Parallel quorum inserts on simulated servers of 25.8, whose faults come one by one."""
+"""Quorums of inserts on simulated servers, whose faults come one by one: parallel ones of 25.8, and
+what becomes of a quorum when its replicas are lost."""
 
 import pytest
 from sim_by_hand import rows, table_on, wait
@@ -17,6 +18,7 @@ PARALLEL: QuerySettings = {
     "insert_quorum_timeout": 500,
     "insert_quorum_parallel": 1,
 }
+SERIAL: QuerySettings = {"insert_quorum": 2, "insert_quorum_timeout": 500}
 SEQUENTIAL: QuerySettings = {"select_sequential_consistency": 1}
 PENDING = pytest.raises(DatabaseError, match=r"319: .*Timeout while waiting for quorum")
 
@@ -160,6 +162,29 @@ def test_a_duplicate_of_a_part_whose_quorum_fails_is_acknowledged_and_lost(witho
     wait(cluster, 30)
     assert not table.pending()
     assert everywhere(cluster, table) == [[]] * 3
+
+
+@pytest.mark.parametrize("protocol", ["18.16", "25.8"])
+@pytest.mark.parametrize("without", ["", "clone-uncounted"])
+def test_a_part_that_a_lost_replica_fetches_does_not_count_for_its_quorum(
+    protocol: str, without: str
+) -> None:
+    """Both others miss its entry and are lost; then they fetch the part as their source has it."""
+    skipped = bugs([without] if without else [])
+    cluster = SimCluster(Topology.of(), Seed(1), protocol=protocol, without=skipped)
+    table = table_on(cluster)
+    wait(cluster, 5)
+    cluster.pause(["ch2", "ch3"])
+    with PENDING:
+        connect(cluster, "ch1").insert(table.name, [(0, 0)], SERIAL)
+    for value in range(1, 60):
+        connect(cluster, "ch1").insert(table.name, [(0, value)])
+        wait(cluster, 1)
+    cluster.resume(["ch2", "ch3"])
+    wait(cluster, 60)
+    assert everywhere(cluster, table) == [[(0, value) for value in range(60)]] * 3
+    pending = () if without else ("a quorum insert is in flight",)
+    assert tuple(table.pending()) == pending
 
 
 def test_18_16_does_not_know_the_setting() -> None:

@@ -189,6 +189,62 @@ def test_a_table_that_does_not_answer_is_explained_by_what_its_server_missed(
     assert explained(Answers(), HEALED, *calls, trace(version, *facts)) == expected
 
 
+PENDING = silent(
+    "final-insert",
+    "286 UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE: Quorum for previous write has not been satisfied "
+    "yet. Status: version: 1 part_name: 0_1_1_0 required_number_of_replicas: 2",
+)
+LACKING = silent(
+    "final-read",
+    "289 REPLICA_IS_NOT_IN_QUORUM: Replica doesn't have part 0_1_1_0 which was successfully "
+    "written to quorum of other replicas.",
+)
+QUORUM: tuple[Fact, ...] = (
+    ["begin", 10, "0_1_1_0", 2],
+    ["commit", 10, "0_1_1_0", 7],
+    ["hold", 10, "0_1_1_0", "ch1"],
+)
+DROPPED: tuple[Fact, ...] = (
+    ["assign", 30, "drop", "ch1", "0_0_7_999999999", "ch1"],
+    ["drop", 40, "0_1_1_0", "ch1"],
+)
+ENDED: Fact = ["end", 20, "0_1_1_0"]
+
+
+def cloned(*, until: int = 100, fetched: int = 110) -> tuple[Fact, ...]:
+    """Return the facts of ch2, which is lost, and of its fetch of the part."""
+    return (
+        ["lost", 5, "ch2", True],
+        ["lost", until, "ch2", False],
+        ["hold", fetched, "0_1_1_0", "ch2"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "call", "facts", "expected"),
+    [
+        ("25.8.2", PENDING, (*QUORUM, *cloned()), ("known", ["uncounted-clone"])),
+        ("18.16.1", PENDING, (*QUORUM, *cloned()), ("known", ["uncounted-clone"])),
+        ("25.8.2", PENDING, QUORUM, NEW),
+        ("25.8.2", PENDING, (*QUORUM, *cloned()[:2]), NEW),
+        ("25.8.2", PENDING, (*QUORUM, *cloned(until=8)), NEW),
+        ("25.8.2", PENDING, (*QUORUM, *cloned(), ENDED), NEW),
+        ("25.8.2", PENDING, (*QUORUM, *DROPPED), ("known", ["unwritable-table"])),
+        ("25.8.2", PENDING, (*QUORUM, DROPPED[1]), NEW),
+        ("25.8.2", PENDING, (*QUORUM, DROPPED[0]), NEW),
+        ("25.8.2", LACKING, (*QUORUM, *DROPPED), NEW),
+        ("18.16.1", LACKING, (*QUORUM, ENDED, *DROPPED), ("known", ["unreadable-table"])),
+        ("18.16.1", LACKING, (*QUORUM, *DROPPED), NEW),
+        ("18.16.1", LACKING, (*QUORUM, ENDED, DROPPED[0]), NEW),
+        ("25.8.2", LACKING, (*QUORUM, ENDED, *DROPPED), NEW),
+    ],
+)
+def test_a_table_that_refuses_is_explained_by_what_became_of_a_quorums_part(
+    version: str, call: Events, facts: Sequence[Fact], expected: tuple[str, list[str]]
+) -> None:
+    assert explained(Answers(), HEALED, call, trace(version, *facts)) == expected
+
+
 def failing(part: str, *holds: tuple[int, str, str], failed: int = 800) -> tuple[Fact, ...]:
     """Return the facts of an insert of ch1 whose quorum fails."""
     return (

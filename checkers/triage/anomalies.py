@@ -13,6 +13,7 @@ from checkers.sets.key_sets import READS
 from checkers.triage.evidence import Evidence
 from checkers.triage.inserts import Values
 from checkers.triage.kept import kept_failed
+from checkers.triage.refused import dropped_last, dropped_quorum, uncounted_clone
 from checkers.triage.unanswered import crashed, half_altered, without_table
 from harness.core.history import History
 from harness.core.verdict import Anomaly, Verdict
@@ -105,6 +106,9 @@ SIGNATURES: Final[Mapping[tuple[str, str], Sequence[tuple[str, Signature]]]] = {
         ("missing-table", lambda anomaly, found: without_table(found[0], anomaly)),
         ("half-alter", lambda anomaly, found: half_altered(found[0], anomaly)),
         ("crashing-mutation", lambda anomaly, found: crashed(found[0], anomaly)),
+        ("uncounted-clone", lambda anomaly, found: uncounted_clone(*found[:2], anomaly)),
+        ("unreadable-table", lambda anomaly, found: dropped_last(*found[:2], anomaly)),
+        ("unwritable-table", lambda anomaly, found: dropped_quorum(*found[:2], anomaly)),
     ),
 }
 """Signatures by checker and kind of anomaly."""

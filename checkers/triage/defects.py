@@ -111,6 +111,16 @@ _EVERY: Final = (
         "a leader that was paused past its session claims to lead",
         fixed=Version(20, 5),
     ),
+    KnownDefect(
+        "uncounted-clone",
+        "a part that a lost replica fetched does not count for its quorum, which stays pending",
+    ),
+    KnownDefect(
+        "unreadable-table",
+        "the partition of the last quorum was dropped",
+        fixed=Version(20, 5),
+    ),
+    KnownDefect("unwritable-table", "the partition of a pending quorum was dropped"),
     KnownDefect("unwaited-clone", "a replica took over a log pointer before it had the parts"),
     KnownDefect("ddl-twice", "a host was killed before it said that it had executed a statement"),
     KnownDefect("orphaned-insert", "a replica was killed while it wrote a part", since=_TODAY),

@@ -12,7 +12,7 @@ from checkers.triage.evidence import Evidence, facts_of_tables
 from checkers.triage.inserts import inserted
 from checkers.triage.merges import clones_of
 from checkers.triage.repairs import Repair
-from harness.core.history import History
+from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind
 
 RETURNED: Final = "returned-rows"
@@ -21,6 +21,22 @@ DROP_MISSED: Final = "DropMissed"
 """Departure from the model (`harness conform`): a replica executes a drop, and keeps the part of an
 insert of its own that waits for the answer to its commit."""
 _DROPS: Final = frozenset({"drop", "detach"})
+
+
+def drops_of(history: History, name: str) -> list[int]:
+    """Return the times at which the blocks of a part were dropped with their partition."""
+    return [at_ns for at_ns, dropped in _drops(history) if _covers(dropped, name)]
+
+
+@memoize_per_history
+def _drops(history: History) -> list[tuple[int, str]]:
+    """Return the time and the range of blocks of each DROP and DETACH PARTITION."""
+    return [
+        (at_ns, str(rest[2]))
+        for facts in facts_of_tables(history, frozenset({"assign"}))
+        for at_ns, _, rest in facts
+        if rest[0] in _DROPS
+    ]
 
 
 def returned_repairs(history: History, evidence: Evidence) -> Iterator[Repair]:
@@ -53,22 +69,16 @@ def returned_repairs(history: History, evidence: Evidence) -> Iterator[Repair]:
 def _kept(history: History, evidence: Evidence) -> Iterator[tuple[str, str, int, str, str]]:
     """Yield the part, the replica that has kept it, since when it should not, the known defect and
     its evidence."""
-    drops = [
-        (at_ns, str(rest[2]))
-        for facts in facts_of_tables(history, frozenset({"assign"}))
-        for at_ns, _, rest in facts
-        if rest[0] in _DROPS
-    ]
     missed = _missed(history)
     for name, (commit_ns, _) in evidence.commits.items():
         part, holders = evidence.part(name), evidence.holders(name)
         if part is None or len(holders) != 1:
             continue
         node = holders[0]
-        covering = [d for d in drops if d[0] > commit_ns and _covers(d[1], name)]
+        covering = [at_ns for at_ns in drops_of(history, name) if at_ns > commit_ns]
         if not covering:
             continue
-        at_ns = covering[0][0]
+        at_ns = covering[0]
         said = f"{node} has {name}, which was to be dropped at {seconds(at_ns)}"
         for clone in clones_of(history):
             lost_before = clone.replica == node and (clone.end_ns is None or clone.end_ns > at_ns)

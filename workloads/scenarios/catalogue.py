@@ -10,7 +10,7 @@ from workloads.scenarios.alters import (
     MISSING_TABLE,
     UNDONE_ALTER,
 )
-from workloads.scenarios.clones import UNWAITED_CLONE
+from workloads.scenarios.clones import UNCOUNTED_CLONE, UNWAITED_CLONE
 from workloads.scenarios.disks import ACKNOWLEDGED_FAILURE
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
 from workloads.scenarios.inserts import (
@@ -95,6 +95,7 @@ _EVERY = (
     PENDING_MERGED,
     FAILED_DUPLICATE,
     UNWAITED_CLONE,
+    UNCOUNTED_CLONE,
     TWO_LEADERS,
     ORPHANED_INSERT,
     ORPHANED_DROP,

@@ -1,10 +1,11 @@
-"""A lost replica that advances its log pointer before it has the parts of those log entries."""
+"""Lost replicas: one moves its log pointer past entries whose parts it has yet to fetch, and parts
+that they fetch do not count for their quorums."""
 
 from checkers.ddl.optimize import OPTIMIZE
 from checkers.ladder import Level
-from harness.core.op import Call
+from harness.core.op import Call, Kind
 from harness.core.seed import Seed
-from harness.generators.script import Do, Joined, Rest
+from harness.generators.script import Do, Joined, Rest, Until
 from workloads.merges import OWN_PARTITION, MergesOptions, merges
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
@@ -15,7 +16,9 @@ from workloads.scenarios.steps import (
     fault,
     insert,
     read,
+    shows,
 )
+from workloads.scripted_set import ScriptedSet
 
 PAUSE = "pause-clickhouse-one"
 AWAY = fault("pause", PAUSE, nodes=["ch3"])
@@ -52,4 +55,39 @@ UNWAITED_CLONE = Scenario(
         Joined(),
     ),
     finding=Finding("optimize", "not-done"),
+)
+
+LOST = fault("pause", PAUSE, nodes=["ch2", "ch3"])
+LATER = range(100, 125)
+"""Values whose inserts cut the log behind the lost replicas."""
+
+UNCOUNTED_CLONE = Scenario(
+    name="uncounted-clone",
+    text="two lost replicas fetch the part of a pending quorum insert from the third, so that all "
+    "have it; none counts, and every quorum insert is refused",
+    workload=ScriptedSet(
+        name="scenario-uncounted-clone",
+        quorum_timeout_ms=1_000,
+        sequential=False,
+        plain=frozenset(LATER),
+        final_insert=9,
+        table_settings=SHORT_LOG,
+    ),
+    nemesis=PAUSE,
+    steps=(
+        Do(insert(0, "ch1")),
+        *everywhere(0),
+        # The others are active until their sessions end, so that the insert is not refused.
+        *LOST.begins,
+        Do(insert(1, "ch1"), ends=(Kind.INFO,)),
+        Rest(SESSION_GONE_S),
+        *(Do(insert(value, "ch1")) for value in LATER[:20]),
+        Rest(LOG_TRUNCATED_S),
+        *(Do(insert(value, "ch1")) for value in LATER[20:]),
+        Rest(LOG_TRUNCATED_S),
+        LOST.ends,
+        *(Until(read(node), shows(1), tries=200, pause_s=0.2) for node in ("ch2", "ch3")),
+    ),
+    finding=Finding("answers", "unanswered"),
+    quiesce_s=5,
 )

@@ -15,6 +15,7 @@ from rich.console import Console
 from checkers.judge import judge
 from checkers.replication.conformance import Conformance
 from checkers.triage.explanation import Cause, Explained
+from harness.cli.catalogue import WORKLOADS
 from harness.cli.matrix import read_matrix
 from harness.conform.replay import STEPS, steps_with
 from harness.core.dialect import Version, dialect_of
@@ -28,6 +29,8 @@ from harness.run.night_summary import as_json, cells, junit, kinds_before, steps
 from harness.run.rota import Rota, steps_of
 from harness.run.stop import Stop
 from harness.run.torture import Lane
+from nemesis.catalogue import NEMESES
+from workloads.scenarios.catalogue import SCENARIOS
 
 ROOT = Path(__file__).parent.parent
 QUORUM_SET = 'workloads = ["quorum-set"]\nnemeses = ["none"]\n'
@@ -47,12 +50,31 @@ def harness(*words, cwd, **more):
     return subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, text=True, **more)
 
 
+def test_the_nightly_leaves_out_only_faults_of_scripts_and_of_simulated_servers():
+    cells = read_matrix(ROOT / "nightly.toml").cells
+    words = [
+        dict(zip(cell.words[::2], cell.words[1::2], strict=True))
+        for cell in cells
+        if not cell.scenario
+    ]
+    assert {one["--workload"] for one in words} == set(WORKLOADS)
+    assert {cell.words[0] for cell in cells if cell.scenario} == set(SCENARIOS)
+    named = {name for one in words for name in one["--nemesis"].split(",")}
+    left = {
+        name
+        for name in NEMESES
+        if not any(one.startswith(name) or name.startswith(f"{one}-") for one in named)
+    }
+    assert left == {"message-hold", "slow-fetches", "fetch-hold-second"}
+
+
 @pytest.mark.parametrize("name", ["smoke.toml", "nightly.toml"])
 def test_the_ready_matrices_settle(name, tmp_path):
     matrix = read_matrix(ROOT / name)
     settled, missing = matrix.settled(str(tmp_path), Console(), Stop())
-    assert missing == {}
-    assert [cell.name for cell in settled] == [name for name, _ in matrix.cells]
+    assert all(name.startswith("scenario two-leaders on ") for name in missing)
+    names = [cell.name for cell in matrix.cells if cell.name not in missing]
+    assert [cell.name for cell in settled] == names
     assert len({cell.name for cell in settled}) == len(settled) >= 6
 
 
@@ -80,7 +102,7 @@ def test_the_ready_matrices_settle(name, tmp_path):
             "line 4: options.cluster: 'x' is unknown; expected one of docker, auto, sim",
         ),
         (f"{QUORUM_SET}[options]\nrate = {{ a = 1 }}", "rate: {'a': 1}: expected a number"),
-        (f"{QUORUM_SET}[settings]\na = 3", "line 4: settings.a: 3: expected a table of options"),
+        (f"{QUORUM_SET}[settings]\na = 3", "line 4: settings.a: 3: expected a table"),
         (f"{QUORUM_SET}[options]\nrate = 1\n[settings.a]\nrate = 0", "line 6: settings.a.rate: 0"),
         (f"{QUORUM_SET}clickhouse = '25.8'", "line 3: clickhouse: 25.8: expected a list of names"),
         (f"{QUORUM_SET}clickhouse = ['19.1']", "line 3: clickhouse: version '19.1': no such vers"),
@@ -91,6 +113,22 @@ def test_the_ready_matrices_settle(name, tmp_path):
         (
             f"{QUORUM_SET}clickhouse = ['25.8']\n[settings.a]\nclickhouse = '24.8'",
             "line 5: settings.a.clickhouse: the list clickhouse of the matrix decides",
+        ),
+        ("groups = 3", "line 1: groups: expected tables such as [groups.disks]"),
+        ("[groups]\na = 3", "line 2: groups.a: 3: expected a table"),
+        ("[groups.a]\nseed = 3", "line 2: groups.a.seed: 'seed' is unknown; expected one of"),
+        ("[groups.a]\nworkloads = ['merges']", "groups.a.nemeses: None: expected a list of"),
+        (
+            "[groups.a]\nscenarios = ['lost-retri']",
+            "line 2: groups.a.scenarios: scenario 'lost-retri' is unknown; did you mean lost-retry",
+        ),
+        (
+            "[groups.a]\nscenarios = 'all'\n[groups.b]\nscenarios = ['lost-retry']",
+            "line 3: groups.b: has the cell scenario lost-retry, and so has a group before it",
+        ),
+        (
+            "[groups.a]\nworkloads = ['merges']\nnemeses = ['none']\n[groups.a.options]\nrat = 3",
+            "line 5: groups.a.options.rat: 'rat' is unknown; did you mean rate",
         ),
         (f"{QUORUM_SET}seed = true", "line 3: seed: True: expected a number below"),
         (f"{QUORUM_SET}seed = {'9' * 5_000}", "is not TOML: Exceeds the limit"),
@@ -114,9 +152,9 @@ def test_a_list_of_a_cell_is_one_list_of_the_command_line(tmp_path):
     file = tmp_path / "m.toml"
     lists = 'nodes = ["ch1", "ch3"]\noption = ["keys=2", "writers=1"]\n'
     file.write_text(f"{QUORUM_SET}[options]\n{lists}")
-    ((_, words),) = read_matrix(file).cells
+    (cell,) = read_matrix(file).cells
     output = ("--nodes", "ch1,ch3", "--option", "keys=2", "--option", "writers=1")
-    assert words == ("--workload", "quorum-set", "--nemesis", "none", *output)
+    assert cell.words == ("--workload", "quorum-set", "--nemesis", "none", *output)
 
 
 def test_a_cell_that_cannot_be_run_is_named(tmp_path):
@@ -145,7 +183,7 @@ def test_versions_are_a_dimension_and_share_no_cluster(tmp_path):
         for nemesis in ("none", "kill-clickhouse-leader")
     ]
     leader = "a single leading replica per table"
-    assert [name for name, _ in matrix.cells] == names
+    assert [cell.name for cell in matrix.cells] == names
     assert missing == {name: leader for name in names if "25.8 + kill" in name}
     assert [cell.name for cell in settled] == [name for name in names if name not in missing]
     by_cluster = {cell.cluster: set() for cell in settled}
@@ -156,6 +194,57 @@ def test_versions_are_a_dimension_and_share_no_cluster(tmp_path):
     assert list(by_cluster.values()) == [{"18.16"}, {"25.8 "}]
     lane = Lane(settled, cluster=object(), on=settled[0])
     assert [lane.fits(cell) for cell in settled] == ["on 18.16" in cell.name for cell in settled]
+
+
+GROUPS = """
+clickhouse = ["25.8"]
+[options]
+rate = 40
+time-limit = 12
+[groups.disks]
+workloads = ["quorum-durability"]
+nemeses = ["power-cut", "disk-full"]
+[groups.disks.options]
+storage = "faulty"
+rate = 20
+[groups.known]
+clickhouse = ["18.16", "24.8"]
+scenarios = ["lost-retry", "two-leaders"]
+"""
+
+
+def test_groups_are_products_of_their_own_and_inherit_options_and_versions(tmp_path):
+    file = tmp_path / "m.toml"
+    file.write_text(GROUPS)
+    matrix = read_matrix(file)
+    settled, missing = matrix.settled(str(tmp_path), Console(), Stop())
+    assert [cell.name for cell in matrix.cells] == [
+        "quorum-durability on 25.8 + power-cut",
+        "quorum-durability on 25.8 + disk-full",
+        "scenario lost-retry on 18.16",
+        "scenario two-leaders on 18.16",
+        "scenario lost-retry on 24.8",
+        "scenario two-leaders on 24.8",
+    ]
+    assert [*missing] == ["scenario two-leaders on 24.8"]
+    plans = {cell.name: cell.plan(Seed(3)) for cell in settled}
+    power = plans["quorum-durability on 25.8 + power-cut"]
+    assert (power.rate, power.time_limit_s, power.options["storage"]) == (20, 12, "faulty")
+    played = plans["scenario two-leaders on 18.16"]
+    assert (played.workload, played.seed) == ("scenario-two-leaders", Seed(3))
+    assert played.repro_command.endswith("two-leaders --clickhouse 18.16 --zookeeper 3.8")
+    assert len({cell.cluster for cell in settled}) == 3
+
+
+def test_a_matrix_of_all_scenarios_has_each_once(tmp_path):
+    file = tmp_path / "m.toml"
+    file.write_text('scenarios = "all"')
+    assert [cell.words for cell in read_matrix(file).cells] == [(name,) for name in SCENARIOS]
+
+
+def test_a_night_begins_where_the_last_one_ended():
+    assert Rota(["a", "b", "c"], first="c").next([]) == 2
+    assert Rota(["a", "b", "c"], first="gone").next([]) == 0
 
 
 def test_a_cell_whose_tables_are_on_an_object_store_shares_no_cluster_with_others(tmp_path):

@@ -1,9 +1,10 @@
-"""The matrix of `harness torture`: versions × workloads × nemeses × settings, read from TOML.
+"""The matrix of `harness torture`, read from TOML: versions × workloads × nemeses × settings, and
+versions × scenarios; the same of each of its groups.
 
 Every error names the file, the table or cell, and the line.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -18,8 +19,9 @@ from compose.releases import clickhouse_release
 from harness.cli.catalogue import workload_entry
 from harness.cli.display import live_display
 from harness.cli.run import RunRequest, run
+from harness.cli.scenario import cell_of
 from harness.cli.toml_file import TomlFile, read_toml
-from harness.cli.workload import options_of
+from harness.cli.workload import options_of, scenario_of
 from harness.core.errors import MissingMechanismError, UsageError
 from harness.core.ranges import RANGES, shortened, unknown_name
 from harness.core.seed import Seed
@@ -27,8 +29,11 @@ from harness.run.retention import RULES, Retention
 from harness.run.stop import Stop
 from harness.run.torture import TortureCell
 from nemesis.catalogue import nemesis_names
+from workloads.scenarios.catalogue import SCENARIOS
 
-KEYS: Final = ("workloads", "nemeses", "clickhouse", "settings", "options", "seed", "retention")
+GROUP_KEYS: Final = ("workloads", "nemeses", "scenarios", "clickhouse", "settings", "options")
+"""Keys of a group of cells; the top of the file is one, too."""
+KEYS: Final = (*GROUP_KEYS, "groups", "seed", "retention")
 VERSION_OPTIONS: Final = ("clickhouse", "clickhouse-image")
 """Options that are not allowed beside the key clickhouse."""
 NOT_IN_CELL: Final = frozenset(
@@ -46,6 +51,8 @@ CLUSTER: Final = (
 BYTES_MAX: Final = 1 << 20
 """Maximum size of a matrix file."""
 CELLS_MAX: Final = 10_000
+ALL: Final = "all"
+"""Value of `scenarios` that stands for every one."""
 
 _OPTIONS: Final[Mapping[str, click.Parameter]] = {
     option.removeprefix("--"): param
@@ -57,17 +64,39 @@ _OPTIONS: Final[Mapping[str, click.Parameter]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """Cell of a matrix that is not checked against its servers yet."""
+
+    name: str
+    words: tuple[str, ...]
+    """Arguments of `harness run`, or of `harness scenario`."""
+    scenario: bool = False
+
+    def settled(self, store: str, console: Console, stop: Stop) -> TortureCell:
+        """Return the cell ready to run. Raises UsageError or click's for what cannot be run."""
+        show = partial(live_display, console=console)
+        if self.scenario:
+            return cell_of(self.name, [*self.words, "--store", store], show, stop)
+        context = run.make_context("run", [*self.words, "--store", store])
+        request = RunRequest(context)
+        plan: Callable[[Seed], Any] = request.plan
+        said = (f"{option}={context.params[option]}" for option in CLUSTER)
+        cluster = " ".join((*said, f"store={request.topology.has_store}"))
+        campaign = request.campaign(show, stop, lambda _: None)
+        return TortureCell(self.name, cluster, campaign, plan, request.dialect)
+
+
+@dataclass(frozen=True, slots=True)
 class TortureMatrix:
     """Contents of a matrix file, with validated names and options."""
 
     name: str
     digest: str
     seed: int | None
-    cells: tuple[tuple[str, tuple[str, ...]], ...]
-    """Name and `harness run` arguments of each cell."""
+    cells: tuple[MatrixCell, ...]
     path: Path
-    versions: tuple[str, ...] = ()
-    """Versions that are a dimension of the matrix; (): the options choose the servers."""
+    versions: frozenset[str] = frozenset()
+    """Names of the cells whose version is a dimension of the matrix."""
     retention: Retention = field(default_factory=Retention)
     """What `harness prune` keeps, and for how long."""
 
@@ -79,38 +108,21 @@ class TortureMatrix:
         the cell, for every other cell that cannot be run."""
         ready: list[TortureCell] = []
         missing: dict[str, str] = {}
-        for name, words in self.cells:
+        for cell in self.cells:
             try:
-                ready.append(self._settled(name, words, store, console, stop))
-            except MissingMechanismError as error:
-                missing[name] = error.missing
+                ready.append(cell.settled(store, console, stop))
+            except (UsageError, click.UsageError) as error:
+                if isinstance(error, MissingMechanismError) and cell.name in self.versions:
+                    missing[cell.name] = error.missing
+                    continue
+                why = error.format_message() if isinstance(error, click.UsageError) else str(error)
+                raise UsageError(f"matrix {self.path}: cell {cell.name}: {why}") from error
         if not ready:
             name, needed = next(iter(missing.items()))
             raise UsageError(
                 f"matrix {self.path}: no cell can be run on its version: {name} needs {needed}"
             )
         return ready, missing
-
-    def _settled(
-        self, name: str, words: tuple[str, ...], store: str, console: Console, stop: Stop
-    ) -> TortureCell:
-        try:
-            context = run.make_context("run", [*words, "--store", store])
-            request = RunRequest(context)
-        except (UsageError, click.UsageError) as error:
-            if isinstance(error, MissingMechanismError) and self.versions:
-                raise
-            why = error.format_message() if isinstance(error, click.UsageError) else str(error)
-            raise UsageError(f"matrix {self.path}: cell {name}: {why}") from error
-        plan: Callable[[Seed], Any] = request.plan
-        said = (f"{option}={context.params[option]}" for option in CLUSTER)
-        cluster = " ".join((*said, f"store={request.topology.has_store}"))
-        return TortureCell(
-            name,
-            cluster,
-            request.campaign(partial(live_display, console=console), stop, lambda _: None),
-            plan,
-        )
 
 
 def read_matrix(path: Path) -> TortureMatrix:
@@ -124,85 +136,176 @@ def read_matrix(path: Path) -> TortureMatrix:
     whole = isinstance(seed, int) and not isinstance(seed, bool)
     if seed is not None and not (whole and 0 <= seed < 1 << 64):
         file.refuse("", "seed", f"{shortened(seed)}: expected a number below 2**64")
-    workloads, nemeses = _names(file, "workloads"), _names(file, "nemeses")
-    shared = _words(file, "options", values.get("options", {}))
-    settings = values.get("settings", {"": {}})
-    if not isinstance(settings, dict) or not settings:
-        file.refuse("", "settings", "expected tables such as [settings.plain]")
-    for nemesis in nemeses:
-        for one in nemesis.split(","):
-            if one.strip() not in nemesis_names():
-                unknown = unknown_name(one.strip(), nemesis_names(), "harness list nemeses")
-                file.refuse("", "nemeses", unknown)
-    own = {label: _words(file, f"settings.{label}", table) for label, table in settings.items()}
-    versions = _versions(file)
-    if len(workloads) * len(nemeses) * len(own) * max(1, len(versions)) > CELLS_MAX:
+    groups = values.get("groups", {})
+    if not isinstance(groups, dict):
+        file.refuse("", "groups", "expected tables such as [groups.disks]")
+    tables = [f"groups.{label}" for label in groups]
+    own = not groups or any(key in values for key in ("workloads", "nemeses", "scenarios"))
+    top = _Group(file, "", cells=own)
+    every = [top, *(_Group(file, table, versions=top.versions) for table in tables)]
+    if sum(group.size for group in every) > CELLS_MAX:
         raise UsageError(f"matrix {path}: more than {CELLS_MAX:,} cells")
-    for label in own:
-        _check_workload_options(file, workloads, ("options", f"settings.{label}"))
-    cells = []
-    # The cells of a version are adjacent, so that they share its clusters.
-    for version, workload, label, nemesis in product(versions or [""], workloads, own, nemeses):
-        where = f" on {version}" if version else ""
-        name = f"{workload}{f' ({label})' if label else ''}{where} + {nemesis}"
-        flags = [word for words in {**shared, **own[label]}.values() for word in words]
-        flags += ["--clickhouse", version] if version else []
-        cells.append((name, ("--workload", workload, "--nemesis", nemesis, *flags)))
+    cells = tuple(cell for group in every for cell in group.cells())
+    _check_names(file, every)
+    versions = frozenset(c.name for group in every if group.versions for c in group.cells())
     digest = blake2b(file.text.encode(), digest_size=8).hexdigest()
-    kept = _retention(file)
-    return TortureMatrix(path.stem, digest, seed, tuple(cells), path, tuple(versions), kept)
+    return TortureMatrix(path.stem, digest, seed, cells, path, versions, _retention(file))
 
 
-def _names(file: TomlFile, key: str) -> list[str]:
-    names = file.values.get(key)
-    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
-        file.refuse("", key, f"{shortened(names)}: expected a list of names")
-    if len(set(names)) != len(names):
-        file.refuse("", key, f"{shortened(names)}: a name is repeated")
-    if key == "workloads":
+class _Group:
+    """A product of versions, workloads, nemeses and settings, and one of versions and scenarios."""
+
+    def __init__(
+        self, file: TomlFile, table: str, *, versions: Sequence[str] = (), cells: bool = True
+    ) -> None:
+        """Read the top of the file, or a table of it, which has these versions unless it has its
+        own; without `cells` only what groups inherit. Raises UsageError."""
+        self.table = table
+        self._file = file
+        self._inherited = list(versions)
+        self._values = _table(file, table)
+        for key in self._values if table else ():
+            if key not in GROUP_KEYS:
+                file.refuse(table, key, unknown_name(key, GROUP_KEYS))
+        self.scenarios = self._scenarios()
+        given = "workloads" in self._values or "nemeses" in self._values
+        runs = cells and (given or not self.scenarios)
+        self.workloads = self._workloads() if runs else []
+        self.nemeses = self._nemeses() if runs else []
+        settings = self._values.get("settings", {"": {}})
+        if not isinstance(settings, dict) or not settings:
+            file.refuse(table, "settings", "expected tables such as [settings.plain]")
+        tables = {label: self._tables(label) for label in settings}
+        self.options = {label: self._merged(names) for label, names in tables.items()}
+        for names in tables.values():
+            _check_workload_options(file, self.workloads, names)
+        every = dict.fromkeys(name for names in tables.values() for name in names)
+        self.versions = self._versions(tuple(every))
+
+    def _tables(self, label: str) -> list[str]:
+        """Return the tables of options that hold for cells of these settings, the weakest first."""
+        shared = ["options"] if self.table else []
+        return [*shared, self._at("options"), *([self._at(f"settings.{label}")] if label else [])]
+
+    def _merged(self, tables: Sequence[str]) -> dict[str, list[str]]:
+        """Return the words of each option of these tables; a later table's stand for earlier
+        ones."""
+        given = (_words(self._file, table, _table(self._file, table)) for table in tables)
+        return {key: words for one in given for key, words in one.items()}
+
+    @property
+    def size(self) -> int:
+        """Return the number of cells."""
+        runs = len(self.workloads) * len(self.nemeses) * len(self.options)
+        return (runs + len(self.scenarios)) * max(1, len(self.versions))
+
+    def cells(self) -> list[MatrixCell]:
+        """Return the cells. Those of a version are adjacent, so that they share its clusters."""
+        found = []
+        for version in self.versions or [""]:
+            where = f" on {version}" if version else ""
+            server = ["--clickhouse", version] if version else []
+            for workload, label, nemesis in product(self.workloads, self.options, self.nemeses):
+                name = f"{workload}{f' ({label})' if label else ''}{where} + {nemesis}"
+                flags = [word for words in self.options[label].values() for word in words]
+                words = ("--workload", workload, "--nemesis", nemesis, *flags, *server)
+                found.append(MatrixCell(name, words))
+            found += [
+                MatrixCell(f"scenario {one}{where}", (one, *server), scenario=True)
+                for one in self.scenarios
+            ]
+        return found
+
+    def _at(self, table: str) -> str:
+        return f"{self.table}.{table}" if self.table else table
+
+    def _names(self, key: str, known: Callable[[str], object]) -> list[str]:
+        """Return a list of names, each of which `known` accepts, or it raises UsageError."""
+        names = self._values.get(key)
+        if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+            self._file.refuse(self.table, key, f"{shortened(names)}: expected a list of names")
+        if len(set(names)) != len(names):
+            self._file.refuse(self.table, key, f"{shortened(names)}: a name is repeated")
         for name in names:
             try:
-                workload_entry(name)
+                known(name)
             except UsageError as error:
-                file.refuse("", key, str(error))
-    return names
+                self._file.refuse(self.table, key, str(error))
+        return names
+
+    def _workloads(self) -> list[str]:
+        return self._names("workloads", workload_entry)
+
+    def _nemeses(self) -> list[str]:
+        return self._names("nemeses", _known_nemeses)
+
+    def _scenarios(self) -> list[str]:
+        if "scenarios" not in self._values:
+            return []
+        if self._values["scenarios"] == ALL:
+            return list(SCENARIOS)
+        return self._names("scenarios", scenario_of)
+
+    def _versions(self, tables: Sequence[str]) -> list[str]:
+        """Return the versions that are a dimension of the group; none without the key."""
+        if "clickhouse" not in self._values:
+            return self._inherited
+        known: dict[str, str] = {}
+
+        def accept(name: str) -> None:
+            version = clickhouse_release(name, "version").version
+            other = known.setdefault(version, name)
+            if other != name:
+                raise UsageError(f"{other} and {name} are the same version")
+
+        names = self._names("clickhouse", accept)
+        for table in tables:
+            for key in VERSION_OPTIONS:
+                if key in _table(self._file, table):
+                    why = "the list clickhouse of the matrix decides the versions"
+                    self._file.refuse(table, key, why)
+        return names
 
 
-def _check_workload_options(file: TomlFile, workloads: list[str], tables: tuple[str, ...]) -> None:
+def _check_names(file: TomlFile, groups: Sequence[_Group]) -> None:
+    """Refuse a cell whose name another one has."""
+    seen: set[str] = set()
+    for group in groups:
+        for cell in group.cells():
+            if cell.name in seen:
+                above, _, label = group.table.rpartition(".")
+                why = f"has the cell {cell.name}, and so has a group before it"
+                file.refuse(above, label or "workloads", why)
+            seen.add(cell.name)
+
+
+def _table(file: TomlFile, name: str) -> Mapping[str, Any]:
+    """Return a table of the file, by its path; {} if there is none. Raises UsageError for what is
+    no table."""
+    found, above = file.values, ""
+    for key in name.split(".") if name else ():
+        within: Any = found.get(key, {})
+        if not isinstance(within, dict):
+            file.refuse(above, key, f"{shortened(within)}: expected a table")
+        found, above = within, f"{above}.{key}" if above else key
+    return found
+
+
+def _known_nemeses(names: str) -> None:
+    for one in names.split(","):
+        if one.strip() not in nemesis_names():
+            raise UsageError(unknown_name(one.strip(), nemesis_names(), "harness list nemeses"))
+
+
+def _check_workload_options(file: TomlFile, workloads: list[str], tables: Sequence[str]) -> None:
     """Refuse an option of workloads, NAME=VALUE, that one of them does not have."""
     for table in tables:
-        above, _, label = table.rpartition(".")
-        given = file.values.get(above, {}).get(label, {}) if above else file.values.get(table, {})
-        words = given.get("option", []) if isinstance(given, dict) else []
+        words = _table(file, table).get("option", [])
         for workload in workloads:
             try:
                 options_of(workload, {}, [words] if isinstance(words, str) else words)
             except UsageError as error:
                 file.refuse(table, "option", str(error))
-
-
-def _versions(file: TomlFile) -> list[str]:
-    """Return the versions that are a dimension of the matrix; none without the key."""
-    if "clickhouse" not in file.values:
-        return []
-    names = _names(file, "clickhouse")
-    known: dict[str, str] = {}
-    for name in names:
-        try:
-            version = clickhouse_release(name, "version").version
-        except UsageError as error:
-            file.refuse("", "clickhouse", str(error))
-        other = known.setdefault(version, name)
-        if other != name:
-            file.refuse("", "clickhouse", f"{other} and {name} are the same version")
-    settings = file.values.get("settings", {})
-    tables = {"options": file.values.get("options", {})}
-    tables |= {f"settings.{label}": table for label, table in settings.items()}
-    for table, options in tables.items():
-        for key in VERSION_OPTIONS:
-            if key in options:
-                file.refuse(table, key, "the list clickhouse of the matrix decides the versions")
-    return names
 
 
 def _retention(file: TomlFile) -> Retention:
@@ -226,11 +329,8 @@ def _choices(option: str) -> tuple[str, ...]:
     return tuple(kind.choices)
 
 
-def _words(file: TomlFile, table: str, given: Any) -> dict[str, list[str]]:
+def _words(file: TomlFile, table: str, given: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the command-line arguments for each key of a table of options."""
-    if not isinstance(given, dict):
-        above, _, key = table.rpartition(".")
-        file.refuse(above, key, f"{shortened(given)}: expected a table of options of a run")
     return {key: _option(file, table, key, value) for key, value in given.items()}
 
 

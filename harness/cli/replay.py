@@ -202,7 +202,8 @@ class ScenarioReplay:
         was = _version(self.engines, Role.ZOOKEEPER)
         listed = was if was in {release.version for release in ZOOKEEPER} else DEFAULT_ZOOKEEPER
         choice = ImageChoice(clickhouse=clickhouse, zookeeper=zookeeper or listed)
-        campaign = campaign_of([self.scenario], store, choice, console, stop, finished)
+        shown = partial(live_display, console=console) if console else None
+        campaign = campaign_of([self.scenario], store, choice, shown, stop, finished)
         return campaign, lambda number: plan_of(self.scenario, Seed(1).after(number), choice)
 
     def judged(self, run: FinishedRun) -> tuple[TryResult, str]:

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,9 +34,11 @@ from harness.core.topology import Topology
 from harness.generators.script import script
 from harness.run.bisection import TryResult
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
+from harness.run.monitor import Monitor
 from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
+from harness.run.torture import TortureCell
 from harness.web.run_files import draw
 from nemesis.options import FaultOptions
 from workloads.scenarios.catalogue import SCENARIOS
@@ -145,7 +148,7 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
                 several,
                 store,
                 choice,
-                console,
+                partial(live_display, console=console),
                 stop,
                 finished,
                 reused=reused,
@@ -228,15 +231,16 @@ def campaign_of(
     several: Sequence[Scenario],
     store: Store,
     choice: ImageChoice,
-    console: Console | None,
+    shown: Callable[[Monitor], AbstractContextManager[None]] | None,
     stop: Stop,
     finished: Callable[[FinishedRun], None],
     *,
     reused: DockerCluster | None = None,
     keep: bool = False,
 ) -> Campaign:
-    """Return what the runs of scenarios on one kind of cluster share. Without a console nothing is
-    shown of them. Raises MissingMechanismError if a scenario needs more than the servers have."""
+    """Return what the runs of scenarios on one kind of cluster share; `shown` shows a run in
+    progress, None for no display. Raises MissingMechanismError if a scenario needs more than the
+    servers have."""
 
     def accept(dialect: Dialect) -> None:
         for one in several:
@@ -267,12 +271,30 @@ def campaign_of(
         clusters=ClusterSource(make=make, files=files, leave=bool(reused or keep)),
         workload=workload_of,
         faults=FaultOptions(),
-        shown=partial(live_display, console=console) if console else no_display,
+        shown=shown or no_display,
         finished=finished,
         draw=draw,
         stop=stop,
         script=lambda plan: script(_of(plan).steps),
     )
+
+
+def cell_of(
+    name: str,
+    words: list[str],
+    shown: Callable[[Monitor], AbstractContextManager[None]],
+    stop: Stop,
+) -> TortureCell:
+    """Return a scenario as a cell of a matrix, from the words of its command line."""
+    values = scenario.make_context("scenario", words).params
+    (one,) = [scenario_of(chosen) for chosen in values.pop("names")]
+    values.pop("as_json")
+    options = ScenarioOptions(**values)
+    choice = ImageChoice.of(options)
+    campaign = campaign_of([one], Store(Path(options.store)), choice, shown, stop, lambda _: None)
+    kind = f"scenario {choice.arguments} {one.shards}x{one.replicas} {one.store} {one.disks}"
+    plan = partial(plan_of, one, choice=choice)
+    return TortureCell(name, kind, campaign, plan, choice.dialect)
 
 
 def _show(console: Console, result: ScenarioResult) -> None:

@@ -27,7 +27,7 @@ from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal, printable
 from harness.cli.workload import workload_of
 from harness.clusters.removal import clean
-from harness.conform.replay import steps_with
+from harness.conform.replay import STEPS, steps_with
 from harness.core.clock import utc_now
 from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
@@ -173,17 +173,22 @@ class _Command:
     @property
     def steps(self) -> Collection[str]:
         """Return the steps of the protocol's model that servers of some cell can take."""
-        plans = (cell.plan(Seed(0)) for lane in self.lanes for cell in lane.cells)
-        return steps_with(frozenset().union(*(plan.engines.dialect.log_entries for plan in plans)))
+        found = [cell.dialect for cell in self.lanes[0].cells]
+        if None in found:
+            return STEPS
+        return steps_with(frozenset().union(*(one.log_entries for one in found if one)))
+
+    def last(self) -> Night | None:
+        """Return the last night of this matrix; None before the first."""
+        journal = max(self.nights.glob(f"*/{JOURNAL}"), default=None)
+        return None if journal is None else Night.read(journal.parent)
 
     def unfinished(self) -> Night | None:
         """Return the last night of this matrix if it is not over."""
-        last = max(self.nights.glob(f"*/{JOURNAL}"), default=None)
-        if last is None:
+        night = self.last()
+        if night is None or night.over or night.request["matrix"] != self.matrix.digest:
             return None
-        night = Night.read(last.parent)
-        same = night.request["matrix"] == self.matrix.digest
-        return night if same and not night.over else None
+        return night
 
     def fresh(self) -> Night:
         """Start a new night."""
@@ -194,9 +199,17 @@ class _Command:
             "runs": self.runs,
             "hours": self.hours,
             "seed": str(seed),
+            "first": self._first(),
             "started_utc": now.isoformat(timespec="seconds"),
         }
         return Night.begun(self.nights / f"{now:%Y%m%dT%H%M%S%fZ}", request)
+
+    def _first(self) -> str:
+        """Return the cell after the one with which the last night ended; the first one without."""
+        names = [cell.name for cell in self.lanes[0].cells]
+        night = self.last()
+        ended = "" if night is None or not night.slots else night.slots[night.next - 1].cell
+        return names[(names.index(ended) + 1) % len(names)] if ended in names else names[0]
 
     def through(self, night: Night) -> dict[str, Json]:
         """Run a night to its end or until stopped; print and return its summary."""
@@ -224,7 +237,7 @@ class _Command:
             )
             tortured.run()
             spent = _pace(night, made, tortured.clock.now_ns() / 1e9)
-        names = [name for name, _ in self.matrix.cells]
+        names = [cell.name for cell in self.matrix.cells]
         summary = cells(night, names, kinds_before(night.path), self.missing)
         report = as_json(night, summary, earlier, self.steps)
         _write(night, report, summary, self.root)

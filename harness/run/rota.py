@@ -1,4 +1,6 @@
-"""Order of the runs of a night: every cell in turn, those whose runs took rare steps more often.
+"""Order of the runs of a night: every cell in turn, those whose runs took rare steps more often. A
+night begins where the last one of its matrix ended, so that nights too short for all cells reach
+each in the end.
 
 The steps are those of the protocol's model (`harness.conform.replay.STEPS`), which each run on real
 servers counts. The weight of a cell is what one of its runs adds, on average: the sum, over the
@@ -44,11 +46,13 @@ class Rota:
     names: Sequence[str]
     earlier: Mapping[str, int] = field(default_factory=dict)
     """By step: the number of runs of earlier nights that took it."""
+    first: str = ""
+    """The cell with which the night begins; "" or a cell that is gone: the first one."""
 
     def next(self, slots: Sequence[Slot]) -> int:
         """Return the position of the cell whose turn it is after these runs."""
         if not slots:
-            return 0
+            return self.names.index(self.first) if self.first in self.names else 0
         last = slots[-1].cell
         at = self.names.index(last)
         others = (n for n, slot in enumerate(reversed(slots)) if slot.cell != last)

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from harness.core.clock import Clock, WallClock
+from harness.core.dialect import Dialect
 from harness.core.errors import HarnessError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
@@ -60,6 +61,8 @@ class TortureCell:
     """Text that is equal for cells that run on the same cluster."""
     campaign: Campaign
     plan: Callable[[Seed], Plan]
+    dialect: Dialect | None = None
+    """Dialect of its servers; None if a user's image decides it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,8 @@ class Torture:
 
     def _next_cell(self, lane: int) -> TortureCell:
         cells = self.lanes[lane].cells
-        rota = Rota([cell.name for cell in cells], self.earlier_steps)
+        first = self.night.request.get("first", "")
+        rota = Rota([cell.name for cell in cells], self.earlier_steps, first)
         return cells[rota.next(list(self.night.slots.values()))]
 
     def _free(self) -> Lane | None:

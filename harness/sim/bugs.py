@@ -20,7 +20,7 @@ BUGS: Mapping[str, str] = {
     "optimize-unwaited": "OPTIMIZE that is to wait for every replica waits for the one that leads",
     "clone-keeps-dropped": "a lost replica keeps the parts of a partition that was dropped "
     "meanwhile; 18.16.1 does so",
-    "clone-uncounted": "a part that a lost replica fetches because its source has it does not count "
+    "clone-uncounted": "a part that a lost replica fetches since its source has it does not count "
     "for the part's pending quorum; 18.16.1 and 25.8 do so",
     "quorum-uncounted": "any replica that finds a quorum part on its disk ends the quorum, even "
     "its writer",

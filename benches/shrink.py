@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benches.sim_bugs import TRIALS
 from harness.cli.candidates import red_run
-from harness.cli.run import RunRequest
 from harness.cli.run import run as command
+from harness.cli.run_request import RunRequest
 from harness.cli.shrink import shrunk
 from harness.core.seed import Seed
 from harness.core.verdict import Status

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 
-from harness.cli.run import RunRequest
 from harness.cli.run import run as command
+from harness.cli.run_request import RunRequest
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.campaign import FinishedRun
@@ -84,6 +84,8 @@ TRIALS: Mapping[str, str] = {
     "downgrade": f"{SHARED} --nemesis restart-clickhouse-one,stop-fetches-one",
     "both-move": f"{SHARED} --option move=true --rate 60 --nemesis loss --interval 0.3 "
     "--duration 3",
+    "clone-uncounted": "--workload dedup --insert parallel --protocol repaired-25.8 --rate 100 "
+    "--nemesis kill-clickhouse --interval 1 --duration 6 --time-limit 40",
     "clone-keeps-dropped": f"{SHARED} --option move=true --nemesis partition",
 }
 """Options of a run that shows each."""

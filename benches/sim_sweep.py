@@ -25,8 +25,8 @@ from typing import Any
 
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.jobs import side_by_side
-from harness.cli.run import RunRequest
 from harness.cli.run import run as command
+from harness.cli.run_request import RunRequest
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
 from harness.core.seed import Seed

@@ -25,6 +25,7 @@ from nemesis import (
     targets,
 )
 from nemesis.clocks import WrongClock
+from nemesis.commands import CommandFault
 from nemesis.composed import Composed
 from nemesis.degraded import Degraded
 from nemesis.disk import DiskFault, DiskFlip, PowerCut
@@ -139,7 +140,9 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
     given = [name.strip() for name in text.split(",")]
     own: list[Family] = []
     for name in given:
-        if name not in nemesis_names():
+        if name in options.commands:
+            own.append(_commands(name, topology, options))
+        elif name not in nemesis_names():
             own.append(_plugin(name, topology))
         if given.count(name) > 1:
             raise UsageError(f"nemesis {name!r}: named twice in {text!r}; once is enough")
@@ -191,6 +194,17 @@ def _plugin(name: str, topology: Topology) -> Family:
         ) from error
     plugins.require_members(f"nemesis {name}", made, FAMILY_MEMBERS, "a family of faults")
     return made
+
+
+def _commands(name: str, topology: Topology, options: FaultOptions) -> Family:
+    """Return the family of faults that a user's commands make."""
+    commands = options.commands[name]
+    specs = (
+        spec
+        for target in commands.targets
+        for spec in _node_specs(name, commands.role, target, topology, options)
+    )
+    return CommandFault(commands, tuple(specs), topology)
 
 
 def _partitions(given: Sequence[str], topology: Topology, options: FaultOptions) -> list[Family]:

@@ -7,6 +7,7 @@ from harness.core.errors import UsageError
 from harness.core.link_quality import LinkAmounts
 from harness.core.ranges import SECONDS
 from harness.core.topology import LinkClass, Role
+from nemesis.commands import FaultCommands
 
 ROLES = ("clickhouse", "zookeeper", "both")
 """Roles of the nodes that a fault affects; "both" affects some of either role at once."""
@@ -48,6 +49,8 @@ class FaultOptions:
     """Version that servers are upgraded to, as the topology names it."""
     upgrade_end: str = "new"
     """One of ENDS; with "old" the servers return to the versions that they had."""
+    commands: Mapping[str, FaultCommands] = field(default_factory=dict)
+    """Faults that commands of the user make, by name."""
     seen_within_s: float = 5.0
     """Time within which the effect of a fault must be seen, or the fault is info."""
     heal_within_s: float = 60.0

@@ -28,7 +28,8 @@ from harness.cli.replay import (
     replay_of,
     versions_of,
 )
-from harness.cli.run import RunRequest, run
+from harness.cli.run import run
+from harness.cli.run_request import RunRequest
 from harness.cli.workload import workload_of
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.engines import Engine, Engines

@@ -24,7 +24,7 @@ from harness.run.played_run import PlayedRun, SimulatedCall, expected, stays
 from harness.run.scripted import ScriptedRun, read_script
 from harness.run.stepwise import Ended, node_step, rule_step, steps_text
 from harness.run.store import Store
-from harness.run.translation import rule_of, steps_of, translated, without_rule
+from harness.run.translation import rule_of, steps_of, translated, without_rules
 from nemesis.message_rules import _lacking
 from workloads.scenarios.steps import shows
 
@@ -336,7 +336,7 @@ def test_a_file_keeps_every_step(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(run.text)
     assert read_script(tmp_path / "s.toml") == run
     assert run.clients == 2
-    assert len(without_rule(run, "r").steps) == len(STEPS) - 4
+    assert len(without_rules(run, ["r"]).steps) == len(STEPS) - 4
 
 
 REFUSED = {

@@ -6,7 +6,7 @@ returns after its merge is done. A leader that is killed during a merge (kill-cl
 pause-clickhouse) or cut off (partition) may break this.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from checkers.ddl.optimize import OPTIMIZE, Optimize
@@ -32,7 +32,7 @@ from harness.core.topology import Topology
 from harness.generators.calls import numbered, repeat
 from harness.generators.choose import mix
 from workloads.options import PacedOptions
-from workloads.table import TableWorkload
+from workloads.table import SHORT_LOG, TableWorkload
 from workloads.transactions import look_at_transactions, transactions
 
 SCHEMA = TableSchema(
@@ -60,6 +60,8 @@ class MergesOptions(PacedOptions):
     """Number of rows of each part that an OPTIMIZE merges."""
     background: bool = False
     """True if servers merge by themselves, and nobody requests it."""
+    short_log: bool = False
+    """True if the replication log keeps ten entries, so that a replica that misses more is lost."""
     values_per_key: int = 40
     """Number of values that are inserted into one key, which is a partition."""
     ops_per_s: float = 60.0
@@ -71,18 +73,13 @@ class MergesOptions(PacedOptions):
             raise UsageError(f"values-per-key {self.values_per_key}: expected 1 to 100")
 
 
-def merges(
-    options: MergesOptions,
-    seed: Seed,
-    promise: Level,
-    faults_expected: bool,
-    table_settings: Mapping[str, int] | None = None,
-) -> Workload:
-    """Return the workload `merges`, on a table with more settings than those of its schema."""
+def merges(options: MergesOptions, seed: Seed, promise: Level, faults_expected: bool) -> Workload:
+    """Return the workload `merges`."""
 
     def create(cluster: Cluster, token: str) -> Session:
         asked = {} if options.background else ASKED_FOR
-        settings = {**SCHEMA.settings, **asked, **(table_settings or {})}
+        log = SHORT_LOG if options.short_log else {}
+        settings = {**SCHEMA.settings, **asked, **log}
         table = TableSession.table(cluster, token, replace(SCHEMA, settings=settings))
 
         def insert(connection: ClickHouse, op: Op) -> Value:

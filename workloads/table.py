@@ -1,7 +1,8 @@
 """Workloads on one replicated table, as values: calls, final reads and checkers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from checkers.ladder import Level
 from harness.core.op import Call
@@ -12,6 +13,14 @@ from harness.generators.choose import mix
 from harness.generators.order import final_reads_on, phases
 from harness.generators.timing import rate
 from harness.generators.workers import together, with_observer
+
+SHORT_LOG: Final[Mapping[str, int]] = {
+    "max_replicated_logs_to_keep": 10,
+    "min_replicated_logs_to_keep": 2,
+    "cleanup_delay_period": 1,
+    "cleanup_delay_period_random_add": 0,
+}
+"""Settings of a short replication log: a replica that is away for ten inserts is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

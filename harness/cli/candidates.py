@@ -16,8 +16,8 @@ from checkers.witness import gravest
 from harness.cli.given_options import given_options
 from harness.cli.options import ScriptFile
 from harness.cli.replay import check_same, stored_context
-from harness.cli.run import RunRequest
 from harness.cli.run import run as run_command
+from harness.cli.run_request import RunRequest
 from harness.cli.workload import workload_of
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import HarnessError, UsageError

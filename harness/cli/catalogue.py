@@ -36,6 +36,7 @@ from workloads.zk_register import ZkRegister, ZkRegisterOptions
 CLUSTERS: Mapping[str, str] = {
     "docker": "real ClickHouse and ZooKeeper servers in containers",
     "auto": "docker if an engine answers, else sim",
+    "external": "servers that somebody else runs, described by --servers FILE",
     "sim": "simulated servers on virtual time: the same seed gives the same run, byte for byte",
 }
 

@@ -12,8 +12,8 @@ import rich_click as click
 
 from checkers.judge import Judgement
 from harness.cli.given_options import given_options
-from harness.cli.run import RunRequest
 from harness.cli.run import run as run_command
+from harness.cli.run_request import RunRequest
 from harness.cli.workload import workload_of
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import HarnessError, UsageError

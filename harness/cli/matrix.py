@@ -18,7 +18,8 @@ from rich.console import Console
 from compose.releases import clickhouse_release
 from harness.cli.catalogue import workload_entry
 from harness.cli.display import live_display
-from harness.cli.run import RunRequest, run
+from harness.cli.run import run
+from harness.cli.run_request import RunRequest
 from harness.cli.scenario import cell_of
 from harness.cli.toml_file import TomlFile, read_toml
 from harness.cli.workload import options_of, scenario_of
@@ -43,7 +44,7 @@ NOT_IN_CELL: Final = frozenset(
 """Options of `harness run` that the matrix or the night decides."""
 CLUSTER: Final = (
     "cluster", "shards", "replicas", "keepers", "keeper_route", "clickhouse", "zookeeper",
-    "clickhouse_image",
+    "servers", "clickhouse_image",
     "zookeeper_image", "keeper_image", "upgrade_to", "parts",
     "s3_endpoint",
 )  # fmt: skip

@@ -99,6 +99,23 @@ class ScriptType(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+class ServersType(click.ParamType[Any]):
+    """File that describes a cluster which somebody else runs."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the contents of the file. Fail for one that is wrong."""
+        from harness.cli.server_file import ServerFile, read_servers  # few runs need it
+
+        if isinstance(value, ServerFile):
+            return value
+        try:
+            return read_servers(Path(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
 def _as_defaults(ctx: click.Context, _: Any, file: ScriptFile | None) -> ScriptFile | None:
     """Make the options of a script's file the defaults of the command line, in place of those of
     the profile that change what a run does."""
@@ -156,7 +173,7 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             type=Name(list(CLUSTERS)),
             default="docker",
             help="docker: real servers in containers; sim: simulated servers; auto: docker if an "
-            "engine answers, else sim. Default: docker.",
+            "engine answers, else sim; external: the servers of --servers. Default: docker.",
         ),
         click.option(
             "--script",
@@ -364,6 +381,13 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             default="own",
             help="ZooKeeper servers that each replica connects to: own, all, or a list such as "
             "ch1=zk1,ch2=zk1+zk2. Default: own.",
+        ),
+        click.option(
+            "--servers",
+            type=ServersType(),
+            metavar="FILE",
+            help="With --cluster external: addresses of servers that somebody else runs, and the "
+            "commands that make faults there, see docs/external-clusters.md.",
         ),
         *IMAGE_OPTIONS,
         click.option(

@@ -3,7 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -21,8 +21,9 @@ from compose.releases import (
     clickhouse_release,
 )
 from harness.cli.display import live_display
-from harness.cli.run import RunRequest, run
+from harness.cli.run import run
 from harness.cli.run_options import RunOptions
+from harness.cli.run_request import RunRequest
 from harness.cli.scenario import ScenarioResult, campaign_of, plan_of
 from harness.cli.workload import SCENARIO, scenario_of
 from harness.core.dialect import Version
@@ -303,7 +304,9 @@ def check_same(name: str, info: RunInfo, request: RunRequest) -> None:
     pairs: dict[str, tuple[Any, Any]] = {
         field: (getattr(stored, field), getattr(fresh, field)) for field in same
     }
-    pairs["workload options"] = stored.workload_options, fresh.workload_options
+    # An option that is younger than the run had no other value then than its default.
+    younger = asdict(type(request.workload_options)())
+    pairs["workload options"] = {**younger, **stored.workload_options}, fresh.workload_options
     pairs["topology"] = info.topology.unversioned, request.topology.unversioned
     for what, (was, now) in pairs.items():
         if was != now:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -19,6 +19,7 @@ from harness.cli.candidates import (
     red_run,
     request_of,
 )
+from harness.cli.catalogue import workload_entry
 from harness.cli.image_options import image_options
 from harness.cli.parameter_types import WORD, json_option, number, store_option
 from harness.cli.terminal import Terminal
@@ -45,7 +46,7 @@ from harness.run.scripted import ScriptedRun, commented, read_script
 from harness.run.shrinking import ShrinkBudget
 from harness.run.stop import Stop
 from harness.run.store import Store
-from harness.run.translation import Translation, rule_of, translated, without_rule
+from harness.run.translation import Translation, alike, rule_of, translated, without_rules
 from harness.sim.bugs import OF_SERVERS
 from harness.sim.world import World
 
@@ -137,7 +138,21 @@ def translation_of(red: RedRun) -> tuple[Translation, AnomalyKind]:
     ]
     what = expected(simulated(script))
     found = constraints_of(what, others)
+    if any(message.what == "lose" for message in what.messages):
+        options["option"] = _with_short_log(options)
     return translated(replace(script, options=options), what, found), kind
+
+
+def _with_short_log(options: Mapping[str, str | tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the workload's own options, with a replication log as short as that of simulated
+    servers, without which no replica is lost, if the workload can have it."""
+    given = options.get("option", ())
+    words = (given,) if isinstance(given, str) else given
+    if "workload" not in options:
+        return words
+    known = fields(workload_entry(str(options["workload"])).options)
+    able = any(option.name == "short_log" for option in known)
+    return (*words, "short-log=true") if able else words
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +185,20 @@ class Tries:
     shown: Callable[[str], None]
     tries: list[Try] = field(default_factory=list)
     given_up: list[str] = field(default_factory=list)
+    repairs: int = 0
+    """Number of tries after which rules were given up."""
 
     def finished(self, run: FinishedRun) -> None:
         """Note the result of a try, or give up the rule that was in its way."""
         one = self._result(run)
         rules = {name for step in self.script.steps if (name := rule_of(step))}
         lost = [name for name in sorted(rules) if one.why and f"{name} on " in one.why]
-        if one.result is TryResult.BROKE_OFF and lost and len(self.given_up) < REPAIRS_MAX:
-            name = max(lost, key=len)
-            self.given_up.append(name)
-            self.script = without_rule(self.script, name)
-            self.shown(f"gave up {name}: {one.why}")
+        if one.result is TryResult.BROKE_OFF and lost and self.repairs < REPAIRS_MAX:
+            names = alike(self.script, max(lost, key=len))
+            self.given_up += names
+            self.repairs += 1
+            self.script = without_rules(self.script, names)
+            self.shown(f"gave up {', '.join(names)}: {one.why}")
             return
         self.tries.append(one)
         self.shown(f"{one.result.value.upper()} {one.run}" + (f": {one.why}" if one.why else ""))

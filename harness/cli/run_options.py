@@ -17,6 +17,7 @@ from harness.core.seed import Seed
 
 if TYPE_CHECKING:
     from harness.cli.options import ScriptFile
+    from harness.cli.server_file import ServerFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,7 @@ class RunOptions(ImageOptions):
     keepers: int
     shards: int
     keeper_route: str
+    servers: "ServerFile | None"
     s3_endpoint: str | None
     parts: str | None
     storage: str | None

@@ -25,6 +25,9 @@ class Driver(clickhouse_driver.Client):  # type: ignore[misc] # the driver has n
         super().__init__(
             endpoint.host,
             port=endpoint.port,
+            user=endpoint.user,
+            password=endpoint.password,
+            secure=endpoint.secure,
             connect_timeout=CONNECT_TIMEOUT_S,
             sync_request_timeout=CONNECT_TIMEOUT_S,
             send_receive_timeout=timeout_s,

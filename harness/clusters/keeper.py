@@ -21,6 +21,8 @@ class KeeperState:
     """Term of the leader that made the newest transaction of the server."""
     version: str
     """Version such as "3.8.0"; "" if the server does not serve now."""
+    clickhouse: bool = False
+    """Whether the server is a ClickHouse Keeper."""
 
 
 def request(endpoint: Endpoint, word: str, timeout_s: float = _TIMEOUT_S) -> str:
@@ -51,7 +53,7 @@ def state(endpoint: Endpoint) -> KeeperState | None:
             # Its transactions have no epoch. The term is that of Raft's log (`lgif`, since 22.11).
             term = _pairs(request(endpoint, "lgif"), "\t").get("last_log_term", "0")
             version = lines[_KEEPER].removeprefix("v").partition("-")[0]
-            return KeeperState(lines.get("Mode", ""), int(term), version)
+            return KeeperState(lines.get("Mode", ""), int(term), version, clickhouse=True)
     except OSError:
         return None
     epoch = int(lines.get("Zxid", "0x0"), 16) >> 32

@@ -27,6 +27,9 @@ def connection(endpoint: Endpoint, timeout_s: float = _TIMEOUT_S) -> Iterator[Cl
     client = Client(
         endpoint.host,
         endpoint.port,
+        user=endpoint.user,
+        password=endpoint.password,
+        secure=endpoint.secure,
         connect_timeout=timeout_s,
         send_receive_timeout=timeout_s,
         sync_request_timeout=timeout_s,

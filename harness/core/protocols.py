@@ -1,7 +1,7 @@
 """Interfaces: what a generator, client, workload, nemesis, cluster and checker are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
@@ -165,6 +165,11 @@ class Endpoint:
 
     host: str
     port: int
+    user: str = "default"
+    """User of a ClickHouse server."""
+    password: str = field(default="", repr=False)
+    secure: bool = False
+    """Whether the server speaks TLS."""
 
 
 class Cluster(Protocol):

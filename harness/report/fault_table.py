@@ -80,6 +80,8 @@ def _ends(history: History) -> dict[object, Op]:
 
 def _begin_evidence(op: Op, seen: str, value: Mapping[str, object]) -> str:
     if op.kind is Kind.OK:
+        if "unseen" in value:
+            return str(value["unseen"])
         dropped = value.get("grudge")
         count = sum(len(v) for v in dropped.values()) if isinstance(dropped, Mapping) else 0
         return f"{seen} ({count} links)" if count else seen

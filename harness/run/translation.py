@@ -14,7 +14,7 @@ waited for, because what it sends before it answers may be held back.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -47,6 +47,10 @@ MERGED: Final = re.compile(r"_[1-9]\d*$")
 """The end of the name of a part that was merged, which depends on the parts that were there."""
 STOPPED: Final = "stop-fetches-one"
 TIME_LIMIT_S: Final = 120
+PATIENCE_S: Final = 60
+"""Time limit of calls on real servers, where one that waits for a server to start takes long."""
+BRIEF_NS: Final = 5_000_000_000
+"""A call of unknown outcome that took no longer did not end because of its time limit."""
 SIMULATED: Final = frozenset({"bug", "cluster", "nemesis", "protocol", "seed", "time-limit"})
 """Options that only a simulated run has, or that the translation chooses."""
 
@@ -215,6 +219,8 @@ def translated(
     options |= {"cluster": "docker", "nemesis": nemesis, "time-limit": str(TIME_LIMIT_S)}
     if options.get("read") in ("server", "sync", "linearizable", "thesis"):
         options["read"] = "sequential"
+    if all(c.kind is not Kind.INFO or c.end_ns - c.begin_ns < BRIEF_NS for c in red.calls):
+        options.setdefault("op-timeout", str(PATIENCE_S))
     steps = steps_of(red, constraints)
     return Translation(ScriptedRun(options, (), tuple(steps)), constraints)
 
@@ -229,10 +235,23 @@ def _stopped_fetches(nodes: Sequence[str]) -> Sequence[SimulatedCall]:
     return [SimulatedCall(NEMESIS_NUMBER, call, -1, 0, Kind.OK)]
 
 
-def without_rule(run: ScriptedRun, name: str) -> ScriptedRun:
-    """Return a script for real servers without the steps of a rule."""
-    steps = [step for step in run.steps if rule_of(step) != name]
+def without_rules(run: ScriptedRun, names: Collection[str]) -> ScriptedRun:
+    """Return a script for real servers without the steps of some rules."""
+    steps = [step for step in run.steps if rule_of(step) not in names]
     return replace(run, steps=tuple(steps))
+
+
+def alike(run: ScriptedRun, name: str) -> Sequence[str]:
+    """Return the rules that real servers will not meet either if they do not meet this one: if it
+    counts a message by its number, all that do so for messages of its kind."""
+    counted = [
+        (str(value["rule"]), str(value["rule"]).split()[1:2])
+        for step in run.steps
+        if rule_of(step) and isinstance(step, Do) and isinstance(value := step.call.value, Mapping)
+        if value["do"] == "count" and "skip" in value
+    ]
+    kinds = [kind for rule, kind in counted if rule == name]
+    return [rule for rule, kind in counted if kind in kinds] or [name]
 
 
 def rule_of(step: ScriptStep) -> str | None:

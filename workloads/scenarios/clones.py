@@ -11,7 +11,6 @@ from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
     LOG_TRUNCATED_S,
     SESSION_GONE_S,
-    SHORT_LOG,
     everywhere,
     fault,
     insert,
@@ -19,6 +18,7 @@ from workloads.scenarios.steps import (
     shows,
 )
 from workloads.scripted_set import ScriptedSet
+from workloads.table import SHORT_LOG
 
 PAUSE = "pause-clickhouse-one"
 AWAY = fault("pause", PAUSE, nodes=["ch3"])
@@ -29,11 +29,10 @@ UNWAITED_CLONE = Scenario(
     text="OPTIMIZE that was to wait for every replica returns while one that was lost, and clones "
     "another, has not what was merged",
     workload=merges(
-        MergesOptions(own_rows=10, timeout_s=40.0),
+        MergesOptions(own_rows=10, short_log=True, timeout_s=40.0),
         Seed(1),
         Level.EVENTUAL,
         faults_expected=True,
-        table_settings=SHORT_LOG,
     ),
     nemesis=PAUSE,
     clients=2,

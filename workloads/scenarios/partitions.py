@@ -10,7 +10,6 @@ from workloads.scenarios.steps import (
     LOG_TRUNCATED_S,
     PENDING,
     SESSION_GONE_S,
-    SHORT_LOG,
     everywhere,
     insert,
     killed,
@@ -19,6 +18,7 @@ from workloads.scenarios.steps import (
     shows,
 )
 from workloads.scripted_set import ScriptedSet
+from workloads.table import SHORT_LOG
 
 LOST = killed("ch3")
 

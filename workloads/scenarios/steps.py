@@ -11,13 +11,6 @@ KILL = "kill-clickhouse-one"
 SESSION_GONE_S = 7.0
 """Seconds after which the ZooKeeper session of a killed replica has expired (5 s) and others have
 noticed."""
-SHORT_LOG = {
-    "max_replicated_logs_to_keep": 10,
-    "min_replicated_logs_to_keep": 2,
-    "cleanup_delay_period": 1,
-    "cleanup_delay_period_random_add": 0,
-}
-"""Settings of a short replication log: a replica that is away for ten inserts is lost."""
 LOG_TRUNCATED_S = 3.0
 """The log is cut every second."""
 

@@ -1,0 +1,118 @@
+"""Cluster of servers that somebody else runs: it reaches them by their addresses, and neither
+starts nor stops nor changes them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.clusters import keeper
+from harness.clusters.driver import Driver
+from harness.clusters.kazoo_session import KazooSession
+from harness.clusters.parallel import on_each
+from harness.clusters.readiness import Readiness, version_of
+from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
+from harness.core.dialect import Coordination
+from harness.core.engines import Engine, Engines
+from harness.core.errors import ClusterError
+from harness.core.protocols import Endpoint
+from harness.core.runtime import Runtime, WallTime
+from harness.core.topology import Node, Role, Topology
+
+
+class ExternalCluster:
+    """Running servers at these addresses. It keeps nothing on this machine."""
+
+    def __init__(self, name: str, topology: Topology, endpoints: Mapping[str, Endpoint]) -> None:
+        """Ask every server for its version. Raises ClusterError with all that do not answer."""
+        self.name = name
+        self.topology = topology
+        self.runtime: Runtime = WallTime()
+        self.readings: Sequence[str] = ()
+        self._endpoints = endpoints
+        self._readiness = Readiness(
+            name,
+            topology,
+            self.endpoint,
+            refusal=lambda _: None,
+            status=lambda _: "not ours to look at",
+            last_lines=lambda _: "not ours to read",
+        )
+        found = on_each(topology.nodes, self._engine)
+        silent = [f"{node.name} at {self._place(node.name)}" for node, e in found.items() if not e]
+        if silent:
+            raise ClusterError(
+                f"cluster {name}: no answer from {', '.join(silent)}; expected running servers, "
+                "and a user who may ask for their version"
+            )
+        self.engines = Engines(nodes={node.name: e for node, e in found.items() if e})
+
+    def up(self) -> None:
+        """Return when all servers serve. Raises ClusterError with the reason."""
+        self._readiness.await_ready()
+
+    def down(self) -> None:
+        """Leave the servers running; what a run created there is dropped at its end."""
+
+    def close(self) -> None:
+        """Do nothing: every connection belongs to whoever asked for it."""
+
+    def ping(self) -> None:
+        """Do nothing: nothing but the servers themselves runs them."""
+
+    def endpoint(self, node: str) -> Endpoint:
+        """Return a replica's native port or a ZooKeeper server's client port."""
+        self.topology.node(node)
+        return self._endpoints[node]
+
+    def query_channel(self, node: str, timeout_s: float) -> QueryChannel:
+        """Return a new connection to a replica."""
+        return Driver(self.endpoint(node), timeout_s)
+
+    def store_channel(self, timeout_s: float) -> StoreChannel:
+        """Raise ClusterError: the harness knows no object store of these servers."""
+        raise ClusterError(f"cluster {self.name}: has no object store ({timeout_s:g} s)")
+
+    def zookeeper(self, keepers: Sequence[str], timeout_s: float = 3.0) -> ZooKeeper:
+        """Return a new session with any of these ZooKeeper servers."""
+        return KazooSession([self.endpoint(keeper) for keeper in keepers], timeout_s=timeout_s)
+
+    def protocol_trace(self, now_ns: int) -> None:
+        """Return None: nobody sees all that real servers agree on."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the version that each node reports; nodes that do not answer are left out."""
+        found = on_each(self.topology.nodes, lambda n: version_of(n, self.endpoint(n.name)))
+        return {node.name: version for node, version in found.items() if version}
+
+    def unready(self) -> Sequence[str]:
+        """Return why the servers cannot serve now, a reason each; empty if all can."""
+        return self._readiness.unready()
+
+    def collect(self, directory: Path) -> None:
+        """Do nothing: the servers' logs stay where they are."""
+
+    # --- ReportsLeader, ReportsTableLeader ----------------------------------------------------
+
+    def leader(self) -> str | None:
+        """Return the ZooKeeper server that leads now; None if none does."""
+        return self._readiness.leader()
+
+    def serving(self) -> frozenset[str]:
+        """Return the ZooKeeper servers that report that they lead or follow."""
+        return self._readiness.serving()
+
+    def table_leader(self) -> str | None:
+        """Return the replica that reports to lead most of the run's tables; None if none leads."""
+        return self._readiness.table_leader()
+
+    def _engine(self, node: Node) -> Engine | None:
+        own = self.endpoint(node.name)
+        version = version_of(node, own)
+        if version is None:
+            return None
+        state = keeper.state(own) if node.role is Role.ZOOKEEPER else None
+        product = Coordination.KEEPER if state and state.clickhouse else Coordination.ZOOKEEPER
+        return Engine(role=node.role, version=version, coordination=product)
+
+    def _place(self, node: str) -> str:
+        own = self._endpoints[node]
+        return f"{own.host}:{own.port}"

@@ -47,10 +47,6 @@ MERGED: Final = re.compile(r"_[1-9]\d*$")
 """The end of the name of a part that was merged, which depends on the parts that were there."""
 STOPPED: Final = "stop-fetches-one"
 TIME_LIMIT_S: Final = 120
-PATIENCE_S: Final = 60
-"""Time limit of calls on real servers, where one that waits for a server to start takes long."""
-BRIEF_NS: Final = 5_000_000_000
-"""A call of unknown outcome that took no longer did not end because of its time limit."""
 SIMULATED: Final = frozenset({"bug", "cluster", "nemesis", "protocol", "seed", "time-limit"})
 """Options that only a simulated run has, or that the translation chooses."""
 
@@ -219,8 +215,6 @@ def translated(
     options |= {"cluster": "docker", "nemesis": nemesis, "time-limit": str(TIME_LIMIT_S)}
     if options.get("read") in ("server", "sync", "linearizable", "thesis"):
         options["read"] = "sequential"
-    if all(c.kind is not Kind.INFO or c.end_ns - c.begin_ns < BRIEF_NS for c in red.calls):
-        options.setdefault("op-timeout", str(PATIENCE_S))
     steps = steps_of(red, constraints)
     return Translation(ScriptedRun(options, (), tuple(steps)), constraints)
 

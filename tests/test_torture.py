@@ -99,7 +99,7 @@ def test_the_ready_matrices_settle(name, tmp_path):
         (f"{QUORUM_SET}[options]\nread = 3", "line 4: options.read: 3: expected text"),
         (
             f"{QUORUM_SET}[options]\ncluster = 'x'",
-            "line 4: options.cluster: 'x' is unknown; expected one of docker, auto, sim",
+            "line 4: options.cluster: 'x' is unknown; expected one of docker, auto, external, sim",
         ),
         (f"{QUORUM_SET}[options]\nrate = {{ a = 1 }}", "rate: {'a': 1}: expected a number"),
         (f"{QUORUM_SET}[settings]\na = 3", "line 4: settings.a: 3: expected a table"),
@@ -253,6 +253,20 @@ def test_a_cell_whose_tables_are_on_an_object_store_shares_no_cluster_with_other
     settled, _ = read_matrix(file).settled(str(tmp_path), Console(), Stop())
     first, second, stored = (cell.cluster for cell in settled)
     assert first == second != stored
+
+
+def test_cells_whose_servers_are_started_otherwise_share_no_cluster(tmp_path):
+    file = tmp_path / "m.toml"
+    nemeses = '["none", "kill", "reconfig", "clock-jump"]'
+    file.write_text(
+        f'[groups.plain]\nworkloads = ["quorum-set"]\nnemeses = {nemeses}\n'
+        '[groups.disks]\nworkloads = ["replication"]\nnemeses = ["none"]\n'
+        'options = { storage = "faulty" }\n'
+    )
+    settled, _ = read_matrix(file).settled(str(tmp_path), Console(), Stop())
+    plain, killed, *others = (cell.cluster for cell in settled)
+    assert plain == killed
+    assert len({plain, *others}) == 4
 
 
 def test_what_a_version_cannot_run_is_said_and_counts_as_nothing(tmp_path):

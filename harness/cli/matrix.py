@@ -44,11 +44,11 @@ NOT_IN_CELL: Final = frozenset(
 """Options of `harness run` that the matrix or the night decides."""
 CLUSTER: Final = (
     "cluster", "shards", "replicas", "keepers", "keeper_route", "clickhouse", "zookeeper",
-    "servers", "clickhouse_image",
-    "zookeeper_image", "keeper_image", "upgrade_to", "parts",
+    "servers", "clickhouse_image", "zookeeper_image", "keeper_image", "upgrade_to",
     "s3_endpoint",
 )  # fmt: skip
-"""Options that decide which cluster a run needs; cells with equal ones share it."""
+"""Options that decide which cluster a run needs, besides the settings of its servers; cells with
+equal ones share it."""
 BYTES_MAX: Final = 1 << 20
 """Maximum size of a matrix file."""
 CELLS_MAX: Final = 10_000
@@ -82,7 +82,8 @@ class MatrixCell:
         request = RunRequest(context)
         plan: Callable[[Seed], Any] = request.plan
         said = (f"{option}={context.params[option]}" for option in CLUSTER)
-        cluster = " ".join((*said, f"store={request.topology.has_store}"))
+        own = (f"store={request.topology.has_store}", str(request.server_settings))
+        cluster = " ".join((*said, *own))
         campaign = request.campaign(show, stop, lambda _: None)
         return TortureCell(self.name, cluster, campaign, plan, request.dialect)
 

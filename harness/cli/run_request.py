@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from checkers.headline import headline
 from compose.releases import ImageChoice, upgrade_targets
-from compose.settings import Fsync, Storage
+from compose.settings import Fsync, Settings, Storage
 from harness.cli.catalogue import WORKLOADS, workload_entry
 from harness.cli.display import no_display
 from harness.cli.given_options import repro_command
@@ -270,6 +270,12 @@ class RunRequest:
         """Return the nemesis, to see what it needs."""
         return parse_nemesis(self.options.nemesis, self.topology, self.seed, self.fault_options)
 
+    @property
+    def server_settings(self) -> Settings:
+        """Return the settings with which servers of the run's own are started."""
+        clocks = CanSetClocks in self._faults.needs
+        return replace(self.options.server_settings, wrong_clocks=clocks)
+
     @cached_property
     def topology(self) -> Topology:
         """Return the topology of the cluster."""
@@ -459,7 +465,5 @@ class RunRequest:
             keep=option.keep_cluster,
             choice=self._wanted,
             accept=self._accept,
-            settings=replace(
-                option.server_settings, wrong_clocks=CanSetClocks in self._faults.needs
-            ),
+            settings=self.server_settings,
         )

@@ -32,6 +32,10 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "harness.cli.torture:torture",
             "Run a matrix of workloads, nemeses and settings one run at a time, and judge each.",
         ),
+        "audit": (
+            "harness.cli.audit:audit",
+            "Judge the inserts that servers logged: is every acknowledged one still there?",
+        ),
         "compare": (
             "harness.cli.compare:compare",
             "Play a scenario, or repeat a stored run, on several server versions.",

@@ -1,0 +1,119 @@
+"""`harness audit`: judge what the servers of somebody else logged about a table."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import rich_click as click
+from rich.table import Table
+
+from checkers.replication.audited import Audited
+from harness.cli.answer import CommandAnswer, print_answer
+from harness.cli.options import ServersType
+from harness.cli.parameter_types import json_option, number
+from harness.cli.server_file import ServerFile
+from harness.cli.terminal import Terminal
+from harness.core.clock import utc_now
+from harness.core.errors import UsageError
+from harness.core.verdict import Verdict
+from harness.run.audit import AuditRequest, audited
+
+PROVABLE: Final = (
+    ("an acknowledged insert is lost", "yes: no replica has its part, or too few of its rows"),
+    ("its quorum had failed", "yes, while ZooKeeper remembers the failed part"),
+    ("it was acknowledged early", "yes, if by more than clocks may differ"),
+    ("replicas differ", "yes: parts of one name with other data"),
+    ("an acknowledged duplicate is lost", "no: a duplicate makes no part"),
+    ("rows are there twice", "no: a block may have been inserted twice on purpose"),
+    ("a read was stale", "no: no log has what a query returned"),
+)
+"""What may have gone wrong, and whether logs show it."""
+FLUSHED: Final = timedelta(seconds=15)
+"""Age at which a server has written the rows of its logs."""
+
+
+@click.command("audit")
+@click.option(
+    "--servers",
+    type=ServersType(),
+    metavar="FILE",
+    required=True,
+    help="Addresses of the servers, see docs/external-clusters.md.",
+)
+@click.option("--table", required=True, metavar="DATABASE.TABLE", help="The replicated table.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Begin of the period in UTC, as 2026-11-25T12:00. Default: an hour ago.",
+)
+@click.option("--until", metavar="TIME", help="End of the period. Default: 15 seconds ago.")
+@click.option(
+    "--clock-error",
+    type=number("interval"),
+    default=1.0,
+    show_default=True,
+    help="Seconds by which the clocks of two servers may differ.",
+)
+@json_option
+def audit(
+    servers: ServerFile,
+    table: str,
+    since: str | None,
+    until: str | None,
+    clock_error: float,
+    *,
+    as_json: bool,
+) -> int:
+    """Judge the inserts that servers logged: is every acknowledged one still there?
+
+    It reads system.query_log, part_log and parts of each replica, and which quorums have failed
+    from ZooKeeper; it changes nothing. Exit status: 0 all is there, 1 something is not, 2 the
+    logs do not say.
+    """
+    database, _, name = table.partition(".")
+    if not (database and name):
+        raise UsageError(f"--table {table}: expected DATABASE.TABLE")
+    now = utc_now()
+    request = AuditRequest(
+        database=database,
+        table=name,
+        since=_time("--since", since) if since else now - timedelta(hours=1),
+        until=_time("--until", until) if until else now - FLUSHED,
+        clock_error_s=clock_error,
+    )
+    if request.since >= request.until:
+        raise UsageError(f"--since {request.since:%FT%T}: expected before {request.until:%FT%T}")
+    verdict = Audited().check(audited(servers.cluster(), request))
+    if as_json:
+        click.echo(json.dumps(_json(verdict)))
+    else:
+        _show(verdict, Terminal())
+    return verdict.status.exit_status
+
+
+def _time(flag: str, text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{flag} {text}: expected a time such as 2026-11-25T12:00") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _json(verdict: Verdict) -> dict[str, object]:
+    return {
+        "status": verdict.status.value,
+        "summary": verdict.summary,
+        "checked": verdict.checked,
+        "anomalies": [{"kind": one.kind, "text": one.text} for one in verdict.anomalies],
+        "provable": dict(PROVABLE),
+    }
+
+
+def _show(verdict: Verdict, console: Terminal) -> None:
+    table = Table("what may have gone wrong", "do such logs show it?", box=None, pad_edge=False)
+    for what, answer in PROVABLE:
+        table.add_row(what, answer)
+    console.print(table)
+    for one in verdict.anomalies:
+        console.print(f"{one.kind}: {one.text}", markup=False)
+    print_answer(console, CommandAnswer(verdict.status, verdict.summary))

@@ -1,0 +1,225 @@
+"""Audits of tables that somebody else wrote to: what servers' logs show of inserts."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkers_cases import history
+from real_servers import THREE, wait_until
+from test_external_cluster import described
+
+from checkers.replication.audited import Audited
+from compose.releases import DEFAULT_CLICKHOUSE, ImageChoice
+from harness.clients.clickhouse import connect
+from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.images import build_images
+from harness.clusters.replica import query
+from harness.core.clock import utc_now
+from harness.core.history import History
+from harness.core.op import NEMESIS, Json, Kind, Op
+from harness.core.verdict import Status
+
+SECOND = 1_000_000_000
+BOTH = {"ch1": {"0_0_0_0": [2, "a"]}, "ch2": {"0_0_0_0": [2, "a"]}}
+MADE = [[1 * SECOND, "ch1", "0_0_0_0", 2], [2 * SECOND, "ch2", "0_0_0_0", 2]]
+
+
+def audited(*parts: str, quorum: int = 0, kind: Kind = Kind.OK, **said: Any) -> History:
+    """Return the history of one insert on ch1, from 0.5 s to 3 s, with the op `audit`."""
+    ended: dict[str, Json] | None = {"parts": [*parts], "quorum": quorum}
+    value = {
+        "created": MADE,
+        "active": BOTH,
+        "failed": [],
+        "removals": [],
+        "plain": True,
+        "silent": [],
+        "clock_error_ns": SECOND // 2,
+        **said,
+    }
+    more: Mapping[str, Any] = {"process": 0, "f": "insert", "node": "ch1"}
+    own: Mapping[str, Any] = {"process": NEMESIS, "f": "audit", "time_ns": 4 * SECOND}
+    return History(
+        [
+            Op(index=0, kind=Kind.INVOKE, time_ns=SECOND // 2, **more),
+            Op(index=1, kind=kind, time_ns=3 * SECOND, value=ended, **more),
+            Op(index=2, kind=Kind.INVOKE, **own),
+            Op(index=3, kind=Kind.OK, value=value, **own),
+        ]
+    )
+
+
+MERGED = {"ch1": {"0_0_5_1": [9, "b"]}, "ch2": {"0_0_5_1": [9, "b"]}}
+LATE = [MADE[0], [int(3.4 * SECOND), "ch2", "0_0_0_0", 2]]
+LATER = [MADE[0], [int(3.6 * SECOND), "ch2", "0_0_0_0", 2]]
+VIA_MERGE = [MADE[0], [2 * SECOND, "ch2", "0_0_5_1", 9]]
+
+
+@pytest.mark.parametrize(
+    ("found", "status", "kinds"),
+    [
+        (audited("0_0_0_0", quorum=2), Status.VALID, []),
+        (audited("0_0_0_0", active=MERGED), Status.VALID, []),
+        (audited("0_0_0_0", active={"ch1": BOTH["ch1"], "ch2": {}}), Status.VALID, []),
+        (audited("0_0_0_0", active={"ch1": {}, "ch2": {}}), Status.INVALID, ["gone"]),
+        (
+            audited("0_0_0_0", active={"ch1": {"0_0_5_1": [1, "b"]}, "ch2": {}}),
+            Status.INVALID,
+            ["missing-rows"],
+        ),
+        (
+            audited("0_0_0_0", active={"ch1": {"0_0_5_1": [1, "b"]}, "ch2": {}}, plain=False),
+            Status.VALID,
+            [],
+        ),
+        (
+            audited("0_0_0_0", active={"ch1": {}, "ch2": {}}, removals=["Alter on ch1 at 12:00"]),
+            Status.UNKNOWN,
+            [],
+        ),
+        (audited("0_0_0_0", failed=["0_0_0_0"]), Status.INVALID, ["failed"]),
+        (audited("0_0_0_0", quorum=2, created=LATE), Status.VALID, []),
+        (audited("0_0_0_0", quorum=2, created=LATER), Status.INVALID, ["acknowledged-early"]),
+        (audited("0_0_0_0", quorum=2, created=VIA_MERGE), Status.VALID, []),
+        (audited("0_0_0_0", quorum=2, created=LATER, silent=["ch2"]), Status.UNKNOWN, []),
+        (
+            audited("0_0_0_0", active={**BOTH, "ch3": {"0_0_0_0": [2, "z"]}}),
+            Status.INVALID,
+            ["diverged"],
+        ),
+        (audited(), Status.UNKNOWN, []),
+        (audited("0_0_0_0", kind=Kind.INFO, active={"ch1": {}}), Status.UNKNOWN, []),
+        (history(), Status.UNKNOWN, []),
+    ],
+)
+def test_what_logs_show_of_an_insert(found: History, status: Status, kinds: list[str]) -> None:
+    verdict = Audited().check(found)
+    assert (verdict.status, [one.kind for one in verdict.anomalies]) == (status, kinds)
+
+
+LOGS = """<clickhouse>
+<query_log><database>system</database><table>query_log</table>
+<flush_interval_milliseconds>500</flush_interval_milliseconds></query_log>
+<part_log><database>system</database><table>part_log</table>
+<flush_interval_milliseconds>500</flush_interval_milliseconds></part_log>
+</clickhouse>"""
+
+LOGGED = {"log_queries": 1}
+"""Setting that clients of the harness leave out, and others have by default."""
+
+
+@pytest.fixture(scope="module")
+def logging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+    """Yield servers that log queries and parts, as the default configuration of ClickHouse does."""
+    images = build_images(lambda text: None, ImageChoice(clickhouse=DEFAULT_CLICKHOUSE))
+    cluster = DockerCluster(THREE, tmp_path_factory.mktemp("cluster"), images=images)
+    try:
+        cluster.up()
+        for node in THREE.replicas:
+            cluster.configure(node, "logs.xml", LOGS)
+        cluster.restart(THREE.replicas)
+        wait_until(lambda: not cluster.unready(), "every server serves", 60)
+        yield cluster
+    finally:
+        cluster.down()
+
+
+def judged(file: Path, table: ReplicatedTable, *words: str) -> tuple[int, dict[str, Any]]:
+    command = [sys.executable, "-m", "harness.cli.main", "audit", "--servers", str(file)]
+    until = (utc_now() + timedelta(seconds=1)).isoformat()
+    command += ["--table", table.name, "--json", "--until", until, *words]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode in (0, 1, 2), ended.stderr
+    return ended.returncode, json.loads(ended.stdout)
+
+
+def rows_logged(cluster: DockerCluster, table: ReplicatedTable) -> int:
+    """Return the number of inserts that the servers have logged, and written down."""
+    for node in THREE.replicas:
+        query(cluster.endpoint(node), "SYSTEM FLUSH LOGS")
+    text = (
+        "SELECT count() FROM system.query_log WHERE type = 'QueryFinish' AND query_kind = 'Insert' "
+        f"AND has(tables, '{table.name}')"
+    )
+    return sum(query(cluster.endpoint(node), text)[0][0] for node in THREE.replicas)
+
+
+def lose_parts(cluster: DockerCluster, table: ReplicatedTable) -> None:
+    """Remove the table's parts from the disks of all replicas at once, and start them again."""
+    text = f"SELECT arrayJoin(data_paths) FROM system.tables WHERE database = '{table.database}'"
+    for node in THREE.replicas:
+        ((path,),) = query(cluster.endpoint(node), text)
+        container = cluster._engine().containers.get(cluster._containers[node])
+        status, output = container.exec_run(["sh", "-c", f"rm -r {path}0_*"])
+        assert status == 0, output
+    cluster.kill(THREE.replicas)
+    cluster.start(THREE.replicas)
+
+
+@pytest.mark.containers
+def test_inserts_of_others_are_audited_from_the_servers_logs(
+    logging: DockerCluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    file = described(logging, tmp_path / "servers.toml")
+    table = ReplicatedTable(logging, "audited", TableSchema("key Int64, value Int64"))
+    table.create()
+    request.addfinalizer(table.close)
+    quorum = {"insert_quorum": 2, "insert_quorum_timeout": 10_000, **LOGGED}
+    for value in range(12):
+        node = THREE.replicas[value % 3]
+        with closing(connect(logging, node)) as client:
+            client.insert(table.name, [(0, 2 * value), (0, 2 * value + 1)], quorum)
+    query(logging.endpoint("ch1"), f"OPTIMIZE TABLE {table.name} PARTITION 0 FINAL")
+    wait_until(lambda: not table.pending() and rows_logged(logging, table) == 12, "all is logged")
+    status, said = judged(file, table)
+    assert (status, said["status"], said["checked"]) == (0, "VALID", 12), said
+
+    lose_parts(logging, table)
+
+    def empty() -> bool:
+        found = [
+            query(logging.endpoint(n), f"SELECT count() FROM {table.name}") for n in ("ch1", "ch2")
+        ]
+        return all(rows == [(0,)] for rows in found) and not table.pending()
+
+    wait_until(empty, "the replicas give up the parts that nobody has")
+    status, said = judged(file, table)
+    assert (status, said["status"]) == (1, "INVALID"), said
+    assert {one["kind"] for one in said["anomalies"]} <= {"gone", "missing-rows"}
+
+    query(logging.endpoint("ch1"), f"ALTER TABLE {table.name} DROP PARTITION 0", settings=LOGGED)
+    wait_until(lambda: judged(file, table)[0] == 2, "the log has the statement")
+    assert (
+        "1 statement may have removed or changed rows, such as Alter on ch1"
+        in (judged(file, table)[1]["summary"])
+    )
+
+
+@pytest.mark.containers
+def test_what_cannot_be_audited_is_refused(logging: DockerCluster, tmp_path: Path) -> None:
+    file = described(logging, tmp_path / "servers.toml")
+    refusals = {
+        ("--table", "t"): "--table t: expected DATABASE.TABLE",
+        (
+            "--table",
+            "system.parts",
+        ): "table system.parts on ch1: SystemParts; expected a replicated",
+        ("--table", "no.such"): "table no.such on ch1: no such table; expected a replicated table",
+        ("--table", "a.b", "--since", "now"): "--since now: expected a time such as 2026-11-25T12",
+        ("--table", "a.b", "--since", "2099-01-01"): "--since 2099-01-01T00:00:00: expected before",
+    }
+    for words, why in refusals.items():
+        command = [sys.executable, "-m", "harness.cli.main", "audit", "--servers", str(file)]
+        ended = subprocess.run(
+            [*command, *words], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert (ended.returncode, why in " ".join(ended.stderr.split())) == (254, True), (
+            ended.stderr
+        )

@@ -53,6 +53,8 @@ FAULT = f'{ONE}[faults.cut]\nbegin = ["true"]\n'
         (f"{FAULT}end = 'true'", "line 7: faults.cut.end: true: expected a command as a list"),
         (f"{FAULT}end = ['true']\nrole = 'disk'", "line 8: faults.cut.role: disk: expected one"),
         (f"{FAULT}end = ['true']\ntargets = ['leader']", "faults.cut.targets: ['leader']: expect"),
+        (f"{FAULT}end = ['true']\ntargets = [['one']]", "faults.cut.targets: [['one']]: expected"),
+        (f'{FAULT}end = ["true"]\ngone = ["a\\u0000"]', "line 8: faults.cut.gone: "),
         (f"{FAULT}end = ['true']\ntimeout = 0", "line 8: faults.cut.timeout: 0: expected"),
         (FAULT.replace("cut", "kill"), "line 5: faults.kill: expected letters, digits, '_', '-' a"),
     ],
@@ -155,6 +157,66 @@ def test_a_heal_names_what_is_still_in_force() -> None:
         nemesis.heal(Bare())
 
 
+def test_a_fault_is_ended_where_what_looks_for_it_cannot_look(tmp_path: Path) -> None:
+    file, away = tmp_path / "{node}", tmp_path / "away"
+    looks = f"test -e {away} && exit 255; test -e {file}"
+    nemesis = nemesis_of(
+        begin=("touch", str(file)), end=("rm", "-f", str(file)), seen=("sh", "-c", looks)
+    )
+    assert begun(nemesis, "ch1").kind is Kind.OK
+    away.touch()
+    with pytest.raises(FaultError, match=r"ch1: nothing tells whether own is over: .* status 255"):
+        nemesis.heal(Bare())
+    assert [*tmp_path.iterdir()] == [away]
+    away.unlink()
+    nemesis.heal(Bare())
+
+
+def test_a_fault_is_ended_even_if_it_is_never_seen(tmp_path: Path) -> None:
+    file = str(tmp_path / "{node}")
+    nemesis = nemesis_of(begin=("touch", file), end=("rm", file), seen=("false",))
+    assert begun(nemesis, "ch1", "zk2").kind is Kind.INFO
+    assert [*tmp_path.iterdir()] == []
+    nemesis.heal(Bare())
+
+
+@pytest.mark.parametrize("seen", [(), ("test", "-e", "FILE")])
+def test_a_node_whose_fault_cannot_be_ended_keeps_no_other_from_it(
+    tmp_path: Path, seen: tuple[str, ...]
+) -> None:
+    file = str(tmp_path / "{node}")
+    nemesis = nemesis_of(
+        begin=("touch", file),
+        end=("sh", "-c", f"test {{node}} != ch1 && rm -f {file}"),
+        seen=tuple(word.replace("FILE", file) for word in seen),
+    )
+    assert begun(nemesis, "ch1", "ch2").kind is Kind.OK
+    with pytest.raises(FaultError, match=r"ch1: sh .* exit status 1"):
+        nemesis.heal(Bare())
+    assert [*tmp_path.iterdir()] == [tmp_path / "ch1"]
+
+
+def test_a_command_of_its_own_tells_that_a_fault_is_gone(tmp_path: Path) -> None:
+    file = str(tmp_path / "{node}")
+    nemesis = nemesis_of(begin=("touch", file), end=("true",), gone=("test", "!", "-e", file))
+    assert begun(nemesis, "ch1").kind is Kind.OK
+    with pytest.raises(FaultError, match="ch1: own is not gone: test ! -e"):
+        nemesis.heal(Bare())
+    (tmp_path / "ch1").unlink()
+    nemesis.heal(Bare())
+
+
+def test_what_a_command_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    starts = f"setsid sleep 600 & echo $! > {pid}"
+    nemesis = nemesis_of(
+        begin=("sh", "-c", starts), end=("sh", "-c", f"kill $(cat {pid})"), timeout_s=20.0
+    )
+    done = begun(nemesis, "ch1")
+    assert done.kind is Kind.OK, done.error
+    assert nemesis.invoke(Bare(), op("own", "end")).kind is Kind.OK
+
+
 FREEZE = """
 [faults.freeze]
 begin = ["docker", "pause", "{cluster}-{{node}}"]
@@ -236,6 +298,17 @@ def test_an_interrupt_in_mid_fault_heals_servers_of_somebody_else(
 
 
 @pytest.mark.containers
+def test_clusters_that_servers_of_somebody_else_do_not_define_are_named(
+    servers: DockerCluster, tmp_path: Path
+) -> None:
+    found = read_servers(described(servers, tmp_path / "servers.toml")).cluster()
+    assert found.lacking(["harness", "harness_each"]) == []
+    assert found.lacking(["harness", "theirs"]) == [
+        f"{node} has no cluster theirs" for node in ("ch1", "ch2", "ch3")
+    ]
+
+
+@pytest.mark.containers
 def test_what_servers_of_somebody_else_lack_is_refused_before_the_run(
     servers: DockerCluster, tmp_path: Path
 ) -> None:
@@ -245,6 +318,7 @@ def test_what_servers_of_somebody_else_lack_is_refused_before_the_run(
         ("--replicas", "2"): "--replicas 2: --servers says which servers there are",
         ("--storage", "faulty"): "--storage: --cluster external has no containers",
         ("--workload", "zero-copy"): "workload zero-copy: this cluster has no object store",
+        ("--workload", "config-reload"): "workload config-reload: cluster external lacks CanConf",
         ("--nemesis", "frieze"): "nemesis 'frieze' is unknown",
     }
     for words, why in refusals.items():

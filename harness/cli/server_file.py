@@ -22,7 +22,7 @@ BYTES_MAX: Final = 1 << 20
 KEYS: Final = ("clickhouse", "zookeeper", "faults")
 REPLICA_KEYS: Final = ("address", "shard", "user", "password-in", "secure")
 KEEPER_KEYS: Final = ("address",)
-FAULT_KEYS: Final = ("begin", "end", "seen", "role", "targets", "timeout")
+FAULT_KEYS: Final = ("begin", "end", "seen", "gone", "role", "targets", "timeout")
 NATIVE_PORT: Final = 9000
 CLIENT_PORT: Final = 2181
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -158,14 +158,14 @@ def _fault(file: TomlFile, name: str, own: Mapping[str, Any]) -> FaultCommands:
 
     def command(key: str) -> tuple[str, ...]:
         words = own.get(key)
-        if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
+        if not isinstance(words, list) or not words or not all(map(_is_word, words)):
             refuse(key, 'expected a command as a list of words, such as ["ssh", "{node}", "…"]')
         return tuple(words)
 
     role, drawn = own.get("role"), own.get("targets", ["one"])
     if role is not None and role not in ROLES:
         refuse("role", f"expected one of {', '.join(ROLES)}")
-    if not isinstance(drawn, list) or not drawn or not set(drawn) <= set(_DRAWN):
+    if not isinstance(drawn, list) or not drawn or any(one not in _DRAWN for one in drawn):
         refuse("targets", f"expected a list of some of {', '.join(_DRAWN)}")
     try:
         timeout_s = SECONDS.parse(own.get("timeout", 30))
@@ -176,7 +176,13 @@ def _fault(file: TomlFile, name: str, own: Mapping[str, Any]) -> FaultCommands:
         begin=command("begin"),
         end=command("end"),
         seen=command("seen") if "seen" in own else (),
+        gone=command("gone") if "gone" in own else (),
         role=role,
         targets=tuple(drawn),
         timeout_s=float(timeout_s),
     )
+
+
+def _is_word(given: object) -> bool:
+    """Return whether it can be a word of a command, which has no zero byte."""
+    return isinstance(given, str) and "\0" not in given

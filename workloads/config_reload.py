@@ -59,6 +59,11 @@ class ConfigReloadOptions(WorkloadOptions):
     reads_per_s: float = 10.0
     """Reads per second of each node."""
 
+    @property
+    def capabilities(self) -> tuple[type, ...]:
+        """Capabilities that the cluster must have."""
+        return (CanConfigure,)
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigReloadWorkload:

@@ -39,7 +39,10 @@ from harness.generators.order import FINAL_TRIES, final_reads_on, phases, until_
 from harness.generators.timing import rate
 from harness.generators.workers import with_observer
 from workloads.ddl_queue import (
+    EACH,
     OVER,
+    SHARDS,
+    SOME,
     STATEMENTS,
     ClusterQueue,
     DatabaseQueue,
@@ -97,6 +100,11 @@ class DdlOptions(WorkloadOptions):
     def needs(self) -> tuple[Mechanism, ...]:
         """Mechanisms that the servers must have."""
         return (Mechanism.REPLICATED_DATABASES,) if self.engine == REPLICATED else ()
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Clusters that its statements name, which the servers' configuration must define."""
+        return () if self.engine == REPLICATED else (EACH, SHARDS, SOME)
 
 
 @dataclass(frozen=True, slots=True)

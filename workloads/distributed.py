@@ -84,6 +84,11 @@ class DistributedOptions(WorkloadOptions):
         """Mechanisms that the servers must have."""
         return (Mechanism.REPLICA_ERRORS,) if self.routes else ()
 
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Clusters that its statements name, which the servers' configuration must define."""
+        return (CLUSTERS[self.internal_replication],)
+
     def validate(self, topology: Topology) -> None:
         """Raise UsageError for options that are out of range or do not fit the topology."""
         validate_numbers(self)

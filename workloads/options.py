@@ -25,6 +25,16 @@ class WorkloadOptions:
         """Mechanisms that the servers must have."""
         return ()
 
+    @property
+    def capabilities(self) -> tuple[type, ...]:
+        """Capabilities that the cluster must have."""
+        return ()
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Clusters that its statements name, which the servers' configuration must define."""
+        return ()
+
     def validate(self, topology: Topology) -> None:  # noqa: ARG002
         """Raise UsageError if a number is out of range, or if the options do not fit the topology.
 

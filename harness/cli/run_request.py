@@ -149,6 +149,7 @@ class RunRequest:
                 raise UsageError(f"{flag}: --servers says which servers there are")
         if option.stop_at_departure and not (option.keep_cluster or option.reuse):
             raise UsageError("--stop-at-departure: expected with --keep-cluster or --reuse")
+        self._check_workload()
         if simulated and not workload_entry(option.workload).simulated:
             able = " ".join(name for name, entry in WORKLOADS.items() if entry.simulated)
             raise UsageError(
@@ -179,6 +180,25 @@ class RunRequest:
             raise UsageError(
                 f"--read {reading}: only simulated servers have it; expected sequential, sync, "
                 "plain or synced, or --cluster sim"
+            )
+
+    def _check_workload(self) -> None:
+        """Raise UsageError, which names what is missing, for a workload that servers of somebody
+        else cannot run."""
+        if not self.external:
+            return
+        chosen, kind = self.workload_options, type(self.external)
+        lacking = [need.__name__ for need in chosen.capabilities if not issubclass(kind, need)]
+        if lacking:
+            raise UsageError(
+                f"workload {self.options.workload}: cluster external lacks {', '.join(lacking)}; "
+                "expected --cluster docker"
+            )
+        undefined = self.external.lacking(chosen.clusters) if chosen.clusters else ()
+        if undefined:
+            raise UsageError(
+                f"workload {self.options.workload}: {', '.join(undefined)}; expected it in the "
+                "configuration of every replica, or --cluster docker"
             )
 
     @cached_property

@@ -9,6 +9,7 @@ from harness.clusters.driver import Driver
 from harness.clusters.kazoo_session import KazooSession
 from harness.clusters.parallel import on_each
 from harness.clusters.readiness import Readiness, version_of
+from harness.clusters.replica import defined_clusters
 from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.dialect import Coordination
 from harness.core.engines import Engine, Engines
@@ -86,6 +87,17 @@ class ExternalCluster:
     def unready(self) -> Sequence[str]:
         """Return why the servers cannot serve now, a reason each; empty if all can."""
         return self._readiness.unready()
+
+    def lacking(self, clusters: Sequence[str]) -> Sequence[str]:
+        """Return which of these clusters replicas do not have in their configuration, such as
+        "ch1 has no cluster harness". Raises ClusterError."""
+        found = on_each(self.topology.replicas, lambda node: defined_clusters(self.endpoint(node)))
+        return [
+            f"{node} has no cluster {name}"
+            for node, names in found.items()
+            for name in clusters
+            if name not in names
+        ]
 
     def collect(self, directory: Path) -> None:
         """Do nothing: the servers' logs stay where they are."""

@@ -98,6 +98,11 @@ def inactive_tables(endpoint: Endpoint) -> tuple[str, ...]:
     return tuple(f"{database}.{table}" for database, table in query(endpoint, text))
 
 
+def defined_clusters(endpoint: Endpoint) -> frozenset[str]:
+    """Return the clusters that the server's configuration defines. Raises ClusterError."""
+    return frozenset(name for (name,) in query(endpoint, "SELECT cluster FROM system.clusters"))
+
+
 def tables_led(endpoint: Endpoint) -> int:
     """Return how many of the run's tables the replica leads; 0 if it does not answer."""
     text = (

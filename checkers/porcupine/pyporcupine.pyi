@@ -29,7 +29,7 @@ class Operation:
 
     def __new__(
         cls,
-        process: int,
+        process: int | str,
         f: str,
         key: int | str | None = None,
         value: Any = None,
@@ -39,7 +39,7 @@ class Operation:
         output: Any = None,
     ) -> Operation: ...
     @property
-    def process(self) -> int: ...
+    def process(self) -> int | str: ...
     @property
     def f(self) -> str: ...
     @property

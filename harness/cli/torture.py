@@ -36,7 +36,8 @@ from harness.core.verdict import Status, worst
 from harness.report.text import text_report
 from harness.run import notification
 from harness.run.disk import why_unwritable
-from harness.run.fleet import SCRATCH, StoredRuns
+from harness.run.fleet import SCRATCH, StoredRuns, restamp
+from harness.run.found_runs import found_again
 from harness.run.judges import OneProcess, OnSpark, merge_kept
 from harness.run.monitor import Monitor, Phase
 from harness.run.night import JOURNAL, NIGHTS, Night, Slot
@@ -242,6 +243,8 @@ class _Command:
         report = as_json(night, summary, earlier, self.steps)
         _write(night, report, summary, self.root)
         merge_kept(self.root)
+        paths = [slot.path for slot in night.slots.values() if slot.path is not None]
+        restamp(found_again(self.root, paths), _stored_runs())
         if not self.stop:
             night.say("end")
             self._tell(night, report)
@@ -272,9 +275,13 @@ def _left_s(night: Night, hours: float | None) -> float | None:
     return hours * 3_600 - (utc_now() - began).total_seconds()
 
 
+def _stored_runs() -> StoredRuns:
+    return StoredRuns(workload_of, saved=explained)
+
+
 @contextmanager
 def _judges(root: Path, spark: str | None) -> Iterator[Judges]:
-    runs = StoredRuns(workload_of, saved=explained)
+    runs = _stored_runs()
     root.mkdir(parents=True, exist_ok=True)
     if spark is None:
         beside = OneProcess(root, runs)

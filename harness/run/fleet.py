@@ -230,9 +230,7 @@ def check_fleet(
             verdicts.clear()
         known: Mapping[str, JudgedRun] = {} if force else verdicts.judged()
         stamps = {run: found.stamp(run, runs.asked) for run in found.runs}
-        changes = _changes(found, runs, known, stamps)
-        if changes.restamped:
-            verdicts.restamp(changes.restamped)
+        changes = _changes(found, runs, known, stamps, verdicts)
         changed = [run for run in found.runs if run not in changes.unchanged]
         if changed:
             fresh = _judge(found, runs, engine, verdicts, changed, stamps, only=only, save=save)
@@ -242,6 +240,18 @@ def check_fleet(
     read = verdicts.bytes_read + changes.bytes_read
     summaries = {run: known[run].summary for run in found.runs}
     return Checked(verdicts, summaries, frozenset(changed), changes.unchanged, read)
+
+
+def restamp(found: Found, runs: StoredRuns) -> None:
+    """Give judged runs the stamps of their files as they are now. A run that was saved after it was
+    judged has other ones than the judge saw. Raises HarnessError."""
+    verdicts = verdicts_of(found.root, None, runs.promise)
+    try:
+        stamps = {run: found.stamp(run, runs.asked) for run in found.runs}
+        settled = {run: one for run, one in verdicts.judged().items() if stamps.get(run)}
+        _changes(found, runs, settled, stamps, verdicts)
+    except OSError as error:
+        raise HarnessError(f"store {found.root.shown}: {error}") from error
 
 
 def _is_broken(verdicts: Verdicts) -> bool:
@@ -255,16 +265,19 @@ def _is_broken(verdicts: Verdicts) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Changes:
     unchanged: frozenset[str]
-    restamped: dict[str, JudgedRun]
-    """Runs whose files have other times and the same contents."""
     bytes_read: int
 
 
 def _changes(
-    found: Found, runs: StoredRuns, known: Mapping[str, JudgedRun], stamps: Mapping[str, str]
+    found: Found,
+    runs: StoredRuns,
+    known: Mapping[str, JudgedRun],
+    stamps: Mapping[str, str],
+    verdicts: Verdicts,
 ) -> _Changes:
     """Return which runs need not be judged. A file is read only if its size or its time differs
-    from what it was when the run was judged."""
+    from what it was when the run was judged; a run whose files have other times and the same
+    contents gets another stamp."""
     current = {words: judge_digest(words.split()) for words in {k.modules for k in known.values()}}
     candidates = [
         run
@@ -281,11 +294,11 @@ def _changes(
     with ThreadPoolExecutor() as pool:
         digests = dict(zip(doubtful, pool.map(digest, doubtful), strict=True))
     restored = {run for run in doubtful if known[run].history == digests[run]}
-    return _Changes(
-        frozenset(same | restored),
-        {run: replace(known[run], stamp=stamps[run]) for run in restored if stamps[run]},
-        sum(found.bytes_to_digest(run) for run in doubtful),
-    )
+    restamped = {run: replace(known[run], stamp=stamps[run]) for run in restored if stamps[run]}
+    if restamped:
+        verdicts.restamp(restamped)
+    read = sum(found.bytes_to_digest(run) for run in doubtful)
+    return _Changes(frozenset(same | restored), read)
 
 
 def _judge(

@@ -92,8 +92,7 @@ def merge_kept(root: Path) -> None:
     if not files:
         return
     columns = [pq.read_table(file, columns=["run"])["run"] for file in files]
-    # Each run was saved after it was judged, so its files have other times than the judge saw: the
-    # next check reads them once.
+    # Each run was saved after it was judged, so its files have other times than the judge saw.
     stamps = {run: "" for column in columns for run in column.unique().to_pylist()}
     try:
         verdicts_of(Location.of(root), None).append([Location.of(file) for file in files], stamps)

@@ -18,7 +18,9 @@ from harness.core.history import Fault, History
 
 LATE_NS: Final = 50_000_000
 """Time that may pass between a transaction and its effect elsewhere: until another ZooKeeper server
-has heard of it, until the replica that made it has its answer. Faults may make it longer."""
+has heard of it, until the replica that made it has its answer."""
+LATE_UNDER_FAULT_NS: Final = 500_000_000
+"""The same while a fault is in force on the replica, its ZooKeeper server or a link of theirs."""
 AFTER_FAULT_NS: Final = 5_000_000_000
 """Time after the end of a fault within which a ZooKeeper server may still be behind: its peers wait
 for it, and the network retries."""
@@ -170,6 +172,7 @@ class _View:
         self.replica = str(read.invoke.node)
         self.where = f"op #{read.invoke.index} {read.invoke.f} on {self.replica}"
         self.fault = self._fault(history)
+        self.late_ns = LATE_UNDER_FAULT_NS if self.fault else LATE_NS
         behind_ns = self.fault.invoked_ns if self.fault else self.begin_ns
         acted_ns = evidence.acted(self.replica, self.begin_ns)
         self.seen_ns = max(acted_ns, min(behind_ns, self.begin_ns) - LATE_NS)
@@ -297,7 +300,7 @@ class _View:
 
     def _visible_ns(self, one: Settled, held_ns: int) -> int:
         """Return the last moment at which the replica may have begun to show a part."""
-        late_ns = held_ns + LATE_NS
+        late_ns = held_ns + self.late_ns
         for attempt in one.insert.attempts:
             if attempt.node == self.replica and attempt.end_ns is not None:
                 late_ns = max(late_ns, attempt.end_ns)
@@ -314,7 +317,7 @@ class _View:
         return held is not None and held.at_ns <= self.end_ns
 
     def _came_meanwhile(self, part: BlockRange) -> bool:
-        late_ns = self.begin_ns - LATE_NS
+        late_ns = self.begin_ns - self.late_ns
         for last in self.lasts:
             held = self.evidence.held(self.replica, self.partition, last.high, self.begin_ns)
             if last.high >= part.high and held and late_ns <= held.at_ns <= self.end_ns:

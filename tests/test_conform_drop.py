@@ -1,5 +1,5 @@
 """DROP PARTITION in the model of trace conformance: a range of blocks, which the replicas remove
-when they execute its entry."""
+when they execute its entry; and parts that are gone without one."""
 
 from collections.abc import Callable
 
@@ -130,3 +130,14 @@ def test_another_step_is_a_departure(step: Callable[[Model], None], why: str) ->
     with pytest.raises(Departure) as caught:
         step(model)
     assert str(caught.value) == why
+
+
+def test_a_part_that_no_replica_has_any_more_is_given_up() -> None:
+    model = dropped()
+    model.replicas["ch2"].queue.pop("queue-1")
+    del model.replicas["ch2"].parts[OLD.name]
+    assert model.give_up("ch2", "queue-0") is None
+    del model.replicas["ch1"].parts[OLD.name]
+    assert model.give_up("ch2", "queue-0") == OLD.name
+    assert "queue-0" not in model.replicas["ch2"].queue
+    assert model.give_up("ch2", "queue-2") is None

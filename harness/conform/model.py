@@ -280,6 +280,16 @@ class Model:
             _require(replica.has(entry.part), f"{name} does not have {entry.part.name} after it")
         return ()
 
+    def give_up(self, name: str, node: str) -> str | None:
+        """Remove a fetch from the queue whose part no replica has any more, which the server allows
+        and the model never should. Return the part; None if this is no such step."""
+        replica, part = self._replica(name), self._replica(name).fetches(node)
+        had = part is None or any(one.has(part) for one in self.replicas.values())
+        if part is None or had or replica.lost or part.name in self.failed or replica.drops(part):
+            return None
+        del replica.queue[node]
+        return part.name
+
     def _finish_drop(self, replica: Replica, entry: LogEntry, session: int) -> tuple[str, ...]:
         assert entry.part is not None, "a drop has a range"
         gone = self.removed[entry.part.name]

@@ -15,6 +15,7 @@ INSERT_INACTIVE: Final = "InsertInactive"
 END_ANOTHER: Final = "EndAnother"
 FAIL_COUNTED: Final = "FailCounted"
 DROP_MISSED: Final = "DropMissed"
+PART_LOST: Final = "PartLost"
 
 _FIRST: Final = Version(18, 16, 1)
 _TODAY: Final = Version(24, 8)
@@ -62,6 +63,11 @@ DEPARTURES: Final[Mapping[str, KnownDeparture]] = {
     FAIL_COUNTED: KnownDeparture(
         "a quorum failed that had counted an active replica, which had removed the part",
         "a quorum fails when no replica that it has counted is active",
+    ),
+    PART_LOST: KnownDeparture(
+        "a replica gave up the fetch of a part that no replica had any more",
+        "some replica keeps a part that was registered",
+        until=_TODAY,
     ),
     DROP_MISSED: KnownDeparture(
         "a replica executed a drop and kept an insert of its own whose commit was not answered",

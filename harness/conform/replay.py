@@ -27,6 +27,7 @@ from harness.conform.protocol import (
     INSERT_INACTIVE,
     KEEP_FAILED,
     LAST_PART_BACK,
+    PART_LOST,
     REMOVE_AHEAD,
     ServerProtocol,
 )
@@ -432,6 +433,10 @@ class TableReplay:
                     self._record("RemovePart", name, node)
                     self.model.remove_part(name, node)
             elif what == "queue" and change.kind is ChangeKind.DELETE:
+                lost = self.model.give_up(name, node)
+                if lost is not None:
+                    self._record_departure(PART_LOST, name, lost)
+                    continue
                 self._record("FinishEntry", name, node)
                 for part in self.model.finish_entry(name, node, txn.session):
                     self._record_departure(DROP_MISSED, name, part)

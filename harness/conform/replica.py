@@ -39,6 +39,11 @@ class Replica:
         """Return whether the replica has the part or one that covers it."""
         return part.name in self.parts or any(own.covers(part) for own in self.parts.values())
 
+    def fetches(self, node: str) -> PartName | None:
+        """Return the part that an entry of the queue fetches; None for an entry of another kind."""
+        entry = self.queue.get(node)
+        return entry.part if entry is not None and entry.kind == "get" else None
+
     def drops(self, part: PartName) -> bool:
         """Return whether a drop that the replica executed, or has in its queue, covers the part. An
         insert that took its number before a drop may be logged after it, and the replica that took

@@ -15,11 +15,9 @@ from harness.clusters import logs, replica
 from harness.clusters.clocks import NodeClocks, prepare_clocks
 from harness.clusters.compose_tool import compose_up
 from harness.clusters.disks import NodeDisks, write_program
-from harness.clusters.driver import Driver
 from harness.clusters.engine import engine, engine_request
 from harness.clusters.ensemble import HasEnsemble
 from harness.clusters.fetches import Fetches
-from harness.clusters.kazoo_session import KazooSession
 from harness.clusters.link_faults import HasLinkFaults
 from harness.clusters.link_quality import LinkQuality
 from harness.clusters.links import Links
@@ -29,7 +27,8 @@ from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent, find_pods
 from harness.clusters.processes import Processes
 from harness.clusters.proxies import Proxies
-from harness.clusters.readiness import Readiness, await_version, version_of
+from harness.clusters.reachable import Reachable
+from harness.clusters.readiness import Readiness, await_version
 from harness.clusters.removal import lock_cluster, remove_run
 from harness.clusters.resources import NodeResources
 from harness.clusters.store_http import HttpStoreChannel
@@ -37,7 +36,7 @@ from harness.clusters.store_rule import store_rule
 from harness.clusters.user_store import UserStore
 from harness.core.bucket import Bucket
 from harness.core.clock import utc_now
-from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
+from harness.core.connections import StoreChannel
 from harness.core.engines import Engines
 from harness.core.errors import ClusterError, ObjectsLeftError
 from harness.core.op import Json
@@ -49,7 +48,7 @@ from harness.core.topology import Node, Role, Topology
 
 
 class DockerCluster(
-    HasLinkFaults, HasMembership, HasEnsemble, NodeDisks, NodeClocks, NodeResources
+    Reachable, HasLinkFaults, HasMembership, HasEnsemble, NodeDisks, NodeClocks, NodeResources
 ):
     """Cluster of real servers; it has every capability for which a section below is named.
 
@@ -197,10 +196,6 @@ class DockerCluster(
             raise ClusterError(f"{node}: has no port, the cluster {self.name} is not up")
         return self._endpoints[node]
 
-    def query_channel(self, node: str, timeout_s: float) -> QueryChannel:
-        """Return a new connection to a replica."""
-        return Driver(self.endpoint(node), timeout_s)
-
     def store_channel(self, timeout_s: float) -> StoreChannel:
         """Return a new connection to the object store."""
         if self._user_store is not None:
@@ -208,26 +203,10 @@ class DockerCluster(
         own = self.endpoint(self.topology.stores[0])
         return HttpStoreChannel(Bucket(f"http://{own.host}:{own.port}"), timeout_s)
 
-    def zookeeper(self, keepers: Sequence[str], timeout_s: float = 3.0) -> ZooKeeper:
-        """Return a new session with any of these ZooKeeper servers."""
-        return KazooSession([self.endpoint(keeper) for keeper in keepers], timeout_s=timeout_s)
-
-    def protocol_trace(self, now_ns: int) -> None:
-        """Return None: nobody sees all that real servers agree on."""
-
     @property
     def engines(self) -> Engines:
         """Return the engines of the servers and of upgrades."""
         return self.images.engines(self.topology).reporting(self._reported)
-
-    def versions(self) -> Mapping[str, str]:
-        """Return the version that each node reports; nodes that do not answer are left out."""
-        found = on_each(self.topology.nodes, lambda n: version_of(n, self.endpoint(n.name)))
-        return {node.name: version for node, version in found.items() if version}
-
-    def unready(self) -> Sequence[str]:
-        """Return why the servers cannot serve now, a reason each; empty if all can."""
-        return self._readiness.unready()
 
     def collect(self, directory: Path) -> None:
         """Move every node's logs to `directory`/<node>/, also those of dead servers."""
@@ -316,19 +295,7 @@ class DockerCluster(
         """Return whether the kernel reports every thread of the server as stopped."""
         return self._processes().paused(node)
 
-    # --- ReportsLeader, ReportsTableLeader, CanStopFetches ------------------------------------
-
-    def leader(self) -> str | None:
-        """Return the ZooKeeper server that leads now; None if none does."""
-        return self._readiness.leader()
-
-    def serving(self) -> frozenset[str]:
-        """Return the ZooKeeper servers that report that they lead or follow."""
-        return self._readiness.serving()
-
-    def table_leader(self) -> str | None:
-        """Return the replica that reports to lead most of the run's tables; None if none leads."""
-        return self._readiness.table_leader()
+    # --- CanStopFetches -----------------------------------------------------------------------
 
     def stop_fetches(self, nodes: Iterable[str]) -> None:
         """Stop the fetches of every table that exists, until the server is restarted."""

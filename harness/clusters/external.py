@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.clusters import keeper
-from harness.clusters.driver import Driver
-from harness.clusters.kazoo_session import KazooSession
 from harness.clusters.parallel import on_each
+from harness.clusters.reachable import Reachable
 from harness.clusters.readiness import Readiness, version_of
 from harness.clusters.replica import defined_clusters
-from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
+from harness.core.connections import StoreChannel
 from harness.core.dialect import Coordination
 from harness.core.engines import Engine, Engines
 from harness.core.errors import ClusterError
@@ -19,7 +18,7 @@ from harness.core.runtime import Runtime, WallTime
 from harness.core.topology import Node, Role, Topology
 
 
-class ExternalCluster:
+class ExternalCluster(Reachable):
     """Running servers at these addresses. It keeps nothing on this machine."""
 
     def __init__(self, name: str, topology: Topology, endpoints: Mapping[str, Endpoint]) -> None:
@@ -64,29 +63,12 @@ class ExternalCluster:
         self.topology.node(node)
         return self._endpoints[node]
 
-    def query_channel(self, node: str, timeout_s: float) -> QueryChannel:
-        """Return a new connection to a replica."""
-        return Driver(self.endpoint(node), timeout_s)
-
     def store_channel(self, timeout_s: float) -> StoreChannel:
         """Raise ClusterError: the harness knows no object store of these servers."""
         raise ClusterError(f"cluster {self.name}: has no object store ({timeout_s:g} s)")
 
-    def zookeeper(self, keepers: Sequence[str], timeout_s: float = 3.0) -> ZooKeeper:
-        """Return a new session with any of these ZooKeeper servers."""
-        return KazooSession([self.endpoint(keeper) for keeper in keepers], timeout_s=timeout_s)
-
-    def protocol_trace(self, now_ns: int) -> None:
-        """Return None: nobody sees all that real servers agree on."""
-
-    def versions(self) -> Mapping[str, str]:
-        """Return the version that each node reports; nodes that do not answer are left out."""
-        found = on_each(self.topology.nodes, lambda n: version_of(n, self.endpoint(n.name)))
-        return {node.name: version for node, version in found.items() if version}
-
-    def unready(self) -> Sequence[str]:
-        """Return why the servers cannot serve now, a reason each; empty if all can."""
-        return self._readiness.unready()
+    def collect(self, directory: Path) -> None:
+        """Do nothing: the servers' logs stay where they are."""
 
     def lacking(self, clusters: Sequence[str]) -> Sequence[str]:
         """Return which of these clusters replicas do not have in their configuration, such as
@@ -98,23 +80,6 @@ class ExternalCluster:
             for name in clusters
             if name not in names
         ]
-
-    def collect(self, directory: Path) -> None:
-        """Do nothing: the servers' logs stay where they are."""
-
-    # --- ReportsLeader, ReportsTableLeader ----------------------------------------------------
-
-    def leader(self) -> str | None:
-        """Return the ZooKeeper server that leads now; None if none does."""
-        return self._readiness.leader()
-
-    def serving(self) -> frozenset[str]:
-        """Return the ZooKeeper servers that report that they lead or follow."""
-        return self._readiness.serving()
-
-    def table_leader(self) -> str | None:
-        """Return the replica that reports to lead most of the run's tables; None if none leads."""
-        return self._readiness.table_leader()
 
     def _engine(self, node: Node) -> Engine | None:
         own = self.endpoint(node.name)

@@ -16,7 +16,7 @@ class WitnessLine:
 
     where: str
     """ "12–15": the lines of the call and of its end; "12–" if it never returned."""
-    process: int
+    process: int | str
     what: str
 
 

@@ -77,8 +77,12 @@ def server(answers: Mapping[str, str]) -> Iterator[Endpoint]:
     [
         ({"srvr": ZOOKEEPER_SRVR}, KeeperState("follower", 3, "3.8.0")),
         ({"srvr": NOT_SERVING}, KeeperState("", 0, "")),
-        ({"srvr": KEEPER_SRVR, "lgif": KEEPER_LGIF}, KeeperState("leader", 7, "21.11.1.1")),
-        ({"srvr": KEEPER_SRVR}, KeeperState("leader", 0, "21.11.1.1")),  # before 22.11
+        (
+            {"srvr": KEEPER_SRVR, "lgif": KEEPER_LGIF},
+            KeeperState("leader", 7, "21.11.1.1", clickhouse=True),
+        ),
+        # before 22.11
+        ({"srvr": KEEPER_SRVR}, KeeperState("leader", 0, "21.11.1.1", clickhouse=True)),
     ],
     ids=["zookeeper", "no leader", "keeper", "keeper without lgif"],
 )

@@ -17,7 +17,6 @@ from checkers.replication.conformance import Conformance
 from checkers.triage.explanation import Cause, Explained
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.matrix import read_matrix
-from harness.cli.workload import workload_of
 from harness.conform.replay import STEPS, steps_with
 from harness.core.dialect import Version, dialect_of
 from harness.core.errors import HarnessError, UsageError
@@ -25,10 +24,6 @@ from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.seed import Seed
 from harness.core.verdict import Status
-from harness.fleet.location import Location
-from harness.fleet.verdicts import Verdicts
-from harness.run.fleet import StoredRuns, check_fleet, restamp
-from harness.run.found_runs import SETTLED_S, found
 from harness.run.night import JOURNAL, Night
 from harness.run.night_summary import as_json, cells, junit, kinds_before, steps_before, verdict
 from harness.run.rota import Rota, steps_of
@@ -515,27 +510,6 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(tmp_path):
         if not slot.killed:  # else it may have died before its first operation
             assert (tmp_path / "store" / slot.path / "results.json").exists()
     assert (night.path / "junit.xml").read_text().count("<testcase") == 8
-
-
-def test_after_a_night_nothing_is_judged_again_and_what_has_settled_is_not_read(tmp_path):
-    (tmp_path / "sim.toml").write_text(SIM)
-    harness("torture", "sim.toml", "--runs", 6, "--json", cwd=tmp_path).communicate()
-    store, stored = tmp_path / "store", StoredRuns(workload_of)
-    (summary,) = store.glob("torture/sim/*/summary.json")
-    known, runs = Verdicts(Location.of(store / "verdicts")), found(store)
-    young = [run for run, one in known.judged().items() if not one.stamp]
-    assert sorted(known.judged()) == list(runs.runs)
-    for run in young:
-        latest = max(state.mtime_ns for state in runs.files[run].values())
-        assert latest > summary.stat().st_mtime_ns - SETTLED_S * 1e9
-    while not all(runs.stamp(run, stored.asked) for run in runs.runs):
-        time.sleep(0.02)
-        runs = found(store)
-    restamp(runs, stored)
-    dataset = sum(file.stat().st_size for file in store.glob("verdicts/runs/*/*.parquet"))
-    checked = check_fleet(runs, stored, lambda job, items: pytest.fail("nothing to judge"))
-    assert (checked.judged, len(checked.unchanged)) == (frozenset(), 6)
-    assert checked.bytes_read == dataset
 
 
 def test_a_night_whose_hours_are_over_is_judged_and_a_new_one_begins(tmp_path):

@@ -81,12 +81,11 @@ SELECT name FROM system.zookeeper
 WHERE path = (SELECT concat(any(zookeeper_path), '/quorum/failed_parts') FROM system.replicas
     WHERE database = %(db)s AND table = %(tbl)s)"""
 TABLE: Final = """
-SELECT engine, create_table_query, total_rows FROM system.tables
+SELECT engine, create_table_query, (
+    SELECT max(total_replicas) FROM system.replicas WHERE database = %(db)s AND table = %(tbl)s
+) FROM system.tables
 WHERE database = %(db)s AND name = %(tbl)s"""
 LOGS: Final = "SELECT name FROM system.tables WHERE database = 'system' AND name LIKE '%%_log'"
-REPLICAS: Final = (
-    "SELECT total_replicas FROM system.replicas WHERE database = %(db)s AND table = %(tbl)s"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ def _read(cluster: Cluster, node: str, request: AuditRequest) -> _ReplicaLogs:
         rows(ACTIVE),
         rows(FAILED),
         table[0][0] == PLAIN_ENGINE and " TTL " not in table[0][1],
-        rows(REPLICAS)[0][0],
+        table[0][2],
     )
 
 

@@ -92,8 +92,8 @@ async fn receive(
     }
     // The entry of a clone names no quorum, though the quorum of its part may be pending. The bug is
     // that of the servers (executeFetch passes entry.quorum to fetchPart).
-    let counted = part.info.is_block() && !table.bugs.has(Bug::CloneUncounted);
-    if entry.quorum > 0 || counted {
+    let cloned = part.info.is_block() && entry.source.is_empty();
+    if entry.quorum > 0 || (cloned && !table.bugs.has(Bug::CloneUncounted)) {
         join(table, zk, &part.info, &part.name).await?;
     }
     join_covered(table, zk, &part.info).await?;

@@ -95,6 +95,7 @@ VIA_MERGE = [MADE[0], [2 * SECOND, "ch2", "0_0_5_1", 9]]
             ["diverged"],
         ),
         (audited(), Status.UNKNOWN, []),
+        (audited("odd"), Status.UNKNOWN, []),
         (audited("0_0_0_0", kind=Kind.INFO, active={"ch1": {}}), Status.UNKNOWN, []),
         (history(), Status.UNKNOWN, []),
     ],

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -15,22 +14,17 @@ from rich.console import Console
 from checkers.judge import judge
 from checkers.replication.conformance import Conformance
 from checkers.triage.explanation import Cause, Explained
-from harness.cli.catalogue import WORKLOADS
 from harness.cli.matrix import read_matrix
 from harness.conform.replay import STEPS, steps_with
 from harness.core.dialect import Version, dialect_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
-from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.night import JOURNAL, Night
 from harness.run.night_summary import as_json, cells, junit, kinds_before, steps_before, verdict
 from harness.run.rota import Rota, steps_of
 from harness.run.stop import Stop
-from harness.run.torture import Lane
-from nemesis.catalogue import NEMESES
-from workloads.scenarios.catalogue import SCENARIOS
 
 ROOT = Path(__file__).parent.parent
 QUORUM_SET = 'workloads = ["quorum-set"]\nnemeses = ["none"]\n'
@@ -50,223 +44,11 @@ def harness(*words, cwd, **more):
     return subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, text=True, **more)
 
 
-def test_the_nightly_leaves_out_only_faults_of_scripts_and_of_simulated_servers():
-    cells = read_matrix(ROOT / "nightly.toml").cells
-    words = [
-        dict(zip(cell.words[::2], cell.words[1::2], strict=True))
-        for cell in cells
-        if not cell.scenario
-    ]
-    assert {one["--workload"] for one in words} == set(WORKLOADS)
-    assert {cell.words[0] for cell in cells if cell.scenario} == set(SCENARIOS)
-    named = {name for one in words for name in one["--nemesis"].split(",")}
-    left = {
-        name
-        for name in NEMESES
-        if not any(one.startswith(name) or name.startswith(f"{one}-") for one in named)
-    }
-    assert left == {"message-hold", "slow-fetches", "fetch-hold-second"}
-
-
-@pytest.mark.parametrize("name", ["smoke.toml", "nightly.toml"])
-def test_the_ready_matrices_settle(name, tmp_path):
-    matrix = read_matrix(ROOT / name)
-    settled, missing = matrix.settled(str(tmp_path), Console(), Stop())
-    assert all(name.startswith("scenario two-leaders on ") for name in missing)
-    names = [cell.name for cell in matrix.cells if cell.name not in missing]
-    assert [cell.name for cell in settled] == names
-    assert len({cell.name for cell in settled}) == len(settled) >= 6
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("workloads = 3", "line 1: workloads: 3: expected a list of names"),
-        ('workloads = ["a", "a"]\nnemeses = ["none"]', "a name is repeated"),
-        ("speed = 1", "line 1: speed: 'speed' is unknown; did you mean seed? expected one of"),
-        ("= 1", "is not TOML"),
-        ('workloads = ["quorum-sett"]', "line 1: workloads: 'quorum-sett' is unknown; did you"),
-        (f"{QUORUM_SET}[options]\nseed = 1", "line 4: options.seed: is not an option of a cell"),
-        (f"{QUORUM_SET}[options]\nhelp = true", "line 4: options.help: 'help' is unknown"),
-        (f"{QUORUM_SET}[options]\nversion = 1", "line 4: options.version: 'version' is unknown"),
-        (f"{QUORUM_SET}[options]\njson = true", "line 4: options.json: is not an option of a cell"),
-        (f"{QUORUM_SET}[options]\ntimelimit = 1", "'timelimit' is unknown; did you mean time-l"),
-        (f"{QUORUM_SET}[options]\nrate = true", "line 4: options.rate: True: expected a number"),
-        (
-            f"{QUORUM_SET}[options]\nrate = nan",
-            "options.rate: nan: expected a number of operations",
-        ),
-        (f"{QUORUM_SET}[options]\nread = 3", "line 4: options.read: 3: expected text"),
-        (
-            f"{QUORUM_SET}[options]\ncluster = 'x'",
-            "line 4: options.cluster: 'x' is unknown; expected one of docker, auto, external, sim",
-        ),
-        (f"{QUORUM_SET}[options]\nrate = {{ a = 1 }}", "rate: {'a': 1}: expected a number"),
-        (f"{QUORUM_SET}[settings]\na = 3", "line 4: settings.a: 3: expected a table"),
-        (f"{QUORUM_SET}[options]\nrate = 1\n[settings.a]\nrate = 0", "line 6: settings.a.rate: 0"),
-        (f"{QUORUM_SET}clickhouse = '25.8'", "line 3: clickhouse: 25.8: expected a list of names"),
-        (f"{QUORUM_SET}clickhouse = ['19.1']", "line 3: clickhouse: version '19.1': no such vers"),
-        (
-            f"{QUORUM_SET}clickhouse = ['25.8', '25.8.2.1']",
-            "line 3: clickhouse: 25.8 and 25.8.2.1 are the same version",
-        ),
-        (
-            f"{QUORUM_SET}clickhouse = ['25.8']\n[settings.a]\nclickhouse = '24.8'",
-            "line 5: settings.a.clickhouse: the list clickhouse of the matrix decides",
-        ),
-        ("groups = 3", "line 1: groups: expected tables such as [groups.disks]"),
-        ("[groups]\na = 3", "line 2: groups.a: 3: expected a table"),
-        ("[groups.a]\nseed = 3", "line 2: groups.a.seed: 'seed' is unknown; expected one of"),
-        ("[groups.a]\nworkloads = ['merges']", "groups.a.nemeses: None: expected a list of"),
-        (
-            "[groups.a]\nscenarios = ['lost-retri']",
-            "line 2: groups.a.scenarios: scenario 'lost-retri' is unknown; did you mean lost-retry",
-        ),
-        (
-            "[groups.a]\nscenarios = 'all'\n[groups.b]\nscenarios = ['lost-retry']",
-            "line 3: groups.b: has the cell scenario lost-retry, and so has a group before it",
-        ),
-        (
-            "[groups.a]\nworkloads = ['merges']\nnemeses = ['none']\n[groups.a.options]\nrat = 3",
-            "line 5: groups.a.options.rat: 'rat' is unknown; did you mean rate",
-        ),
-        (f"{QUORUM_SET}seed = true", "line 3: seed: True: expected a number below"),
-        (f"{QUORUM_SET}seed = {'9' * 5_000}", "is not TOML: Exceeds the limit"),
-        (f"{QUORUM_SET}seed = {'[' * 5_000}", "is nested too deeply"),
-        ("#" * (1 << 20) + "#", "is longer than 1,048,576 bytes"),
-    ],
-)
-def test_a_matrix_that_is_wrong_is_refused(tmp_path, text, why):
-    file = tmp_path / "m.toml"
-    file.write_text(text)
-    with pytest.raises(UsageError, match=rf"^matrix {re.escape(str(file))}.*{re.escape(why)}"):
-        read_matrix(file)
-
-
-def test_a_matrix_that_is_no_file_is_refused():
-    with pytest.raises(UsageError, match="matrix /dev/zero: is not a file"):
-        read_matrix(Path("/dev/zero"))
-
-
-def test_a_list_of_a_cell_is_one_list_of_the_command_line(tmp_path):
-    file = tmp_path / "m.toml"
-    lists = 'nodes = ["ch1", "ch3"]\noption = ["keys=2", "writers=1"]\n'
-    file.write_text(f"{QUORUM_SET}[options]\n{lists}")
-    (cell,) = read_matrix(file).cells
-    output = ("--nodes", "ch1,ch3", "--option", "keys=2", "--option", "writers=1")
-    assert cell.words == ("--workload", "quorum-set", "--nemesis", "none", *output)
-
-
-def test_a_cell_that_cannot_be_run_is_named(tmp_path):
-    file = tmp_path / "m.toml"
-    file.write_text('workloads = ["quorum-set"]\nnemeses = ["none"]\n[options]\nquorum = 9')
-    with pytest.raises(UsageError, match=r"m\.toml: cell quorum-set \+ none: --quorum 9"):
-        read_matrix(file).settled(str(tmp_path), Console(), Stop())
-
-
 VERSIONS = """
 clickhouse = ["18.16", "25.8"]
 workloads = ["quorum-set", "merges"]
 nemeses = ["none", "kill-clickhouse-leader"]
 """
-
-
-def test_versions_are_a_dimension_and_share_no_cluster(tmp_path):
-    file = tmp_path / "m.toml"
-    file.write_text(VERSIONS)
-    matrix = read_matrix(file)
-    settled, missing = matrix.settled(str(tmp_path), Console(), Stop())
-    names = [
-        f"{workload} on {version} + {nemesis}"
-        for version in ("18.16", "25.8")
-        for workload in ("quorum-set", "merges")
-        for nemesis in ("none", "kill-clickhouse-leader")
-    ]
-    leader = "a single leading replica per table"
-    assert [cell.name for cell in matrix.cells] == names
-    assert missing == {name: leader for name in names if "25.8 + kill" in name}
-    assert [cell.name for cell in settled] == [name for name in names if name not in missing]
-    by_cluster = {cell.cluster: set() for cell in settled}
-    for cell in settled:
-        by_cluster[cell.cluster].add(
-            cell.plan(Seed(1)).repro_command.partition("--clickhouse ")[2][:5]
-        )
-    assert list(by_cluster.values()) == [{"18.16"}, {"25.8 "}]
-    lane = Lane(settled, cluster=object(), on=settled[0])
-    assert [lane.fits(cell) for cell in settled] == ["on 18.16" in cell.name for cell in settled]
-
-
-GROUPS = """
-clickhouse = ["25.8"]
-[options]
-rate = 40
-time-limit = 12
-[groups.disks]
-workloads = ["quorum-durability"]
-nemeses = ["power-cut", "disk-full"]
-[groups.disks.options]
-storage = "faulty"
-rate = 20
-[groups.known]
-clickhouse = ["18.16", "24.8"]
-scenarios = ["lost-retry", "two-leaders"]
-"""
-
-
-def test_groups_are_products_of_their_own_and_inherit_options_and_versions(tmp_path):
-    file = tmp_path / "m.toml"
-    file.write_text(GROUPS)
-    matrix = read_matrix(file)
-    settled, missing = matrix.settled(str(tmp_path), Console(), Stop())
-    assert [cell.name for cell in matrix.cells] == [
-        "quorum-durability on 25.8 + power-cut",
-        "quorum-durability on 25.8 + disk-full",
-        "scenario lost-retry on 18.16",
-        "scenario two-leaders on 18.16",
-        "scenario lost-retry on 24.8",
-        "scenario two-leaders on 24.8",
-    ]
-    assert [*missing] == ["scenario two-leaders on 24.8"]
-    plans = {cell.name: cell.plan(Seed(3)) for cell in settled}
-    power = plans["quorum-durability on 25.8 + power-cut"]
-    assert (power.rate, power.time_limit_s, power.options["storage"]) == (20, 12, "faulty")
-    played = plans["scenario two-leaders on 18.16"]
-    assert (played.workload, played.seed) == ("scenario-two-leaders", Seed(3))
-    assert played.repro_command.endswith("two-leaders --clickhouse 18.16 --zookeeper 3.8")
-    assert len({cell.cluster for cell in settled}) == 3
-
-
-def test_a_matrix_of_all_scenarios_has_each_once(tmp_path):
-    file = tmp_path / "m.toml"
-    file.write_text('scenarios = "all"')
-    assert [cell.words for cell in read_matrix(file).cells] == [(name,) for name in SCENARIOS]
-
-
-def test_a_night_begins_where_the_last_one_ended():
-    assert Rota(["a", "b", "c"], first="c").next([]) == 2
-    assert Rota(["a", "b", "c"], first="gone").next([]) == 0
-
-
-def test_a_cell_whose_tables_are_on_an_object_store_shares_no_cluster_with_others(tmp_path):
-    file = tmp_path / "m.toml"
-    file.write_text('workloads = ["quorum-set", "merges", "zero-copy"]\nnemeses = ["none"]')
-    settled, _ = read_matrix(file).settled(str(tmp_path), Console(), Stop())
-    first, second, stored = (cell.cluster for cell in settled)
-    assert first == second != stored
-
-
-def test_cells_whose_servers_are_started_otherwise_share_no_cluster(tmp_path):
-    file = tmp_path / "m.toml"
-    nemeses = '["none", "kill", "reconfig", "clock-jump"]'
-    file.write_text(
-        f'[groups.plain]\nworkloads = ["quorum-set"]\nnemeses = {nemeses}\n'
-        '[groups.disks]\nworkloads = ["replication"]\nnemeses = ["none"]\n'
-        'options = { storage = "faulty" }\n'
-    )
-    settled, _ = read_matrix(file).settled(str(tmp_path), Console(), Stop())
-    plain, killed, *others = (cell.cluster for cell in settled)
-    assert plain == killed
-    assert len({plain, *others}) == 4
 
 
 def test_what_a_version_cannot_run_is_said_and_counts_as_nothing(tmp_path):

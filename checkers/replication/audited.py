@@ -110,6 +110,8 @@ class Audited:
             *(() if logs.said.get("removals") else _lost(logs, inserts)),
         ]
         doubts = list(_doubts(logs.said, len(inserts)))
+        names = (name for one in inserts for name in mapping_of(one.end)["parts"])
+        doubts += [f"part {n}: its name is not understood" for n in names if part_of(n) is None][:1]
         held = f"{number(len(inserts), 'acknowledged insert')}, the rows of each are there"
         return Verdict(
             checker=self.name,

@@ -3,9 +3,11 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import timedelta
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +33,15 @@ BOTH = {"ch1": {"0_0_0_0": [2, "a"]}, "ch2": {"0_0_0_0": [2, "a"]}}
 MADE = [[1 * SECOND, "ch1", "0_0_0_0", 2], [2 * SECOND, "ch2", "0_0_0_0", 2]]
 
 
-def audited(*parts: str, quorum: int = 0, kind: Kind = Kind.OK, **said: Any) -> History:
-    """Return the history of one insert on ch1, from 0.5 s to 3 s, with the op `audit`."""
+def audited(
+    *parts: str,
+    quorum: int = 0,
+    kind: Kind = Kind.OK,
+    log: Mapping[str, Json] | None = None,
+    **said: Any,
+) -> History:
+    """Return the history of one insert on ch1, from 0.5 s to 3 s, with the op `audit`, and with the
+    facts of ZooKeeper's log, whose clock is that of the history."""
     ended: dict[str, Json] | None = {"parts": [*parts], "quorum": quorum}
     value = {
         "created": MADE,
@@ -42,18 +51,35 @@ def audited(*parts: str, quorum: int = 0, kind: Kind = Kind.OK, **said: Any) -> 
         "plain": True,
         "silent": [],
         "clock_error_ns": SECOND // 2,
+        "zero_ms": 0,
         **said,
     }
     more: Mapping[str, Any] = {"process": 0, "f": "insert", "node": "ch1"}
     own: Mapping[str, Any] = {"process": NEMESIS, "f": "audit", "time_ns": 4 * SECOND}
-    return History(
-        [
-            Op(index=0, kind=Kind.INVOKE, time_ns=SECOND // 2, **more),
-            Op(index=1, kind=kind, time_ns=3 * SECOND, value=ended, **more),
-            Op(index=2, kind=Kind.INVOKE, **own),
-            Op(index=3, kind=Kind.OK, value=value, **own),
-        ]
-    )
+    read: Mapping[str, Any] = {"process": 1, "f": "transactions", "time_ns": 4 * SECOND}
+    ops = [
+        Op(index=0, kind=Kind.INVOKE, time_ns=SECOND // 2, **more),
+        Op(index=1, kind=kind, time_ns=3 * SECOND, value=ended, **more),
+        Op(index=2, kind=Kind.INVOKE, **own),
+        Op(index=3, kind=Kind.OK, value=value, **own),
+    ]
+    if log is not None:
+        ops += [Op(index=4, kind=Kind.INVOKE, **read), Op(index=5, kind=Kind.OK, value=log, **read)]
+    return History(ops)
+
+
+def facts(*own: list[Json], gaps: Sequence[str] = ()) -> Mapping[str, Json]:
+    """Return what ZooKeeper's log says of a table."""
+    return {"facts": [*own], "gaps": [*gaps]}
+
+
+BEGIN: list[Json] = ["begin", 10, "0_0_0_0", 2]
+FIRST: list[Json] = ["hold", 10, "0_0_0_0", "ch1", 1_000]
+SECOND_HOLDS: list[Json] = ["hold", 11, "0_0_0_0", "ch2", 2_000]
+SECOND_MERGED: list[Json] = ["hold", 11, "0_0_5_1", "ch2", 2_000]
+END: list[Json] = ["end", 12, "0_0_0_0"]
+DROP: list[Json] = ["drop", 11, "0_0_0_0", "ch1", 2_500]
+LAST: list[list[Json]] = [["last", 12, "0", "0_3_3_0"], ["last", 13, "0", "0_2_2_0"]]
 
 
 MERGED = {"ch1": {"0_0_5_1": [9, "b"]}, "ch2": {"0_0_5_1": [9, "b"]}}
@@ -98,6 +124,48 @@ VIA_MERGE = [MADE[0], [2 * SECOND, "ch2", "0_0_5_1", 9]]
         (audited("odd"), Status.UNKNOWN, []),
         (audited("0_0_0_0", kind=Kind.INFO, active={"ch1": {}}), Status.UNKNOWN, []),
         (history(), Status.UNKNOWN, []),
+        (
+            audited("0_0_0_0", quorum=2, log=facts(BEGIN, FIRST, SECOND_HOLDS, END)),
+            Status.VALID,
+            [],
+        ),
+        (
+            audited("0_0_0_0", quorum=2, log=facts(BEGIN, FIRST, SECOND_MERGED, END)),
+            Status.VALID,
+            [],
+        ),
+        (
+            audited("0_0_0_0", quorum=2, log=facts(BEGIN, FIRST, END)),
+            Status.INVALID,
+            ["acknowledged-early"],
+        ),
+        (
+            audited("0_0_0_0", quorum=2, log=facts(BEGIN, FIRST, DROP, SECOND_HOLDS, END)),
+            Status.INVALID,
+            ["acknowledged-early"],
+        ),
+        (
+            audited(
+                "0_0_0_0",
+                quorum=2,
+                log=facts(BEGIN, FIRST, ["hold", 11, "0_0_0_0", "ch2", 3_600], END),
+            ),
+            Status.INVALID,
+            ["acknowledged-early"],
+        ),
+        (
+            audited("0_0_0_0", quorum=2, created=LATER, log=facts(BEGIN, FIRST, SECOND_HOLDS, END)),
+            Status.VALID,
+            [],
+        ),
+        (
+            audited("0_0_0_0", quorum=2, log=facts(BEGIN, FIRST, ["fail", 12, "0_0_0_0"], END)),
+            Status.INVALID,
+            ["failed"],
+        ),
+        (audited("0_0_0_0", log=facts(*LAST)), Status.INVALID, ["last-part-back"]),
+        (audited("0_0_0_0", quorum=2, log=facts()), Status.UNKNOWN, []),
+        (audited("0_0_0_0", log=facts(gaps=["2 transactions"])), Status.UNKNOWN, []),
     ],
 )
 def test_what_logs_show_of_an_insert(found: History, status: Status, kinds: list[str]) -> None:
@@ -152,6 +220,20 @@ def rows_logged(cluster: DockerCluster, table: ReplicatedTable) -> int:
     return sum(query(cluster.endpoint(node), text)[0][0] for node in THREE.replicas)
 
 
+def copies(cluster: DockerCluster, path: Path) -> Sequence[str]:
+    """Write ZooKeeper's logs, one as an archive; return the options that name them."""
+    words = []
+    for node, packed in cluster.transactions().items():
+        own = path / node
+        if node == "zk1":
+            own.write_bytes(packed)
+        else:
+            with tarfile.open(fileobj=BytesIO(packed)) as archive:
+                archive.extractall(own, filter="data")
+        words += ["--zookeeper-log", str(own)]
+    return words
+
+
 def lose_parts(cluster: DockerCluster, table: ReplicatedTable) -> None:
     """Remove the table's parts from the disks of all replicas at once, and start them again."""
     text = f"SELECT arrayJoin(data_paths) FROM system.tables WHERE database = '{table.database}'"
@@ -180,6 +262,8 @@ def test_inserts_of_others_are_audited_from_the_servers_logs(
     query(logging.endpoint("ch1"), f"OPTIMIZE TABLE {table.name} PARTITION 0 FINAL")
     wait_until(lambda: not table.pending() and rows_logged(logging, table) == 12, "all is logged")
     status, said = judged(file, table)
+    assert (status, said["status"], said["checked"]) == (0, "VALID", 12), said
+    status, said = judged(file, table, *copies(logging, tmp_path))
     assert (status, said["status"], said["checked"]) == (0, "VALID", 12), said
 
     lose_parts(logging, table)

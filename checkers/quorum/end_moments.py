@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.phrasing import number, seconds
-from checkers.quorum.quorum_log import LoggedQuorum, overlapping, quorums_of
+from checkers.quorum.quorum_log import LoggedQuorum, overlapping, quorums_of, uncounted
 from checkers.quorum.quorum_parts import QuorumParts
 from checkers.replication.agreed import Agreed, agreed_of
 from checkers.replication.protocol import facts_of
@@ -61,12 +61,12 @@ class EndMoments:
             at_ns, needed, holders = self.recorded[part]
             if at_ns > ack.time_ns:
                 return f"reached its quorum at {seconds(at_ns)}"
-            return _uncounted("", holders, needed) if len(holders) < needed else None
+            return uncounted(holders, needed) if len(holders) < needed else None
         one = self.logged.get(part)
         if one is None:
             return None
         if one.ended is not None and len(one.held) < self.size:
-            return _uncounted(f" by transaction {one.ended:#x}", one.held, self.size)
+            return uncounted(one.held, self.size, one.ended)
         if one.reached is not None and self.ahead_ms is not None:
             late_ms = one.reached_ms - (ack.time_ns / 1e6 + self.ahead_ms)
             if late_ms > 0:
@@ -121,13 +121,6 @@ class EndMoments:
             if reached is not None and before and reached <= max(before):
                 return True
         return False
-
-
-def _uncounted(by: str, held: frozenset[str], needed: int) -> str:
-    return (
-        f"stopped being pending{by} with {len(held)} of {needed} replicas: "
-        f"{' '.join(sorted(held)) or 'none'}"
-    )
 
 
 def _ahead_ms(agreed: Agreed, parts: QuorumParts) -> float | None:

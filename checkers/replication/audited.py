@@ -8,8 +8,10 @@ audit   {"created": [time in ns, replica, part, rows] for each part that a repli
         fetched, merged or mutated, "active": {replica: {part: [rows, hash of its data]}},
         "failed": parts whose quorum failed, "removals": statements that may remove or change rows,
         "plain": whether merges keep every row, "silent": replicas without a part_log,
-        "clock_error_ns": by how much two servers' clocks may differ}
+        "clock_error_ns": by how much two servers' clocks may differ, "zero_ms": wall-clock time
+        of the history's begin}
 
+With ZooKeeper's log the history has a call "transactions" as well (`checkers.replication.agreed`).
 What clients read is not in such logs, so that no read is judged.
 """
 
@@ -20,7 +22,8 @@ from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
-from checkers.phrasing import listed, number, seconds
+from checkers.phrasing import listed, number
+from checkers.quorum.audited_quorums import AuditedQuorums, said_of
 from checkers.replication.parts import Part
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
@@ -66,14 +69,14 @@ class _Logs:
             return own
         every = self.made.get(part.partition, [])
         early = every[: bisect_right(every, until_ns, key=itemgetter(0))]
-        return frozenset(replica for _, replica, one in early if _covers(one, part))
+        return frozenset(replica for _, replica, one in early if one.covers(part))
 
     def covering(self, part: Part) -> Iterator[tuple[str, Part]]:
         """Yield the replicas that have a part at the end, or one that covers it, with that part."""
         for replica in self.said.get("active", {}):
             active = self._active.get((replica, part.partition), [])
             at = bisect_right(active, part.first, key=attrgetter("first"))
-            if at and _covers(active[at - 1], part):
+            if at and active[at - 1].covers(part):
                 yield replica, active[at - 1]
 
 
@@ -88,8 +91,9 @@ def part_of(name: str) -> Part | None:
 class Audited:
     """INVALID: an acknowledged insert whose quorum failed, whose part no replica has in any form,
     or whose rows are missing from the part that replaced it; an insert that was acknowledged before
-    as many replicas as its quorum had its part, by more than clocks may differ; replicas with parts
-    of one name and different data. UNKNOWN: statements that remove rows, a replica without a log.
+    as many replicas as its quorum had its part, by more than clocks may differ, or by ZooKeeper's
+    log; replicas with parts of one name and different data; /quorum/last_part went back. UNKNOWN:
+    statements that remove rows, a replica without a log, a gap in ZooKeeper's.
     """
 
     name = AUDIT
@@ -103,13 +107,17 @@ class Audited:
             for pair in history.pairs
             if pair.invoke.f == "insert" and pair.kind is Kind.OK and mapping_of(pair.end)["parts"]
         ]
+        quorums = AuditedQuorums(
+            history, logs.said.get("zero_ms", 0), int(logs.said.get("clock_error_ns", 0))
+        )
         broken = [
-            *_failed(logs, inserts),
-            *_early(logs, inserts),
+            *_failed(frozenset(logs.said.get("failed", ())) | quorums.failed, inserts),
+            *quorums.broken(inserts),
+            *_early(logs, inserts, quorums),
             *_diverged(logs, ops),
             *(() if logs.said.get("removals") else _lost(logs, inserts)),
         ]
-        doubts = list(_doubts(logs.said, len(inserts)))
+        doubts = [*_doubts(logs.said, len(inserts)), *quorums.doubts(inserts)]
         names = (name for one in inserts for name in mapping_of(one.end)["parts"])
         doubts += [f"part {n}: its name is not understood" for n in names if part_of(n) is None][:1]
         held = f"{number(len(inserts), 'acknowledged insert')}, the rows of each are there"
@@ -135,12 +143,11 @@ def _doubts(said: Mapping[str, Any], inserts: int) -> Iterator[str]:
         yield "no acknowledged insert made a part"
 
 
-def _failed(logs: _Logs, inserts: Sequence[Pair]) -> Iterator[Anomaly]:
-    failed = frozenset(logs.said.get("failed", ()))
+def _failed(failed: frozenset[str], inserts: Sequence[Pair]) -> Iterator[Anomaly]:
     for insert in inserts:
         for name in mapping_of(insert.end)["parts"]:
             if name in failed:
-                text = f"{_insert(insert)} was acknowledged, and the quorum of {name} failed"
+                text = f"{said_of(insert)} was acknowledged, and the quorum of {name} failed"
                 yield _anomaly("failed", text, insert)
 
 
@@ -152,7 +159,7 @@ def _lost(logs: _Logs, inserts: Sequence[Pair]) -> Iterator[Anomaly]:
             part = part_of(name)
             over = [] if part is None else list(logs.covering(part))
             if part is not None and not over:
-                text = f"{_insert(insert)} was acknowledged, and no replica has its part {name}"
+                text = f"{said_of(insert)} was acknowledged, and no replica has its part {name}"
                 yield _anomaly("gone", text, insert)
             for replica, one in over:
                 within[replica, one.name].append((insert, name))
@@ -169,8 +176,9 @@ def _lost(logs: _Logs, inserts: Sequence[Pair]) -> Iterator[Anomaly]:
             yield _anomaly("missing-rows", text, replaced[0][0])
 
 
-def _early(logs: _Logs, inserts: Sequence[Pair]) -> Iterator[Anomaly]:
-    """Yield inserts that were acknowledged before their quorum had the part."""
+def _early(logs: _Logs, inserts: Sequence[Pair], quorums: AuditedQuorums) -> Iterator[Anomaly]:
+    """Yield inserts that were acknowledged before their quorum had the part, by the replicas' logs.
+    ZooKeeper's, which are exact, are preferred."""
     if logs.said.get("silent"):
         return
     error_ns = int(logs.said.get("clock_error_ns", 0))
@@ -180,12 +188,12 @@ def _early(logs: _Logs, inserts: Sequence[Pair]) -> Iterator[Anomaly]:
         needed = int(said.get("quorum", 0))
         for name in said["parts"] if needed > 1 else ():
             part = part_of(name)
-            if part is None:
+            if part is None or quorums.knows(name):
                 continue
             holders = logs.holders(part, insert.end.time_ns + error_ns, needed)
             if len(holders) < needed:
                 text = (
-                    f"{_insert(insert)} was acknowledged for a quorum of {needed}, and by then "
+                    f"{said_of(insert)} was acknowledged for a quorum of {needed}, and by then "
                     f"{', '.join(sorted(holders)) or 'no replica'} had its part {name}"
                 )
                 yield _anomaly("acknowledged-early", text, insert)
@@ -200,15 +208,6 @@ def _diverged(logs: _Logs, ops: Sequence[Op]) -> Iterator[Anomaly]:
                 text = f"{name} has {before[0]:,} rows on {other} and {content[0]:,} on {replica}"
                 text += "" if before[0] != content[0] else ", with other data"
                 yield Anomaly(kind="diverged", text=text, ops=(ops[-1].index,))
-
-
-def _covers(one: Part, other: Part) -> bool:
-    same = one.partition == other.partition
-    return same and one.first <= other.first and other.last <= one.last
-
-
-def _insert(insert: Pair) -> str:
-    return f"the INSERT on {insert.invoke.node} at {seconds(insert.invoke.time_ns)}"
 
 
 def _anomaly(kind: str, text: str, insert: Pair) -> Anomaly:

@@ -40,6 +40,11 @@ class Part:
         same = self.partition == other.partition
         return same and self.first <= other.last and other.first <= self.last
 
+    def covers(self, other: "Part") -> bool:
+        """Return whether this part has all blocks of the other one. A part covers itself."""
+        same = self.partition == other.partition
+        return same and self.first <= other.first and other.last <= self.last
+
 
 class Parts:
     """Reads the replicas' states that the run wrote at rest ("quiesce", "replicas", "active": for

@@ -1,7 +1,9 @@
 """`harness audit`: judge what the servers of somebody else logged about a table."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 import rich_click as click
@@ -10,18 +12,23 @@ from rich.table import Table
 from checkers.replication.audited import Audited
 from harness.cli.answer import CommandAnswer, print_answer
 from harness.cli.options import ServersType
-from harness.cli.parameter_types import json_option, number
+from harness.cli.parameter_types import WORD, json_option, number
 from harness.cli.server_file import ServerFile
 from harness.cli.terminal import Terminal
 from harness.core.clock import utc_now
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
 from harness.run.audit import AuditRequest, audited
+from harness.run.audit_log import ZooKeeperLogs
 
 PROVABLE: Final = (
     ("an acknowledged insert is lost", "yes: no replica has its part, or too few of its rows"),
-    ("its quorum had failed", "yes, while ZooKeeper remembers the failed part"),
-    ("it was acknowledged early", "yes, if by more than clocks may differ"),
+    ("its quorum had failed", "yes, while ZooKeeper or its log has the failed part"),
+    (
+        "it was acknowledged early",
+        "yes, by ZooKeeper's log; else if by more than clocks may differ",
+    ),
+    ("/quorum/last_part went back", "by ZooKeeper's log: reads may have been stale"),
     ("replicas differ", "yes: parts of one name with other data"),
     ("an acknowledged duplicate is lost", "no: a duplicate makes no part"),
     ("rows are there twice", "no: a block may have been inserted twice on purpose"),
@@ -54,6 +61,15 @@ FLUSHED: Final = timedelta(seconds=15)
     show_default=True,
     help="Seconds by which the clocks of two servers may differ.",
 )
+@click.option(
+    "--zookeeper-log",
+    "zookeeper_logs",
+    type=WORD,
+    metavar="DIR",
+    multiple=True,
+    help="A copy of a ZooKeeper server's directory version-2, or an archive of it. Most of the "
+    "servers are needed; say it once for each.",
+)
 @json_option
 def audit(
     servers: ServerFile,
@@ -61,14 +77,15 @@ def audit(
     since: str | None,
     until: str | None,
     clock_error: float,
+    zookeeper_logs: Sequence[str],
     *,
     as_json: bool,
 ) -> int:
     """Judge the inserts that servers logged: is every acknowledged one still there?
 
-    It reads system.query_log, part_log and parts of each replica, and which quorums have failed
-    from ZooKeeper; it changes nothing. Exit status: 0 all is there, 1 something is not, 2 the
-    logs do not say.
+    It reads system.query_log, part_log and parts of each replica, which quorums have failed from
+    ZooKeeper, and copies of ZooKeeper's log; it changes nothing. Exit status: 0 all is there,
+    1 something is not, 2 the logs do not say.
     """
     database, _, name = table.partition(".")
     if not (database and name):
@@ -80,6 +97,7 @@ def audit(
         since=_time("--since", since) if since else now - timedelta(hours=1),
         until=_time("--until", until) if until else now - FLUSHED,
         clock_error_s=clock_error,
+        zookeeper=_zookeeper(servers, zookeeper_logs),
     )
     if request.since >= request.until:
         raise UsageError(f"--since {request.since:%FT%T}: expected before {request.until:%FT%T}")
@@ -89,6 +107,13 @@ def audit(
     else:
         _show(verdict, Terminal())
     return verdict.status.exit_status
+
+
+def _zookeeper(servers: ServerFile, paths: Sequence[str]) -> ZooKeeperLogs | None:
+    if not paths:
+        return None
+    keepers = len(servers.topology.keepers)
+    return ZooKeeperLogs(paths=[Path(path) for path in paths], servers=keepers)
 
 
 def _time(flag: str, text: str) -> datetime:

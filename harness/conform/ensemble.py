@@ -8,7 +8,7 @@ transaction that a majority of the servers has, and up to there nothing may be m
 
 import tarfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import groupby
@@ -19,6 +19,10 @@ from harness.conform.txnlog import Txn, read_txns
 from harness.core.errors import HarnessError
 
 _COUNTER_BITS: Final = 32
+_HEAD_BYTES: Final = 1 << 16
+"""Bytes of a log file that are read for its first transaction."""
+_LOG: Final = "log."
+"""Prefix of the names of log files; the first transaction's number follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,11 @@ class Ensemble:
     """Number of transactions at the end of an epoch that only a minority has."""
 
 
-def read_archive(path: Path) -> tuple[Txn, ...]:
-    """Return a server's transactions from the archive that a run stores. Raises HarnessError."""
+def read_archive(path: Path, about: str = "") -> tuple[Txn, ...]:
+    """Return a server's transactions from an archive such as a run stores, as `read_txns` does.
+    Raises HarnessError."""
     try:
-        return read_packed(path.read_bytes(), str(path))
+        return read_packed(path.read_bytes(), str(path), about)
     except OSError as error:
         raise HarnessError(f"{path}: cannot be read: {error}") from error
 
@@ -44,17 +49,53 @@ def read_archive(path: Path) -> tuple[Txn, ...]:
 def read_packed(packed: bytes, name: str, about: str = "") -> tuple[Txn, ...]:
     """Return a server's transactions from the content of an archive, as `read_txns` does. Raises
     HarnessError, which names it."""
+
+    def files() -> Iterator[tuple[str, bytes]]:
+        with tarfile.open(fileobj=BytesIO(packed)) as archive:
+            members = {m.name: m for m in archive if m.isfile()}
+            for file in _log_files(map(Path, members)):
+                content = archive.extractfile(members[str(file)])
+                yield f"{name}:{file}", content.read() if content else b""
+
+    return _ordered(files(), name, about)
+
+
+def read_directory(path: Path, since_ms: int = 0, about: str = "") -> tuple[Txn, ...]:
+    """Return a server's transactions from the directory of its log files, as `read_txns` does,
+    without files that ended before `since_ms`, wall-clock time. Raises HarnessError, which names
+    it."""
+
+    def files() -> Iterator[tuple[str, bytes]]:
+        logs = _log_files(path.iterdir())
+        begins = [_begin_ms(file) for file in logs]
+        later = [at for at, begin in enumerate(begins) if begin is not None and begin > since_ms]
+        first = max(0, later[0] - 1) if later else max(0, len(logs) - 1)
+        for file in logs[first:]:
+            yield str(file), file.read_bytes()
+
+    return _ordered(files(), str(path), about)
+
+
+def _log_files(paths: Iterable[Path]) -> list[Path]:
+    """Return the log files among paths, in order."""
+    logs = [path for path in paths if path.name.startswith(_LOG)]
+    return sorted(logs, key=lambda path: int(path.name.removeprefix(_LOG), 16))
+
+
+def _begin_ms(file: Path) -> int | None:
+    """Return the wall-clock time of a file's first transaction; None if it has no whole one."""
+    with file.open("rb") as log:
+        head = log.read(_HEAD_BYTES)
+    first = next(read_txns(head, str(file)), None)
+    return None if first is None else first.time_ms
+
+
+def _ordered(files: Iterator[tuple[str, bytes]], name: str, about: str) -> tuple[Txn, ...]:
+    """Return the transactions of log files in order, each once."""
     found: dict[int, Txn] = {}
     try:
-        with tarfile.open(fileobj=BytesIO(packed)) as archive:
-            files = sorted(
-                (m for m in archive if m.isfile() and Path(m.name).name.startswith("log.")),
-                key=lambda m: int(Path(m.name).suffix[1:], 16),
-            )
-            for member in files:
-                content = archive.extractfile(member)
-                data = content.read() if content else b""
-                found |= {txn.zxid: txn for txn in read_txns(data, f"{name}:{member.name}", about)}
+        for file, data in files:
+            found |= {txn.zxid: txn for txn in read_txns(data, file, about)}
     except (OSError, tarfile.TarError, EOFError, ValueError) as error:
         raise HarnessError(f"{name}: cannot be read: {error}") from error
     return tuple(found[zxid] for zxid in sorted(found))
@@ -71,11 +112,11 @@ def pack(logs: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def merged(servers: Sequence[Iterable[Txn]], size: int) -> Ensemble:
-    """Return the transactions in their common order. `size` is the number of servers in the
-    ensemble, some of which may have no log here. Raises HarnessError if two servers differ about
-    one zxid."""
-    merge = Merge(size)
+def merged(servers: Sequence[Iterable[Txn]], size: int, after: int = 0) -> Ensemble:
+    """Return the transactions after number `after` in their common order. `size` is the number of
+    servers in the ensemble, some of which may have no log here. Raises HarnessError if two servers
+    differ about one zxid."""
+    merge = Merge(size, after)
     for txns in servers:
         merge.add(txns)
     kept = merge.take(last=True)

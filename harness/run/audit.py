@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from checkers.replication.agreed import TRANSACTIONS
 from checkers.replication.audited import AUDIT
 from harness.clusters.parallel import on_each
 from harness.clusters.replica import query
 from harness.core.dialect import Dialect
 from harness.core.errors import UsageError
 from harness.core.history import History
-from harness.core.op import NEMESIS, Json, Kind, Op
+from harness.core.op import NEMESIS, Json, Kind, Op, Process
 from harness.core.outcomes import write_outcome
 from harness.core.protocols import Cluster
+from harness.run.audit_log import ZooKeeperLogs
 
 ROWS_MAX: Final = 500_000
 """Maximum number of rows of each log of a replica that are read."""
@@ -38,6 +40,7 @@ class AuditRequest:
     until: datetime
     clock_error_s: float
     """Seconds by which the clocks of two servers may differ."""
+    zookeeper: ZooKeeperLogs | None = None
 
     @property
     def period(self) -> Mapping[str, Any]:
@@ -83,6 +86,8 @@ WHERE path = (SELECT concat(any(zookeeper_path), '/quorum/failed_parts') FROM sy
 TABLE: Final = """
 SELECT engine, create_table_query, (
     SELECT max(total_replicas) FROM system.replicas WHERE database = %(db)s AND table = %(tbl)s
+), (
+    SELECT any(zookeeper_path) FROM system.replicas WHERE database = %(db)s AND table = %(tbl)s
 ) FROM system.tables
 WHERE database = %(db)s AND name = %(tbl)s"""
 LOGS: Final = "SELECT name FROM system.tables WHERE database = 'system' AND name LIKE '%%_log'"
@@ -101,13 +106,23 @@ class _ReplicaLogs:
     failed: Sequence[tuple[Any, ...]]
     plain: bool
     replicas: int
+    zookeeper_path: str
 
 
 def audited(cluster: Cluster, request: AuditRequest) -> History:
     """Read the logs of every replica, and return the history. Raises UsageError for a table that
     cannot be audited, and ClusterError."""
     read = on_each(cluster.topology.replicas, lambda node: _read(cluster, node, request))
-    return history_of(list(read.values()), request, cluster.engines.dialect)
+    path, *others = sorted({own.zookeeper_path for own in read.values()})
+    if others:
+        raise UsageError(
+            f"table {request.period['name']} is at {path} and {others[0]} in ZooKeeper; expected "
+            "the servers of one shard in the file"
+        )
+    facts = None
+    if request.zookeeper is not None:
+        facts = request.zookeeper.facts(path, request.period["since"] * 1_000)
+    return history_of(list(read.values()), request, cluster.engines.dialect, facts)
 
 
 def _read(cluster: Cluster, node: str, request: AuditRequest) -> _ReplicaLogs:
@@ -141,6 +156,7 @@ def _read(cluster: Cluster, node: str, request: AuditRequest) -> _ReplicaLogs:
         rows(FAILED),
         table[0][0] == PLAIN_ENGINE and " TTL " not in table[0][1],
         table[0][2],
+        table[0][3],
     )
 
 
@@ -156,8 +172,14 @@ def _quoted(period: Mapping[str, Any]) -> dict[str, str]:
     return {name: literal(value) for name, value in period.items()}
 
 
-def history_of(logs: Sequence[_ReplicaLogs], request: AuditRequest, dialect: Dialect) -> History:
-    """Return the history of what replicas logged: every INSERT, and the op `audit`."""
+def history_of(
+    logs: Sequence[_ReplicaLogs],
+    request: AuditRequest,
+    dialect: Dialect,
+    facts: Mapping[str, Json] | None,
+) -> History:
+    """Return the history of what was logged: every INSERT, the call `transactions` if there are
+    facts of ZooKeeper's log, and the op `audit`."""
     calls = [call for own in logs for call in _calls(own, dialect)]
     zero_us = min((call.start_us for call in calls), default=int(request.since.timestamp()) * 10**6)
     events = [(call.start_us, 0, process) for process, call in enumerate(calls)]
@@ -181,10 +203,16 @@ def history_of(logs: Sequence[_ReplicaLogs], request: AuditRequest, dialect: Dia
         )
         ops.append(op)
     last_ns = ops[-1].time_ns if ops else 0
-    for kind in (Kind.INVOKE, Kind.OK):
-        value = _said(logs, request, zero_us) if kind is Kind.OK else None
-        own = Op(index=len(ops), process=NEMESIS, kind=kind, f=AUDIT, time_ns=last_ns, value=value)
-        ops.append(own)
+    looks: list[tuple[Process, str, Mapping[str, Json]]] = [
+        (NEMESIS, AUDIT, _said(logs, request, zero_us))
+    ]
+    if facts is not None:
+        looks.insert(0, (len(calls), TRANSACTIONS, facts))
+    for who, f, said in looks:
+        for kind, value in ((Kind.INVOKE, None), (Kind.OK, said)):
+            ops.append(
+                Op(index=len(ops), process=who, kind=kind, f=f, time_ns=last_ns, value=value)
+            )
     return History(ops)
 
 
@@ -241,4 +269,5 @@ def _said(logs: Sequence[_ReplicaLogs], request: AuditRequest, zero_us: int) -> 
         "plain": all(own.plain for own in logs),
         "silent": [own.node for own in logs if own.made is None],
         "clock_error_ns": round(request.clock_error_s * 1e9),
+        "zero_ms": zero_us / 1_000,
     }

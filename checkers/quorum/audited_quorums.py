@@ -1,0 +1,104 @@
+"""Judges the quorums of audited inserts by ZooKeeper's transaction log.
+
+Its order needs no clock.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from checkers.conclusion import mapping_of
+from checkers.phrasing import listed, number, seconds
+from checkers.quorum.quorum_log import LoggedQuorum, quorums_of, uncounted
+from checkers.replication.agreed import Agreed, agreed_of
+from checkers.replication.parts import Part
+from harness.core.history import History, Pair
+from harness.core.verdict import Anomaly
+
+
+class AuditedQuorums:
+    """The quorum inserts that ZooKeeper's log contains; none if the audit had no log."""
+
+    def __init__(self, history: History, zero_ms: float, clock_error_ns: int) -> None:
+        self._agreed: Agreed = agreed_of(history)
+        self._quorums: Mapping[str, LoggedQuorum] = quorums_of(self._agreed)
+        self._zero_ms = zero_ms
+        """Wall-clock time of the history's begin."""
+        self._clock_error_ns = clock_error_ns
+
+    def knows(self, part: str) -> bool:
+        """Return whether the log contains the quorum of a part."""
+        return part in self._quorums
+
+    @property
+    def failed(self) -> frozenset[str]:
+        """Return the parts whose quorum failed."""
+        return frozenset(part for _, _, part in self._agreed.named("fail"))
+
+    def broken(self, inserts: Sequence[Pair]) -> Iterator[Anomaly]:
+        """Yield acknowledged inserts whose quorum was not there, and each step back of
+        /quorum/last_part."""
+        for insert in inserts:
+            for part in mapping_of(insert.end)["parts"]:
+                one = self._quorums.get(part)
+                why = None if one is None or one.failed else self._early(one, insert)
+                if why is not None:
+                    yield Anomaly(
+                        kind="acknowledged-early",
+                        text=f"{said_of(insert)} was acknowledged, and its part {part} {why}",
+                        ops=_ops(insert),
+                        time_ns=insert.invoke.time_ns,
+                    )
+        yield from self._back()
+
+    def doubts(self, inserts: Sequence[Pair]) -> Iterator[str]:
+        """Yield why the log does not say of every quorum insert what it was to say."""
+        if self._agreed.op is None:
+            return
+        yield from self._agreed.doubts
+        missing = [
+            part
+            for insert in inserts
+            for part in mapping_of(insert.end)["parts"]
+            if int(mapping_of(insert.end).get("quorum", 0)) > 1 and part not in self._quorums
+        ]
+        if missing:
+            yield (
+                f"{number(len(missing), 'part')} of quorum inserts not in ZooKeeper's log: "
+                f"{listed(missing)}"
+            )
+
+    def _early(self, one: LoggedQuorum, insert: Pair) -> str | None:
+        """Return why a quorum was not there when its insert was acknowledged; None if it was."""
+        assert insert.end is not None, "an acknowledged insert has an end"
+        if one.ended is not None and len(one.held) < one.needed:
+            return uncounted(one.held, one.needed, one.ended)
+        if one.reached is None:
+            return None
+        late_ns = (one.reached_ms - self._zero_ms) * 1e6 - insert.end.time_ns
+        if late_ns <= self._clock_error_ns:
+            return None
+        return (
+            f"reached its quorum by transaction {one.reached:#x}, {seconds(round(late_ns))} later"
+        )
+
+    def _back(self) -> Iterator[Anomaly]:
+        op = self._agreed.op
+        last: dict[str, Part] = {}
+        for _, zxid, partition, name in self._agreed.named("last"):
+            part, was = Part.of(name), last.get(partition)
+            if op is not None and was is not None and part.last < was.last:
+                text = (
+                    f"/quorum/last_part of partition {partition} went back from {was.name} to "
+                    f"{name} by transaction {zxid:#x}: sequentially consistent reads may miss rows"
+                )
+                yield Anomaly(kind="last-part-back", text=text, ops=(op.index,), time_ns=op.time_ns)
+            last[partition] = part
+
+
+def said_of(insert: Pair) -> str:
+    """Describe an insert: "the INSERT on ch1 at 1.250 s"."""
+    return f"the INSERT on {insert.invoke.node} at {seconds(insert.invoke.time_ns)}"
+
+
+def _ops(insert: Pair) -> tuple[int, ...]:
+    assert insert.end is not None, "an acknowledged insert has an end"
+    return insert.invoke.index, insert.end.index

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from checkers.replication.conformance import CONFORMANCE
+from harness.conform.dating import Dating
 from harness.conform.ensemble import Merge, merged, read_archive
 from harness.conform.follow import Follower
 from harness.conform.replay import STEPS, TableReplay, replay, tables
@@ -65,8 +66,8 @@ def test_what_is_followed_is_what_is_replayed_at_the_end(seed: int) -> None:
         for node in NODES:
             read[node] = min(len(LOG), read[node] + draw.randrange(40_000))
             logs.written[node]["log.1"] = LOG[: read[node]]
-        assert follower.look() == []
-    follower.look(last=True)
+        assert follower.look(0) == []
+    follower.look(0, last=True)
     batch = replay(ROOT, TXNS, V25)
     assert follower.results() == {ROOT: batch}
     assert (follower.transactions, follower.gaps) == (len(TXNS), [])
@@ -100,7 +101,7 @@ def test_what_is_there_before_is_skipped_also_in_another_file() -> None:
     follower = Follower(logs, NODES, ROOT, V25)
     for node in NODES:
         logs.written[node]["log.2"] = LOG
-    follower.look(last=True)
+    follower.look(0, last=True)
     assert (follower.transactions, follower.results()) == (0, {})
 
 
@@ -181,3 +182,34 @@ def test_a_departure_is_returned_with_its_transaction() -> None:
     stopped = table.result().stopped
     assert stopped is not None
     assert (stopped.why, stopped.unmodelled) == ("entry 0 follows entry 0", False)
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("dated_ms", "written_ms", "counts"),
+    [
+        (100_500, 100_500, (0, 0)),
+        (100_500 + HOUR_MS, 100_500, (1, 0)),
+        (100_500 - 10_000, 100_500, (1, 0)),
+        (97_100, 97_100, (0, 0)),
+        (100_500 + 5_000, 100_500 + 5_000, (0, 1)),
+    ],
+)
+def test_the_date_of_a_leader_whose_clock_jumped_is_put_right(
+    dated_ms: int, written_ms: int, counts: tuple[int, int]
+) -> None:
+    """The log is looked at from 100 to 102 s."""
+    dating = Dating()
+    for now_ms in (90_000, 100_000, 101_000, 102_000):
+        dating.look(now_ms)
+    assert dating.true_ms(dated_ms) == written_ms
+    assert (dating.corrected, dating.uncertain) == counts
+
+
+def test_a_date_is_uncertain_if_looks_were_further_apart_than_clocks_jump() -> None:
+    dating = Dating()
+    for now_ms in (100_000, 112_000):
+        dating.look(now_ms)
+    assert (dating.true_ms(110_000), dating.uncertain) == (110_000, 1)

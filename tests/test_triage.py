@@ -55,6 +55,7 @@ class Run:
     calls: tuple[Any, ...]
     version: str = "18.16.1"
     ended: str = ""
+    uncertain: int = 0
 
     def history(self) -> History:
         """Return the history, with the trace at its end."""
@@ -65,6 +66,7 @@ class Run:
             "facts": sorted(self.facts, key=lambda fact: fact[1]),
             "ended": self.ended,
             "gaps": [],
+            "dates": {"corrected": 3, "uncertain": self.uncertain},
         }
         return history(*self.calls, _nemesis("trace", 9000, "ok", value))
 
@@ -79,6 +81,13 @@ class Run:
 
 
 NEW: tuple[str, list[str]] = ("new", [])
+
+
+def wrong_clock(name: str, node: str) -> list[Any]:
+    """Return the op of a fault of a clock."""
+    return _nemesis(name, 32, "ok", {"name": name, "nodes": [node]}, invoked=31)
+
+
 CUT = fault(30, 900, "{zk3 | zk1 zk2}")
 LATE = read(1, [0], 400, 410, node="ch3")
 """A read without value 1, which was acknowledged 350 ms before."""
@@ -265,6 +274,23 @@ def test_a_fetch_that_was_undone_leaves_nothing() -> None:
 
 def half(odd: int) -> list[str]:
     return [name for at, name in enumerate(DEFECTS) if at % 2 == odd]
+
+
+@pytest.mark.parametrize(
+    ("name", "node", "uncertain", "status"),
+    [
+        ("clock-jump", "zk1", 0, "known"),
+        ("clock-jump", "zk1", 1, "new"),
+        ("clock-drift", "zk1", 0, "new"),
+        ("clock-stop", "zk1", 0, "new"),
+        ("clock-drift", "ch1", 1, "known"),
+    ],
+)
+def test_what_zookeeper_dated_by_a_wrong_clock_explains_nothing(
+    name: str, node: str, uncertain: int, status: str
+) -> None:
+    calls = (*SKIPPED.calls, wrong_clock(name, node))
+    assert replace(SKIPPED, calls=calls, uncertain=uncertain).explained()[0] == status
 
 
 @pytest.mark.parametrize("odd", [0, 1])

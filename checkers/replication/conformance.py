@@ -11,7 +11,9 @@ conformance  {"tables": {path: {"steps", "actions": {name of a step or departure
 trace        for each table {"table", "versions": those of the servers, "keepers": {replica: its
              ZooKeeper servers}, "facts": those of `checkers.replication.agreed` about parts and
              quorums, with the time in ms in place of the zxid, "ended": why the facts end early,
-             or "", "gaps": [...]}, by which `checkers.triage` explains anomalies
+             or "", "gaps": [...], "dates": {"corrected": how many transactions were dated by a
+             leader whose clock was wrong, "uncertain": how many could not be put right}}, by which
+             `checkers.triage` explains anomalies
 
 The verdict does not decide the run: what clients saw does. A departure that nobody has seen before
 is a defect of the server, or of the model.

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Final
 
+from checkers.conclusion import mapping_of
 from checkers.sets.key_sets import key_sets
 from checkers.triage.anomalies import explained
 from checkers.triage.defects import DEFECTS, known_in
-from checkers.triage.evidence import Evidence, evidence_of
+from checkers.triage.evidence import Evidence, evidence_of, traces_of
 from checkers.triage.explanation import KNOWN, NEW, PARTLY, Cause, Explained, described
 from checkers.triage.inserts import inserted
 from checkers.triage.kept import kept
@@ -46,10 +47,9 @@ def triage(
     the defects that are known."""
     evidence = evidence_of(history)
     known = known_in(evidence.versions, names)
-    clocks = sorted({op.f for op in history.nemesis if op.f in clock_fault.VARIANTS})
-    if clocks and not evidence.simulated:
-        why = f"the times in the servers' logs do not compare after {' and '.join(clocks)}"
-        return Cause.new(invalid, why)
+    undated = _undated(history, evidence)
+    if undated:
+        return Cause.new(invalid, undated)
     try:
         repairs = _repairs(history, evidence, known)
     except HarnessError as error:
@@ -85,6 +85,27 @@ def triage(
     )
     named = [examples[name] for name in smallest]
     return Cause(KNOWN, (*named, *(one for one in beside if one.name not in smallest)), ())
+
+
+def _undated(history: History, evidence: Evidence) -> str:
+    """Return why the times of ZooKeeper's transactions are not known; "" if they are.
+
+    They are dated by the clock of the leader. One that jumps is put right, one that runs at another
+    speed is not, because it is not known which server leads.
+    """
+    keepers = {keeper for own in evidence.keepers.values() for keeper in own}
+    names = {
+        op.f
+        for op in history.nemesis
+        if op.f in clock_fault.VARIANTS and keepers & {*mapping_of(op).get("nodes", ())}
+    }
+    if evidence.simulated or not names:
+        return ""
+    drifting = sorted(name for name in names if clock_fault.drifts(name))
+    said = traces_of(history)
+    if not drifting and all(one.get("dates", {}).get("uncertain") == 0 for one in said):
+        return ""
+    return f"ZooKeeper's transactions have no certain time after {' and '.join(sorted(names))}"
 
 
 def _matters(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.conform.agreed import AgreedTable, Fact
+from harness.conform.dating import Dating
 from harness.conform.ensemble import Merge
 from harness.conform.entries import UnreadableError
 from harness.conform.protocol import ServerProtocol
@@ -37,8 +38,8 @@ class Trace:
     ended: str = ""
     """Why there are no later facts; "" if all are here."""
 
-    def take(self, txn: Txn) -> None:
-        """Add what a transaction says."""
+    def take(self, txn: Txn, at_ms: int) -> None:
+        """Add what a transaction says that was written at a time."""
         if self.ended:
             return
         try:
@@ -47,7 +48,7 @@ class Trace:
             self.ended = str(error)
             return
         self.agreed.facts.clear()
-        self.facts += [(txn.time_ms, fact) for fact in said if _traced(fact)]
+        self.facts += [(at_ms, fact) for fact in said if _traced(fact)]
         if len(self.facts) > TRACE_MAX:
             self.ended = f"more than {TRACE_MAX:,} facts"
 
@@ -64,6 +65,7 @@ class Follower:
     traces: dict[str, Trace] = field(default_factory=dict)
     transactions: int = 0
     """Number of transactions that were replayed."""
+    dating: Dating = field(default_factory=Dating)
     _tails: dict[str, LogTail] = field(default_factory=dict)
     _merge: Merge = field(init=False)
 
@@ -77,9 +79,11 @@ class Follower:
         """Return a sentence for each missing piece of the logs."""
         return self._merge.gaps
 
-    def look(self, *, last: bool = False) -> Sequence[tuple[TableReplay, Txn]]:
-        """Replay what the logs have gained; with `last`, also what is not certain yet. Return the
-        table and the transaction of each departure. Raises as the constructor does."""
+    def look(self, now_ms: int, *, last: bool = False) -> Sequence[tuple[TableReplay, Txn]]:
+        """Replay what the logs have gained at a wall-clock time; with `last`, also what is not
+        certain yet. Return the table and the transaction of each departure. Raises as the
+        constructor does."""
+        self.dating.look(now_ms)
         for node in self.keepers:
             self._merge.add(self._read(node))
         found = []
@@ -89,8 +93,9 @@ class Follower:
                 if self.token in root:
                     self.tables.setdefault(root, TableReplay(root, self.protocol))
                     self.traces.setdefault(root, Trace(AgreedTable(root)))
+            at_ms = self.dating.true_ms(txn.time_ms)
             for trace in self.traces.values():
-                trace.take(txn)
+                trace.take(txn, at_ms)
             found += [(table, txn) for table in self.tables.values() if table.take(txn)]
         return found
 

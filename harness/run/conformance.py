@@ -48,7 +48,7 @@ class Following:
                 return
             self._over = last
             try:
-                self.departures += len(self._follower.look(last=last))
+                self.departures += len(self._follower.look(round(time.time() * 1e3), last=last))
             except HarnessError as error:
                 self._follower, self._unavailable = None, str(error)
             except Exception as error:  # a defect of the model must cost no run its history
@@ -68,8 +68,10 @@ class Following:
         ]
         tables: dict[str, Json] = {root: _table(result) for root, result in results.items()}
         gaps: list[Json] = [*self._follower.gaps]
+        dating = self._follower.dating
+        dates = {"corrected": dating.corrected, "uncertain": dating.uncertain}
         traces = [
-            (TRACE, {**self._servers, **_trace(root, trace, zero_s), "gaps": gaps})
+            (TRACE, {**self._servers, **_trace(root, trace, zero_s), "gaps": gaps, "dates": dates})
             for root, trace in self._follower.traces.items()
         ]
         return [*found, (CONFORMANCE, {"tables": tables, "gaps": gaps}), *traces]

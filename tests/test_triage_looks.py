@@ -97,6 +97,8 @@ OBJECTS = Objects(zero_copy=True)
 WRITTEN = {"a/k3": [put("ch1", 35.0)], "a/k4": [put("ch1", 34.99)]}
 KILLED = fault(5_300, 9_000, "ch1", "kill-clickhouse-one")
 CUT_OFF = insert(1, 8, 4_900, 5_300, "info", error="210 NETWORK_ERROR: end of file")
+CANCELLED = insert(1, 8, 4_900, 5_200, "fail", error="394 QUERY_WAS_CANCELLED")
+DROPPING = told(DROP, None, 4_950, 5_250, node="ch2", key=0, process=5)
 FETCHED = (
     ["lock", 1_000, "0_1_1_0", "a_k4", "ch1", False],
     ["lock", 2_000, "0_1_1_0", "a_k4", "ch2", True],
@@ -148,6 +150,8 @@ UNHEARD = insert(1, 8, 4_900, 5_300, "info", error="999 KEEPER_EXCEPTION: Sessio
     [
         (objects(CUT_OFF, KILLED, requests=WRITTEN), (), ("known", ["orphaned-insert"])),
         (objects(CUT_OFF, requests=WRITTEN), (), NEW),
+        (objects(CANCELLED, KILLED, requests=WRITTEN), (), NEW),
+        (objects(CUT_OFF, DROPPING, KILLED, requests=WRITTEN), (), NEW),
         (objects(KILLED, requests={k: [put("ch2", 35.0)] for k in WRITTEN}), (), NEW),
         (objects(fault(8_300, 9_000, "ch1", "kill"), requests=WRITTEN), (), NEW),
         (objects(requests=WRITTEN), FETCHED, ("known", ["orphaned-fetch"])),

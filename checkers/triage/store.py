@@ -12,13 +12,14 @@ from typing import Any, Final
 
 from checkers.conclusion import mapping_of
 from checkers.phrasing import seconds
+from checkers.replication import objects
 from checkers.replication.objects import FINAL_LOOK, FINAL_STORE, REATTACH, REBUILD, objects_in_use
 from checkers.triage.breaks import cuts_store, kills
 from checkers.triage.evidence import Evidence, facts_of_tables
 from checkers.triage.repairs import Repair, answers_by_node, last_answer
 from checkers.triage.shared_parts import MOVED_TWICE, paused_mover, restored_repairs
 from checkers.triage.undone import COMMIT, UNLOCK, released, undone
-from harness.core.history import Fault, History
+from harness.core.history import Fault, History, Pair
 from harness.core.op import Kind, Op
 
 INSERT: Final = "orphaned-insert"
@@ -212,7 +213,7 @@ def _abandoned(history: History, locks: Sequence[Lock]) -> tuple[str, str] | Non
     return None
 
 
-def _of(part: str, pair: Any) -> bool:
+def _of(part: str, pair: Pair) -> bool:
     return part.split("_")[0] == str(pair.invoke.key)
 
 
@@ -258,8 +259,11 @@ def _dropped(history: History) -> frozenset[str]:
 
 
 def _killed(history: History, group: OrphanGroup) -> Fault | None:
-    """Return the fault that killed the writer while it had yet to commit what it wrote."""
+    """Return the fault that killed the writer while it had yet to commit what it wrote; None also
+    if something else may have left these objects."""
     for fault in kills(history, group.writer):
+        if _given_up(history, group, fault.invoked_ns):
+            continue
         calls = (
             pair
             for pair in history.pairs
@@ -272,6 +276,25 @@ def _killed(history: History, group: OrphanGroup) -> Fault | None:
         if soon >= 0 and (any(calls) or fault.invoked_ns - group.end_ns <= MOMENT_NS):
             return fault
     return None
+
+
+def _given_up(history: History, group: OrphanGroup, until_ns: int) -> bool:
+    """Return whether the objects may be those of an insert that failed before a time, or of an
+    empty part, which DROP PARTITION writes."""
+    return any(
+        pair.invoke.f == objects.DROP
+        or (
+            (pair.invoke.f == "insert" and pair.invoke.node == group.writer)
+            and _failed(pair, until_ns)
+        )
+        for pair in history.pairs
+        if pair.invoke.time_ns <= group.end_ns
+        and (pair.end is None or pair.end.time_ns >= group.begin_ns)
+    )
+
+
+def _failed(pair: Pair, until_ns: int) -> bool:
+    return pair.end is not None and pair.kind is not Kind.OK and pair.end.time_ns < until_ns
 
 
 def _idle_locks(

@@ -6,7 +6,7 @@ exactly what it was set to, and by 10 s at least, so that one of the known error
 and the others do not.
 """
 
-from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,32 +17,35 @@ ERRORS_MS: Final = (
     *sorted({round(f.offset_s * 1e3) for _, faults in VARIANTS.values() for f in faults} - {0}),
 )
 """By how much a leader's clock may be ahead; 0 comes first."""
-LATE_MS: Final = 3_000
-"""Time after which a transaction that was written is read at the latest, beside two looks."""
-EARLY_MS: Final = 500
-"""How much later than the end of the look a transaction may be dated: clocks of one machine."""
-_LOOKS: Final = 2
-"""A transaction of a new epoch is taken at the second look after it was written."""
+LATE_MS: Final = 1_000
+"""Time after which a server has written a transaction at the latest that its leader has dated."""
+EARLY_MS: Final = 200
+"""How much later than it was read a transaction may be dated: clocks of one machine."""
 
 
 @dataclass
 class Dating:
-    """The moments at which a log was looked at, and how well they date its transactions."""
+    """When transactions were read first, and how well this dates them."""
 
     corrected: int = 0
     """Transactions whose date was wrong, and was put right."""
     uncertain: int = 0
     """Transactions whose date fits no error, or several."""
-    _looks: deque[int] = field(default_factory=lambda: deque(maxlen=_LOOKS + 1))
+    _reads_ms: dict[str, int] = field(default_factory=dict)
+    """When the last read of each server's log began, by a clock that is right."""
+    _periods: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Between which two times each transaction was written, by its number."""
 
-    def look(self, now_ms: int) -> None:
-        """Note that the log is looked at, at this wall-clock time of a clock that is right."""
-        self._looks.append(now_ms)
+    def read(self, server: str, begin_ms: int, end_ms: int, zxids: Iterable[int]) -> None:
+        """Note that a server's log was read between two times, and had gained transactions."""
+        since_ms = self._reads_ms.get(server, begin_ms)
+        self._reads_ms[server] = begin_ms
+        for zxid in zxids:
+            self._periods.setdefault(zxid, (since_ms - LATE_MS, end_ms + EARLY_MS))
 
-    def true_ms(self, dated_ms: int) -> int:
-        """Return when a transaction of this date was written that the last look took; its date if
-        that is uncertain."""
-        since, until = self._looks[0] - LATE_MS, self._looks[-1] + EARLY_MS
+    def true_ms(self, zxid: int, dated_ms: int) -> int:
+        """Return when a transaction of this date was written; its date if that is uncertain."""
+        since, until = self._periods.pop(zxid, (0, 0))
         fits = [error for error in ERRORS_MS if since <= dated_ms - error <= until]
         if len(fits) != 1:
             self.uncertain += 1

@@ -1,6 +1,6 @@
 """Follows the tables of a run while it goes on: replays what ZooKeeper's logs have gained."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,6 +61,8 @@ class Follower:
     keepers: Sequence[str]
     token: str
     protocol: ServerProtocol
+    now_ms: Callable[[], int]
+    """Returns the wall-clock time."""
     tables: dict[str, TableReplay] = field(default_factory=dict)
     traces: dict[str, Trace] = field(default_factory=dict)
     transactions: int = 0
@@ -79,11 +81,9 @@ class Follower:
         """Return a sentence for each missing piece of the logs."""
         return self._merge.gaps
 
-    def look(self, now_ms: int, *, last: bool = False) -> Sequence[tuple[TableReplay, Txn]]:
-        """Replay what the logs have gained at a wall-clock time; with `last`, also what is not
-        certain yet. Return the table and the transaction of each departure. Raises as the
-        constructor does."""
-        self.dating.look(now_ms)
+    def look(self, *, last: bool = False) -> Sequence[tuple[TableReplay, Txn]]:
+        """Replay what the logs have gained; with `last`, also what is not certain yet. Return the
+        table and the transaction of each departure. Raises as the constructor does."""
         for node in self.keepers:
             self._merge.add(self._read(node))
         found = []
@@ -93,7 +93,7 @@ class Follower:
                 if self.token in root:
                     self.tables.setdefault(root, TableReplay(root, self.protocol))
                     self.traces.setdefault(root, Trace(AgreedTable(root)))
-            at_ms = self.dating.true_ms(txn.time_ms)
+            at_ms = self.dating.true_ms(txn.zxid, txn.time_ms)
             for trace in self.traces.values():
                 trace.take(txn, at_ms)
             found += [(table, txn) for table in self.tables.values() if table.take(txn)]
@@ -106,6 +106,7 @@ class Follower:
     def _read(self, node: str) -> list[Txn]:
         """Return the transactions that a server's log has gained. A server that starts again begins
         another file."""
+        begin_ms = self.now_ms()
         txns: list[Txn] = []
         for _ in range(_CHUNKS_MAX):
             tail = self._tails.get(node)
@@ -119,4 +120,5 @@ class Follower:
             if not later:
                 break
             self._tails[node] = LogTail(later[0], self.token)
+        self.dating.read(node, begin_ms, self.now_ms(), (txn.zxid for txn in txns))
         return txns

@@ -48,7 +48,7 @@ class Following:
                 return
             self._over = last
             try:
-                self.departures += len(self._follower.look(round(time.time() * 1e3), last=last))
+                self.departures += len(self._follower.look(last=last))
             except HarnessError as error:
                 self._follower, self._unavailable = None, str(error)
             except Exception as error:  # a defect of the model must cost no run its history
@@ -89,7 +89,7 @@ def following(
         return
     try:
         servers = _servers(cluster)
-        follower = Follower(cluster, keepers, token, protocol_of(dialect))
+        follower = Follower(cluster, keepers, token, protocol_of(dialect), _now_ms)
         followed = Following(follower, servers=servers)
     except HarnessError as error:
         followed = Following(None, str(error))
@@ -110,6 +110,10 @@ def following(
     finally:
         over.set()
         thread.join()
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1e3)
 
 
 def freeze(cluster: Cluster, stop: Stop) -> None:

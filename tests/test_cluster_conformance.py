@@ -1,4 +1,5 @@
-"""One suite for simulated and real clusters. Sim takes 2 s, containers about a minute."""
+"""One suite for simulated clusters, those of containers, and those that somebody else runs, which
+have no faults. Sim takes 2 s, containers about a minute."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -11,6 +12,7 @@ from real_servers import THREE, seen_on
 from harness.clients.clickhouse import DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.external import ExternalCluster
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.capabilities import (
     CanDegradeLinks,
@@ -43,24 +45,24 @@ CAPABILITIES = (
 )
 
 AnyCluster = DockerCluster | SimCluster
+Served = AnyCluster | ExternalCluster
 
 
-@pytest.fixture(
-    scope="module", params=["sim", pytest.param("docker", marks=pytest.mark.containers)]
-)
-def running(request: pytest.FixtureRequest) -> Iterator[AnyCluster]:
-    if request.param == "docker":
-        yield request.getfixturevalue("servers")
-        return
-    cluster = SimCluster(THREE, Seed(1))
-    cluster.up()
-    yield cluster
-    cluster.down()
+ON_SERVERS = pytest.mark.containers
+FIXTURE_OF = {"sim": "simulated", "docker": "servers", "external": "servers"}
 
 
-@pytest.fixture
-def cluster(running: AnyCluster) -> AnyCluster:
-    """Return the cluster, healed from the previous test."""
+@pytest.fixture(scope="module")
+def simulated() -> Iterator[SimCluster]:
+    made = SimCluster(THREE, Seed(1))
+    made.up()
+    yield made
+    made.down()
+
+
+def healed(request: pytest.FixtureRequest) -> AnyCluster:
+    """Return the cluster that a fixture's parameter names, healed from the previous test."""
+    running: AnyCluster = request.getfixturevalue(FIXTURE_OF[request.param])
     running.mend()
     running.restore_links()
     running.resume(THREE.names)
@@ -71,8 +73,28 @@ def cluster(running: AnyCluster) -> AnyCluster:
     return running
 
 
-@pytest.fixture
-def table(cluster: AnyCluster, request: pytest.FixtureRequest) -> Iterator[ReplicatedTable]:
+@pytest.fixture(params=["sim", pytest.param("docker", marks=ON_SERVERS)])
+def cluster(request: pytest.FixtureRequest) -> AnyCluster:
+    """Return a cluster that has faults."""
+    return healed(request)
+
+
+@pytest.fixture(
+    params=[
+        "sim",
+        pytest.param("docker", marks=ON_SERVERS),
+        pytest.param("external", marks=ON_SERVERS),
+    ]
+)
+def served(request: pytest.FixtureRequest) -> Served:
+    """Return any cluster; the one that somebody else runs is that of containers."""
+    found = healed(request)
+    if request.param != "external":
+        return found
+    return ExternalCluster("external", THREE, {name: found.endpoint(name) for name in THREE.names})
+
+
+def created(cluster: Served, request: pytest.FixtureRequest) -> Iterator[ReplicatedTable]:
     token = "".join(c if c.isalnum() else "_" for c in request.node.name)
     made = ReplicatedTable(cluster, token, SCHEMA)
     made.create()
@@ -80,7 +102,17 @@ def table(cluster: AnyCluster, request: pytest.FixtureRequest) -> Iterator[Repli
     made.close()
 
 
-def until(cluster: AnyCluster, seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
+@pytest.fixture
+def table(cluster: AnyCluster, request: pytest.FixtureRequest) -> Iterator[ReplicatedTable]:
+    yield from created(cluster, request)
+
+
+@pytest.fixture
+def served_table(served: Served, request: pytest.FixtureRequest) -> Iterator[ReplicatedTable]:
+    yield from created(served, request)
+
+
+def until(cluster: Served, seen: Callable[[], bool], what: str, within_s: float = 30) -> None:
     """Wait on the cluster's own time; a server that refuses counts as not seen yet."""
     clock = cluster.runtime.clock()
 
@@ -98,7 +130,7 @@ def until(cluster: AnyCluster, seen: Callable[[], bool], what: str, within_s: fl
 class on:  # noqa: N801 # reads as a word: on(cluster, "ch1").insert(…)
     """One statement, on a connection of its own."""
 
-    def __init__(self, cluster: AnyCluster, node: str, timeout_s: float = 3) -> None:
+    def __init__(self, cluster: Served, node: str, timeout_s: float = 3) -> None:
         self._connect = partial(connect, cluster, node, timeout_s=timeout_s)
 
     def insert(self, table: str, rows: list[tuple[int, int]], *settings: dict[str, int]) -> None:
@@ -114,7 +146,7 @@ class on:  # noqa: N801 # reads as a word: on(cluster, "ch1").insert(…)
             return connection.columns(sql, settings)
 
 
-def values(cluster: AnyCluster, node: str, table: ReplicatedTable, **settings: int) -> list[int]:
+def values(cluster: Served, node: str, table: ReplicatedTable, **settings: int) -> list[int]:
     columns = on(cluster, node).columns(f"SELECT value FROM {table.name} WHERE key = 0", settings)
     return sorted(columns[0]) if columns else []
 
@@ -136,10 +168,10 @@ def test_it_has_every_capability(cluster: AnyCluster) -> None:
         assert isinstance(cluster, capability)
 
 
-def test_one_leads_and_all_serve(cluster: AnyCluster) -> None:
-    assert cluster.leader() in THREE.keepers
-    assert cluster.serving() == frozenset(THREE.keepers)
-    assert cluster.versions().keys() == set(THREE.names)
+def test_one_leads_and_all_serve(served: Served) -> None:
+    assert served.leader() in THREE.keepers
+    assert served.serving() == frozenset(THREE.keepers)
+    assert served.versions().keys() == set(THREE.names)
 
 
 def test_a_cut_has_a_direction_and_ends(cluster: AnyCluster) -> None:
@@ -224,43 +256,43 @@ def test_another_replica_leads_the_table_when_its_leader_is_killed(
     cluster.start([first])
 
 
-def test_an_insert_reaches_every_replica(cluster: AnyCluster, table: ReplicatedTable) -> None:
-    on(cluster, "ch1").insert(table.name, [(0, 1)])
+def test_an_insert_reaches_every_replica(served: Served, served_table: ReplicatedTable) -> None:
+    on(served, "ch1").insert(served_table.name, [(0, 1)])
     for node in THREE.replicas:
-        until(cluster, lambda n=node: values(cluster, n, table) == [1], f"{node} has it")
-    until(cluster, lambda: not table.pending(), "at rest")
-    states = table.observe()
+        until(served, lambda n=node: values(served, n, served_table) == [1], f"{node} has it")
+    until(served, lambda: not served_table.pending(), "at rest")
+    states = served_table.observe()
     assert [states[node]["rows"] for node in THREE.replicas] == [1, 1, 1]
 
 
 def test_a_block_that_is_inserted_twice_is_there_once(
-    cluster: AnyCluster, table: ReplicatedTable
+    served: Served, served_table: ReplicatedTable
 ) -> None:
     for node in ("ch1", "ch1", "ch2"):
-        on(cluster, node).insert(table.name, [(0, 5)])
-    until(cluster, lambda: not table.pending(), "at rest")
-    assert [values(cluster, node, table) for node in THREE.replicas] == [[5]] * 3
+        on(served, node).insert(served_table.name, [(0, 5)])
+    until(served, lambda: not served_table.pending(), "at rest")
+    assert [values(served, node, served_table) for node in THREE.replicas] == [[5]] * 3
 
 
 def test_a_select_may_be_inserted_and_its_rows_counted(
-    cluster: AnyCluster, table: ReplicatedTable
+    served: Served, served_table: ReplicatedTable
 ) -> None:
-    on(cluster, "ch1").command(f"INSERT INTO {table.name} SELECT 0, 7 FROM numbers(3)")
-    until(cluster, lambda: values(cluster, "ch2", table) == [7, 7, 7], "ch2 has it")
+    on(served, "ch1").command(f"INSERT INTO {served_table.name} SELECT 0, 7 FROM numbers(3)")
+    until(served, lambda: values(served, "ch2", served_table) == [7, 7, 7], "ch2 has it")
     sql = "SELECT value, count(), any(key) FROM {} WHERE key = 0 GROUP BY value ORDER BY value"
-    columns = on(cluster, "ch2").columns(sql.format(table.name), {})
+    columns = on(served, "ch2").columns(sql.format(served_table.name), {})
     assert [list(column) for column in columns] == [[7], [3], [0]]
 
 
 def test_a_mutation_is_unfinished_until_every_replica_has_done_it(
-    cluster: AnyCluster, table: ReplicatedTable
+    served: Served, served_table: ReplicatedTable
 ) -> None:
     for value in (1, 2):
-        on(cluster, "ch1").insert(table.name, [(0, value)])
-    until(cluster, lambda: not table.pending(), "at rest")
-    on(cluster, "ch2").command(f"ALTER TABLE {table.name} DELETE WHERE value = 1")
-    until(cluster, lambda: not table.unfinished_mutations(), "the mutation")
-    assert [values(cluster, node, table) for node in THREE.replicas] == [[2]] * 3
+        on(served, "ch1").insert(served_table.name, [(0, value)])
+    until(served, lambda: not served_table.pending(), "at rest")
+    on(served, "ch2").command(f"ALTER TABLE {served_table.name} DELETE WHERE value = 1")
+    until(served, lambda: not served_table.unfinished_mutations(), "the mutation")
+    assert [values(served, node, served_table) for node in THREE.replicas] == [[2]] * 3
 
 
 def test_a_quorum_that_is_not_reached_ends_unknown_and_refuses_the_next(

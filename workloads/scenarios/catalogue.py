@@ -11,7 +11,7 @@ from workloads.scenarios.alters import (
     UNDONE_ALTER,
 )
 from workloads.scenarios.clones import UNCOUNTED_CLONE, UNWAITED_CLONE
-from workloads.scenarios.disks import ACKNOWLEDGED_FAILURE
+from workloads.scenarios.disks import ACKNOWLEDGED_FAILURE, DISCARDED_COPY
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
 from workloads.scenarios.inserts import (
     DIRTY_READ,
@@ -92,6 +92,7 @@ _EVERY = (
     FAILED_PART_MISSED,
     UNCOUNTED_QUORUM,
     ACKNOWLEDGED_FAILURE,
+    DISCARDED_COPY,
     PENDING_MERGED,
     FAILED_DUPLICATE,
     UNWAITED_CLONE,

@@ -1,10 +1,20 @@
 """Scripts that show what a failing disk of one replica takes."""
 
-from harness.core.op import Kind
-from harness.generators.script import Do
+from harness.core.op import Call, Kind
+from harness.generators.script import Do, Rest, Until
+from workloads.merges import ASKED_FOR
 from workloads.scenarios.scenario import Finding, Scenario
-from workloads.scenarios.steps import everywhere, fault, insert
+from workloads.scenarios.steps import (
+    LOG_TRUNCATED_S,
+    SESSION_GONE_S,
+    everywhere,
+    fault,
+    insert,
+    read,
+    shows_nothing,
+)
 from workloads.scripted_set import ScriptedSet
+from workloads.table import SHORT_LOG
 
 READS_FAIL = fault(
     "disk-eio-reads", "disk-eio-reads-clickhouse-one", nodes=["ch1"], kind="fail-reads"
@@ -28,5 +38,43 @@ ACKNOWLEDGED_FAILURE = Scenario(
     ),
     finding=Finding("set-full", "lost"),
     quiesce_s=10,
+    disks=True,
+)
+
+PAUSE = "pause-clickhouse-one"
+AWAY = fault("pause", PAUSE, number=2, nodes=["ch2"])
+LATER = range(100, 125)
+"""Values of another partition, whose inserts cut the log behind the replica that is away."""
+
+DISCARDED_COPY = Scenario(
+    name="discarded-copy",
+    text="acknowledged rows that both replicas had are on neither: one cannot read the part that it "
+    "merged them into, and the other, which was lost, clones it and removes its own parts",
+    workload=ScriptedSet(
+        name="scenario-discarded-copy",
+        sequential=False,
+        plain=frozenset(LATER),
+        table_settings={**SHORT_LOG, **ASKED_FOR},
+    ),
+    nemesis=f"{PAUSE},disk-eio-reads",
+    replicas=2,
+    steps=(
+        Do(insert(0, "ch1")),
+        Do(insert(1, "ch1")),
+        *everywhere(1, ("ch1", "ch2")),
+        *AWAY.begins,
+        Rest(SESSION_GONE_S),
+        *(Do(insert(value, "ch1", key=1)) for value in LATER[:20]),
+        Rest(LOG_TRUNCATED_S),
+        *(Do(insert(value, "ch1", key=1)) for value in LATER[20:]),
+        Rest(LOG_TRUNCATED_S),
+        Do(Call(f="optimize", key=0, node="ch1")),
+        *READS_FAIL.begins,
+        Until(read("ch1"), shows_nothing, tries=100, pause_s=0.2),
+        READS_FAIL.ends,
+        AWAY.ends,
+    ),
+    finding=Finding("set-full", "lost"),
+    quiesce_s=20,
     disks=True,
 )

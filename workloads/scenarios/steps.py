@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.core.op import Call, Json, Op
+from harness.core.op import Call, Json, Kind, Op
 from harness.generators.script import Do, Rest, ScriptStep, Until
 
 REPLICAS = ("ch1", "ch2", "ch3")
@@ -70,9 +70,14 @@ def read(node: str, key: int = 0) -> Call:
     return Call(f="read", key=key, node=node)
 
 
-def everywhere(value: int) -> tuple[ScriptStep, ...]:
+def everywhere(value: int, nodes: Sequence[str] = REPLICAS) -> tuple[ScriptStep, ...]:
     """Return steps that end when every replica returns the value."""
-    return tuple(Until(read(node), shows(value), pause_s=0.05) for node in REPLICAS)
+    return tuple(Until(read(node), shows(value), pause_s=0.05) for node in nodes)
+
+
+def shows_nothing(op: Op) -> bool:
+    """Return whether a read was answered and returned no value."""
+    return op.kind is Kind.OK and op.value == ()
 
 
 def shows(*values: int) -> "Shows":

@@ -172,6 +172,15 @@ def test_a_part_that_is_not_on_the_disk_is_taken_back_and_fetched_again() -> Non
     assert stopped == (("FetchAgain ch3 0_1_1_0",), "ch3 does not have 0_1_1_0")
 
 
+def test_what_an_unreadable_part_covers_goes_with_it() -> None:
+    merged = "0_1_6_1"
+    index, _ = at(ChangeKind.CREATE, f"replicas/ch1/parts/{merged}", 1)
+    unread = [*taken_back("ch1", merged), gone("replicas/ch1/parts/0_1_1_0")]
+    outcome = replay(ROOT, added(index, *unread)[: index + 2], V18)
+    assert (outcome.stopped, outcome.departures) == (None, {})
+    assert (outcome.actions["FetchAgain"], outcome.actions["RemovePart"]) == (1, 1)
+
+
 def test_a_replica_that_was_counted_and_has_to_fetch_is_a_step_with_a_name() -> None:
     """It asked ZooKeeper whether it has the part, and not its disk: 18.16.1 does so."""
     index, made = at(ChangeKind.CREATE, "replicas/ch2/parts/0_1_1_0")

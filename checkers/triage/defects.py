@@ -59,6 +59,17 @@ _EVERY: Final = (
         "an insert was acknowledged whose replica had removed its unreadable part",
     ),
     KnownDefect(
+        "unreadable-part",
+        "a replica answers without a part that it could not read",
+        since=_TODAY,
+    ),
+    KnownDefect(
+        "discarded-copy",
+        "a replica that was lost removed the last copy of a part, because the one that it cloned "
+        "could not read its own",
+        since=_TODAY,
+    ),
+    KnownDefect(
         "failed-duplicate",
         "an insert was acknowledged as a duplicate of one whose quorum failed",
         since=_TODAY,

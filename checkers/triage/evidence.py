@@ -7,7 +7,7 @@ which part when, when its quorum ended or failed, and what /quorum/last_part nam
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -41,6 +41,12 @@ class BlockRange:
         if len(words) < 4 or not (words[1].isdigit() and words[2].isdigit()):
             return None
         return BlockRange(name, words[0], int(words[1]), int(words[2]))
+
+    def covers(self, other: "BlockRange") -> bool:
+        """Return whether this part has all blocks of the other one."""
+        return self.partition == other.partition and (
+            self.low <= other.low and other.high <= self.high
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +166,15 @@ class Evidence:
             and (periods := held.get(part.high))
             and periods[-1].end_ns is None
         ]
+
+    def had(self, part: BlockRange, at_ns: int, but: Collection[str]) -> bool:
+        """Return whether a replica, other than some, had the last block of a part at a time."""
+        return any(
+            one.at_ns <= at_ns and (one.end_ns is None or one.end_ns > at_ns)
+            for (replica, partition), held in self._held.items()
+            if partition == part.partition and replica not in but
+            for one in held.get(part.high, ())
+        )
 
     def first_hold(self, name: str) -> int | None:
         """Return when a replica first registered a part that has all blocks of this one."""

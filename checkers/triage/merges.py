@@ -1,7 +1,6 @@
 """Explains an OPTIMIZE that returned before a replica which it waits for had the merged part."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -9,22 +8,13 @@ from checkers.conclusion import mapping_of
 from checkers.ddl.optimize import OPTIMIZE
 from checkers.phrasing import seconds
 from checkers.replication.parts import Part
-from checkers.triage.evidence import Evidence, facts_of_tables
+from checkers.triage.clones import Clone, clones_of
+from checkers.triage.evidence import Evidence
 from checkers.triage.repairs import Repair
 from harness.core.history import History
 from harness.core.op import Kind
 
 UNWAITED: Final = "unwaited-clone"
-
-
-@dataclass(slots=True)
-class Clone:
-    """A period in which a replica is marked lost: at its end it has taken over another one's log
-    pointer."""
-
-    replica: str
-    begin_ns: int
-    end_ns: int | None = None
 
 
 def merge_repairs(history: History, evidence: Evidence) -> Iterator[Repair]:
@@ -57,20 +47,6 @@ def merge_repairs(history: History, evidence: Evidence) -> Iterator[Repair]:
             )
             change = partial(_with_parts, replica=replica, names=merged)
             yield Repair(pair.end.index, UNWAITED, why, change)
-
-
-def clones_of(history: History) -> list[Clone]:
-    """Return the periods in which replicas were marked lost."""
-    found: list[Clone] = []
-    for facts in facts_of_tables(history, frozenset({"lost"})):
-        lost: dict[str, Clone] = {}
-        for at_ns, _, (replica, is_lost) in facts:
-            if is_lost and replica not in lost:
-                lost[replica] = Clone(str(replica), at_ns)
-                found.append(lost[replica])
-            elif not is_lost and replica in lost:
-                lost.pop(replica).end_ns = at_ns
-    return found
 
 
 def _taken_over(evidence: Evidence, names: Sequence[str], clone: Clone) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 from checkers.phrasing import seconds
 from checkers.sets.key_sets import AnsweredRead, KeySet
 from checkers.triage.breaks import nodes_in, sides_in
+from checkers.triage.clones import removals_of
 from checkers.triage.evidence import BlockRange, Evidence, LastPart
 from checkers.triage.inserts import CLOCK_NS, Inserted, Values
 from harness.core.history import Fault, History
@@ -169,6 +170,7 @@ class _View:
     ) -> None:
         self.evidence, self.partition = evidence, partition
         self.begin_ns, self.end_ns = read.invoke.time_ns, read.end.time_ns
+        self.removals = removals_of(history)
         self.replica = str(read.invoke.node)
         self.where = f"op #{read.invoke.index} {read.invoke.f} on {self.replica}"
         self.fault = self._fault(history)
@@ -233,6 +235,7 @@ class _View:
             yield one.false.by, f"{self.where}: {one.false.why}"
             return
         yield from self._given_up(one)
+        yield from self._removed(one)
         if not one.quorum:
             yield from self._unseen(one)
             return
@@ -280,6 +283,35 @@ class _View:
                 f"{one.insert.value}, removed it at {seconds(gone_ns)}; no other replica had it, "
                 "and a later try was acknowledged",
             )
+
+    def _removed(self, one: Settled) -> Iterator[tuple[str, str]]:
+        """Yield why a replica that could not read a part answers without it, or why no replica has
+        it any more: the last one that had it removed it."""
+        of_value = f"which has value {one.insert.value}"
+        for gone in self.removals.unreadable:
+            over = gone.end_ns is not None and gone.end_ns + LATE_NS < self.begin_ns
+            here = gone.replica == self.replica and gone.begin_ns - LATE_NS < self.end_ns
+            if here and not over and gone.part.covers(one.part):
+                yield (
+                    "unreadable-part",
+                    f"{self.where}: {self.replica} could not read {gone.part.name}, {of_value}, "
+                    f"and had removed it at {seconds(gone.begin_ns)}",
+                )
+        for of in self.removals.discards:
+            source = of.source
+            between = (of.replica, source.replica)
+            if (
+                of.at_ns < self.end_ns
+                and of.part.covers(one.part)
+                and not self.evidence.had(one.part, of.at_ns, between)
+            ):
+                yield (
+                    "discarded-copy",
+                    f"{self.where}: {of.replica}, which was lost, removed {of.part.name}, "
+                    f"{of_value}, at {seconds(of.at_ns)} as a clone of {source.replica}, which "
+                    f"could not read {source.part.name} and had removed it at "
+                    f"{seconds(source.begin_ns)}",
+                )
 
     def _unseen(self, one: Settled) -> Iterator[tuple[str, str]]:
         """Yield why a replica lacks an insert without a quorum. Simulated servers may be asked to

@@ -5,8 +5,8 @@ import re
 from typing import Final
 
 from checkers.phrasing import seconds
+from checkers.triage.clones import clones_of
 from checkers.triage.evidence import Evidence
-from checkers.triage.merges import clones_of
 from checkers.triage.returned import drops_of
 from harness.core.history import History
 from harness.core.verdict import Anomaly

@@ -8,9 +8,9 @@ from checkers.conclusion import mapping_of
 from checkers.phrasing import seconds
 from checkers.replication.conformance import DEPARTURE
 from checkers.sets.key_sets import READS
+from checkers.triage.clones import clones_of
 from checkers.triage.evidence import Evidence, facts_of_tables
 from checkers.triage.inserts import inserted
-from checkers.triage.merges import clones_of
 from checkers.triage.repairs import Repair
 from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind

@@ -334,6 +334,7 @@ class Model:
         gone = replica.parts.pop(entry.part.name, None)
         _require(gone is not None, f"{name} does not have {entry.part.name}")
         replica.queue[queued] = entry
+        replica.again.add(queued)
         return (name, entry.part.name) in self.counted
 
     def remove_ahead(self, name: str, part: str) -> bool:
@@ -342,11 +343,11 @@ class Model:
         A server killed while a merged part was on its disk and not yet in ZooKeeper removes the
         source parts when it starts, and registers the merged part later. For a moment ZooKeeper
         names neither, which the server allows and the model never should. Return False if this is
-        no such step, because another part covers the removed one, or no merge in the queue does.
+        no such step: another part covers the removed one, or no merge in the queue does.
         """
         replica = self._replica(name)
         gone = replica.parts.get(part)
-        if gone is None or any(own.covers(gone) for own in replica.parts.values() if own != gone):
+        if gone is None or replica.covered(gone):
             return False
         merges = [entry.part for entry in replica.queue.values() if entry.replaces]
         if not any(made is not None and made.covers(gone) for made in merges):
@@ -355,14 +356,14 @@ class Model:
         return True
 
     def remove_part(self, name: str, part: str) -> None:
-        """Remove a part that another one covers, or that a drop removes. A lost replica removes the
-        parts that the replica which it clones does not have."""
+        """Remove a part that is covered, unreadable or dropped. A lost replica removes the parts
+        that the one which it clones does not have."""
         replica = self._replica(name)
-        gone = replica.parts.pop(part, None)
-        _require(gone is not None, f"{name} does not have {part}")
-        assert gone is not None
-        kept = replica.lost or replica.has(gone) or part in self.failed or replica.drops(gone)
-        _require(kept, f"{name} loses {part}, and none of its parts covers it")
+        _require(part in replica.parts, f"{name} does not have {part}")
+        gone = replica.parts.pop(part)
+        covered = replica.covered(gone) or replica.drops(gone)
+        may = replica.lost or covered or part in self.failed
+        _require(may, f"{name} loses {part}, and none of its parts covers it")
 
     # --- the quorum ---------------------------------------------------------------------------
 

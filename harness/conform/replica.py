@@ -23,6 +23,8 @@ class Replica:
     parts: dict[str, PartName] = field(default_factory=dict)
     inserted: dict[str, int] = field(default_factory=dict)
     """Session in which the replica committed each insert of its own, by part."""
+    again: set[str] = field(default_factory=set)
+    """Entries of its queue that fetch a part anew which it could not read."""
     dropped: set[str] = field(default_factory=set)
     """Parts of the log that a drop which the replica has executed removed."""
     ranges: dict[str, PartName] = field(default_factory=dict)
@@ -43,6 +45,13 @@ class Replica:
         """Return the part that an entry of the queue fetches; None for an entry of another kind."""
         entry = self.queue.get(node)
         return entry.part if entry is not None and entry.kind == "get" else None
+
+    def covered(self, part: PartName) -> bool:
+        """Return whether another part of the replica covers this one, or a part that it fetches
+        anew: what an unreadable part covers goes with it."""
+        queued = [entry.part for node, entry in self.queue.items() if node in self.again]
+        others = [own for own in self.parts.values() if own != part]
+        return any(own is not None and own.covers(part) for own in (*others, *queued))
 
     def drops(self, part: PartName) -> bool:
         """Return whether a drop that the replica executed, or has in its queue, covers the part. An

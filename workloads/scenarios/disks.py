@@ -48,8 +48,8 @@ LATER = range(100, 125)
 
 DISCARDED_COPY = Scenario(
     name="discarded-copy",
-    text="acknowledged rows that both replicas had are on neither: one cannot read the part that it "
-    "merged them into, and the other, which was lost, clones it and removes its own parts",
+    text="acknowledged rows that both replicas had are on neither: one cannot read the part that "
+    "it merged them into, and the other, which was lost, clones it and removes its own parts",
     workload=ScriptedSet(
         name="scenario-discarded-copy",
         sequential=False,

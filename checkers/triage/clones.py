@@ -1,0 +1,94 @@
+"""Periods in which replicas were lost, and what they removed when they cloned another one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from checkers.triage.evidence import BlockRange, facts_of_tables
+from harness.core.history import History, memoize_per_history
+
+
+@dataclass(slots=True)
+class Clone:
+    """A period in which a replica is marked lost: at its end it has taken over another one's log
+    pointer."""
+
+    replica: str
+    begin_ns: int
+    end_ns: int | None = None
+
+
+def clones_of(history: History) -> list[Clone]:
+    """Return the periods in which replicas were marked lost."""
+    found: list[Clone] = []
+    for facts in facts_of_tables(history, frozenset({"lost"})):
+        lost: dict[str, Clone] = {}
+        for at_ns, _, (replica, is_lost) in facts:
+            if is_lost and replica not in lost:
+                lost[replica] = Clone(str(replica), at_ns)
+                found.append(lost[replica])
+            elif not is_lost and replica in lost:
+                lost.pop(replica).end_ns = at_ns
+    return found
+
+
+@dataclass(slots=True)
+class Unreadable:
+    """A part that a replica could not read and has removed, with those that it covers."""
+
+    replica: str
+    part: BlockRange
+    begin_ns: int
+    end_ns: int | None = None
+    """When the replica had it again, or a part that covers it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """A part that a lost replica removed as a clone of another one, which could not read a part
+    that covers it."""
+
+    part: BlockRange
+    replica: str
+    at_ns: int
+    source: Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """Unreadable parts, and what clones removed for them."""
+
+    unreadable: Sequence[Unreadable]
+    discards: Sequence[Discard]
+
+
+@memoize_per_history
+def removals_of(history: History) -> Removals:
+    """Return what was removed because a replica could not read it. Such a replica writes its own
+    is_lost anew in the same transaction, so that nobody clones it meanwhile."""
+    every: list[Unreadable] = []
+    discards: list[Discard] = []
+    for facts in facts_of_tables(history, frozenset({"lost", "hold", "drop"})):
+        lost: set[str] = set()
+        renewed_ns: dict[str, int] = {}
+        for at_ns, name, rest in facts:
+            if name == "lost":
+                replica = str(rest[0])
+                if replica not in lost and not rest[1]:
+                    renewed_ns[replica] = at_ns
+                (lost.add if rest[1] else lost.discard)(replica)
+                continue
+            part, replica = BlockRange.named(str(rest[0])), str(rest[1])
+            if part is None:
+                continue
+            left = [one for one in every if one.end_ns is None]
+            if name == "hold":
+                for one in left:
+                    if one.replica == replica and part.covers(one.part):
+                        one.end_ns = at_ns
+            elif replica in lost:
+                discards += [
+                    Discard(part, replica, at_ns, one) for one in left if one.part.covers(part)
+                ]
+            elif renewed_ns.get(replica) == at_ns:
+                every.append(Unreadable(replica, part, at_ns))
+    return Removals(every, discards)

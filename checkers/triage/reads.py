@@ -290,12 +290,15 @@ class _View:
         of_value = f"which has value {one.insert.value}"
         for gone in self.removals.unreadable:
             over = gone.end_ns is not None and gone.end_ns + LATE_NS < self.begin_ns
-            here = gone.replica == self.replica and gone.begin_ns - LATE_NS < self.end_ns
-            if here and not over and gone.part.covers(one.part):
+            here = gone.replica == self.replica and not over
+            if gone.begin_ns - LATE_NS >= self.end_ns or not gone.part.covers(one.part):
+                continue
+            if here or not self.evidence.had(one.part, gone.begin_ns, (gone.replica,)):
                 yield (
                     "unreadable-part",
-                    f"{self.where}: {self.replica} could not read {gone.part.name}, {of_value}, "
-                    f"and had removed it at {seconds(gone.begin_ns)}",
+                    f"{self.where}: {gone.replica} could not read {gone.part.name}, {of_value}, "
+                    f"and had removed it at {seconds(gone.begin_ns)}"
+                    + ("" if here else ", when no other replica had it"),
                 )
         for of in self.removals.discards:
             source = of.source

@@ -131,6 +131,16 @@ def test_an_end_that_is_not_the_scripts_breaks_it_off(
     assert {op.f for op in history} == {"insert", "read"} if why is None else len(history) <= 6
 
 
+def test_the_first_reason_counts_when_a_call_in_flight_ends_after_it() -> None:
+    def late(op: Op) -> tuple[Done, int]:
+        return Done(Kind.INFO, error="-3 late"), 500 if op.f == "insert" else 10
+
+    steps = [Do(INSERT, by=0, wait=False), Do(READ, by=1), Joined()]
+    history = played(steps, late)
+    assert [op.f for op in history if op.kind is Kind.INFO] == ["read", "insert"]
+    assert broke_off(steps, history) == "read on ch2 ended info, ok expected: -3 late"
+
+
 def test_a_history_that_ends_early_did_not_play_the_script() -> None:
     history = played([Do(INSERT)], ok)
     assert broke_off([Do(INSERT), Do(READ)], history) == "the time was over before read"

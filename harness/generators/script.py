@@ -143,6 +143,8 @@ class Script:
             since_ns=op.time_ns,
         )
         step = own[0]
+        if self.broken:  # for its first reason; calls that were in flight end as they may
+            return after
         if isinstance(step, Do):
             return after if op.kind in step.ends else replace(after, broken=_unlike(step, op))
         if op.kind is Kind.OK and step.seen(op):

@@ -10,7 +10,8 @@ of its calls says. A plan names a replica or a list of them ("node") and a rule 
              are answered
     release  remove the rule, forward what it held back, and wait until that is answered
     cut      remove the rule, and end the connections of the messages that it held back
-    answers  wait until the replica answers a query; without a rule
+    answers  wait until the replica answers a query and no table is read-only; without a rule
+    listens  the same, but its tables may be read-only
     expired  wait until the replica is not active in ZooKeeper; without a rule
 
 A rule of several replicas has been applied if one of their proxies has done so. The other fields
@@ -175,14 +176,24 @@ def _number(numbers: Json, name: str) -> int:
 
 def _unanswering(cluster: Cluster, node: str) -> str | None:
     """Return why a replica does not take inserts; None if it does."""
+    columns, why = _answer(cluster, node, READ_ONLY)
+    return why or (f"{node}: its tables are read-only" if columns and any(columns[0]) else None)
+
+
+def _unlistening(cluster: Cluster, node: str) -> str | None:
+    """Return why a replica takes no queries; None if it does."""
+    return _answer(cluster, node, "SELECT 1")[1]
+
+
+def _answer(cluster: Cluster, node: str, sql: str) -> tuple[Sequence[Sequence[object]], str | None]:
+    """Return the columns of a replica's answer, and the reason if there is none."""
     channel = cluster.query_channel(node, ANSWER_S)
     try:
-        columns = channel.ask(READ_ONLY, {}, None)
+        return channel.ask(sql, {}, None), None
     except QueryError as error:
-        return f"{node}: does not answer: {error}"
+        return [], f"{node}: does not answer: {error}"
     finally:
         channel.disconnect()
-    return f"{node}: its tables are read-only" if columns and any(columns[0]) else None
 
 
 def _unexpired(cluster: Cluster, node: str) -> str | None:
@@ -206,6 +217,7 @@ def _unexpired(cluster: Cluster, node: str) -> str | None:
 
 STATES: Final[Mapping[str, Callable[[Cluster, str], str | None]]] = {
     "answers": _unanswering,
+    "listens": _unlistening,
     "expired": _unexpired,
 }
 """Actions that wait for a state of a replica: what returns why it is not in the state."""

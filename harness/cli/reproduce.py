@@ -40,7 +40,7 @@ from harness.run.constraints import constraints_of
 from harness.run.message_log import key_messages
 from harness.run.phases import record, workers_of
 from harness.run.plan import Plan
-from harness.run.played_run import PlayedRun, calls_of, expected
+from harness.run.played_run import PlayedRun, calls_of, expected, outlasted
 from harness.run.rates import interval
 from harness.run.scripted import ScriptedRun, commented, read_script
 from harness.run.shrinking import ShrinkBudget
@@ -64,6 +64,9 @@ COUNTERPARTS: Final[Mapping[str, tuple[str, str]]] = {
 servers shows."""
 SET_CALLS: Final = frozenset({"insert", "read", "where", "observe-quorum"})
 """Calls that the workloads of COUNTERPARTS have."""
+PATIENCE_S: Final = 60
+"""Time-out of clients whose calls last until a replica has started, which takes real servers tens
+of seconds: the old session expires first."""
 MODELLED: Final = "18.16"
 """Version that the simulator models."""
 
@@ -138,21 +141,29 @@ def translation_of(red: RedRun) -> tuple[Translation, AnomalyKind]:
     ]
     what = expected(simulated(script))
     found = constraints_of(what, others)
+    wanted: dict[str, str] = {}
     if any(message.what == "lose" for message in what.messages):
-        options["option"] = _with_short_log(options)
+        wanted["short-log"] = "true"  # as simulated servers; otherwise no replica is lost
+    if outlasted(what):
+        wanted["timeout-s"] = str(PATIENCE_S)
+    if wanted:
+        options["option"] = _with_own_options(options, wanted)
     return translated(replace(script, options=options), what, found), kind
 
 
-def _with_short_log(options: Mapping[str, str | tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the workload's own options, with a replication log as short as that of simulated
-    servers, without which no replica is lost, if the workload can have it."""
+def _with_own_options(
+    options: Mapping[str, str | tuple[str, ...]], wanted: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the workload's own options with those of `wanted` that it has and that are not
+    given."""
     given = options.get("option", ())
     words = (given,) if isinstance(given, str) else given
     if "workload" not in options:
         return words
-    known = fields(workload_entry(str(options["workload"])).options)
-    able = any(option.name == "short_log" for option in known)
-    return (*words, "short-log=true") if able else words
+    known = {own.name for own in fields(workload_entry(str(options["workload"])).options)}
+    known -= {word.partition("=")[0].replace("-", "_") for word in words}
+    added = [f"{n}={value}" for n, value in wanted.items() if n.replace("-", "_") in known]
+    return (*words, *added)
 
 
 @dataclass(frozen=True, slots=True)

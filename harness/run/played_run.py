@@ -99,6 +99,21 @@ def stays(call: Call, red: PlayedRun) -> bool:
     return call.f in REAL and (keepers or any(m.node in nodes_of(spans[0][0]) for m in gone))
 
 
+def outlasted(run: PlayedRun) -> Sequence[KeyMessage]:
+    """Return the messages by which replicas become active again and the ends of sessions, during
+    which a call that ends ok is in flight."""
+    return [
+        message
+        for message in run.messages
+        if message.what in ("active", "gone")
+        and any(
+            call.begin_ns < message.effect_ns < call.end_ns
+            for call in run.calls
+            if call.kind is Kind.OK and not call.call.nemesis
+        )
+    ]
+
+
 def of_keepers(value: object) -> bool:
     """Return whether a fault's value names a ZooKeeper server."""
     if not isinstance(value, Mapping):

@@ -16,7 +16,8 @@
 hold, count, await,          do that with a rule of a replica's proxy, or of each of several
 release, cut                 (nemesis/message_rules.py, compose/images/pod/pod_proxy.py), whose name
                              follows
-answers, expired             wait until a replica answers; until its ZooKeeper session has ended
+answers, listens, expired    wait until a replica answers and takes inserts; until it answers; until
+                             its ZooKeeper session has ended
 a call of a client           wait = false: the next step begins with it; ends: the ends that it may
                              have, any other breaks the script off; until: it is repeated until it
                              ends ok ("ok"), or returns all of these values

@@ -32,6 +32,7 @@ from harness.run.played_run import (
     edge_of,
     nodes_of,
     of_keepers,
+    outlasted,
     spans_of,
     table_of,
 )
@@ -43,8 +44,9 @@ AWAITED: Final = frozenset({"assign", "commit", "fail", "lose", "number", "part"
 """Messages that every call or fault which begins later waits for."""
 ENDS_SESSIONS: Final = frozenset({"kill", "partition", "pause"})
 """Faults during which the session of a replica expires if they last."""
-MERGED: Final = re.compile(r"_[1-9]\d*$")
-"""The end of the name of a part that was merged, which depends on the parts that were there."""
+MERGED: Final = re.compile(r"_(\d+)_(?!\1_)\d+_[1-9]\d*$")
+"""The end of the name of a part that was merged from several, which depends on the parts that were
+there."""
 STOPPED: Final = "stop-fetches-one"
 TIME_LIMIT_S: Final = 120
 SIMULATED: Final = frozenset({"bug", "cluster", "nemesis", "protocol", "seed", "time-limit"})
@@ -64,25 +66,26 @@ def steps_of(red: PlayedRun, constraints: Sequence[Constraint]) -> Sequence[Scri
     lost = {m.name: m for m in red.messages if m.lost}
     held = {one.later.name: one.later for one in constraints if one.earlier} | lost
     held |= {one.earlier.name: one.earlier for one in constraints if one.earlier and one.sent}
-    awaited = {m.name: m for c in constraints if (m := c.earlier) and m.name not in held}
-    for message in red.messages:
-        alone = message.what in AWAITED and message.name not in held and not message.lost
-        if alone and _found_later(message, red.calls):
-            awaited[message.name] = message
+    awaited = _awaited(red, constraints, held)
     replicas = sorted({message.node for message in red.messages})
     steps: list[ScriptStep] = [
-        *(_installed("hold", message, replicas) for message in held.values()),
-        *(_installed("count", m, replicas) for m in awaited.values() if _unrepeated(m)),
+        *(_installed("hold", message, replicas) for message in _last_first(held)),
+        *(_installed("count", m, replicas) for m in _last_first(awaited) if _unrepeated(m)),
     ]
     events: list[tuple[int, int, Sequence[ScriptStep]]] = [
         *_calls_events(red),
         *_sessions_events(red),
     ]
-    events += [
-        (message.sent_ns - 1, 0, [_installed("count", message, replicas)])
-        for message in awaited.values()
-        if not _unrepeated(message)  # those before it do not count
-    ]
+    counts: dict[str, list[ScriptStep]] = {}
+    """Rules that are installed before a held message is released, by its name."""
+    for message in awaited.values():
+        if _unrepeated(message):
+            continue
+        if released := _looked_for(message, held, lost):
+            counts.setdefault(released, []).append(_installed("count", message, replicas))
+        else:
+            events.append(_counted_again(message, awaited, replicas))
+    listens = _listening(red, held)
     places: Mapping[str, int] = {message.name: at for at, message in enumerate(red.messages)}
     sent_ns = {
         one.earlier.name: one.later.effect_ns - 1
@@ -91,7 +94,7 @@ def steps_of(red: PlayedRun, constraints: Sequence[Constraint]) -> Sequence[Scri
     }
     for name, message in (*held.items(), *awaited.items()):
         nodes, place = _nodes(message, replicas), places[name]
-        wait = [rule_step("await", name, nodes)]
+        wait = [*listens.get(name, ()), rule_step("await", name, nodes)]
         if message.effect_ns > red.end_ns:
             wait = []  # it may never come, and nothing waits for it
         own = list(wait)
@@ -104,10 +107,71 @@ def steps_of(red: PlayedRun, constraints: Sequence[Constraint]) -> Sequence[Scri
             events.append((message.lost_ns - 1, place, [*own, rule_step("cut", name, nodes)]))
             continue
         if name in held:
-            own.append(rule_step("release", name, nodes))
+            own += [*counts.get(name, ()), rule_step("release", name, nodes)]
         events.append((message.effect_ns, place, own))
     events.sort(key=lambda event: event[:2])
     return _trimmed([*steps, *(step for _, _, some in events for step in some)])
+
+
+def _awaited(
+    red: PlayedRun, constraints: Sequence[Constraint], held: Mapping[str, KeyMessage]
+) -> Mapping[str, KeyMessage]:
+    """Return the messages that the script waits for and does not hold back, by name."""
+    awaited = {m.name: m for c in constraints if (m := c.earlier) and m.name not in held}
+    for message in red.messages:
+        alone = message.what in AWAITED and message.name not in held and not message.lost
+        if alone and _found_later(message, red.calls):
+            awaited[message.name] = message
+    return awaited
+
+
+def _looked_for(
+    message: KeyMessage, held: Mapping[str, KeyMessage], lost: Collection[str]
+) -> str | None:
+    """Return the held message of a replica after whose release another looks at its queue, so that
+    its rule must be there before: an OPTIMIZE looks once, milliseconds later."""
+    before = [
+        one
+        for one in held.values()
+        if one.effect_ns < message.sent_ns and one.node == message.part and one.name not in lost
+    ]
+    return max(before, key=lambda one: one.effect_ns).name if before else None
+
+
+def _listening(
+    red: PlayedRun, held: Mapping[str, KeyMessage]
+) -> Mapping[str, Sequence[ScriptStep]]:
+    """Return steps that come before a held message is awaited. A replica that becomes active during
+    a call takes queries by then, as simulated ones do as soon as they are started: OPTIMIZE returns
+    at once, and its client asks every replica for its parts. A server of 18.16 takes none before it
+    is active or has given up to be."""
+    return {
+        message.name: [node_step("listens", message.node)]
+        for message in outlasted(red)
+        if message.what == "active" and message.name in held and not message.lost
+    }
+
+
+def _counted_again(
+    message: KeyMessage, awaited: Mapping[str, KeyMessage], replicas: Sequence[str]
+) -> tuple[int, int, Sequence[ScriptStep]]:
+    """Return when to install the rule that counts a message that is like others before it, which do
+    not count: once the one before it was awaited, whose rule matches it as well; or as late as
+    possible."""
+    install = _installed("count", message, replicas)
+    name, _, _ = message.name.partition(" #")
+    before = awaited.get(name if message.number == 2 else f"{name} #{message.number - 1}")
+    if before is None:
+        return message.sent_ns - 1, 0, [install]
+    remove = rule_step("release", before.name, _nodes(before, replicas))
+    return before.effect_ns + 1, 0, [remove, install]
+
+
+def _last_first(messages: Mapping[str, KeyMessage]) -> Sequence[KeyMessage]:
+    """Return messages in the order in which their rules are installed: of those that are known by
+    their number the last one first. A proxy obeys the first rule that matches, and the rule of the
+    second block number matches the third as well."""
+    return sorted(messages.values(), key=lambda m: -m.number if m.what in NUMBERED else 0)
 
 
 def _found_later(message: KeyMessage, calls: Sequence[SimulatedCall]) -> bool:

@@ -19,6 +19,7 @@ TOPOLOGY = {
 OLD = {"role": "clickhouse", "version": "24.8.4.1", "build": "as built in chdb 2.1.1"}
 NEW = {"role": "clickhouse", "version": "25.8.2.1", "build": "as built in chdb 3.7.2"}
 KEEPER = {"role": "zookeeper", "version": "3.8.0", "build": "of Debian bookworm"}
+SIMULATED = {"build": "simulated"}
 VERSIONS = {"ch1": "24.8.4.1", "ch2": "25.8.2.1", "zk1": "3.8.0"}
 
 
@@ -50,12 +51,34 @@ VERSIONS = {"ch1": "24.8.4.1", "ch2": "25.8.2.1", "zk1": "3.8.0"}
                 ("zk1", "3.8.0"),
             ],
         ),
+        (
+            {"nodes": {"ch1": OLD | SIMULATED, "ch2": OLD | SIMULATED, "zk1": KEEPER | SIMULATED}},
+            [
+                ("ch1", "simulated 24.8.4.1, reads through zk1"),
+                ("ch2", "simulated 24.8.4.1, reads through zk1"),
+                ("zk1", "simulated 3.8.0"),
+            ],
+        ),
     ],
-    ids=["by node", "of an older run", "of nobody's making"],
+    ids=["by node", "of an older run", "of nobody's making", "simulated"],
 )
 def test_the_engine_of_every_node_is_named(
     tmp_path: Path, engines: dict[str, Any], servers: list[tuple[str, str]]
 ) -> None:
-    info = {"plan": {"engines": engines}, "topology": TOPOLOGY, "versions": VERSIONS}
+    versions = VERSIONS
+    if SIMULATED.items() <= engines.get("nodes", {}).get("ch1", {}).items():
+        versions = dict.fromkeys(VERSIONS, "simulated 24.8.4.1")
+    info = {"plan": {"engines": engines}, "topology": TOPOLOGY, "versions": versions}
     (tmp_path / "run.json").write_text(json.dumps(info))
     assert list(dict(groups(facts_of(tmp_path, None).info))["Servers"]) == servers
+
+
+def test_a_unit_stands_behind_its_number(tmp_path: Path) -> None:
+    own = {"timeout_s": 10, "quorum_timeout_ms": 10_000, "ops_per_key": 1_000, "wait": None}
+    info = {"plan": {"options": {"workload_options": own, "interval": 3.0}}}
+    (tmp_path / "run.json").write_text(json.dumps(info))
+    found = dict(groups(facts_of(tmp_path, None).info))
+    assert found["Workload"] == (
+        ("timeout", "10 s"), ("quorum timeout", "10,000 ms"), ("ops per key", "1,000")
+    )  # fmt: skip
+    assert ("interval", "3 s") in found["Options"]

@@ -4,9 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from checkers_cases import history, insert
 from report_cases import begun, finished, onset, sound, stale
 from rich.console import Console
+from test_checkers_registers import cas, read, write
 
+from checkers.judge import judge
+from checkers.suite import register_checkers
+from harness.report.story import sentences
 from harness.report.text import text_report
 from harness.run.store import RunDirectory
 from harness.web.run_files import facts_in
@@ -117,3 +122,23 @@ def test_whole_text(tmp_path: Path, kind: str) -> None:
         console.print(text_report(facts_in(make(tmp_path))), crop=False)
     printed = "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
     assert printed == f"{expected}\nagain  harness run --nemesis partition --seed 0x5eed\n"
+
+
+def test_a_reason_that_checkers_share_is_given_once(tmp_path: Path) -> None:
+    _, reasons, _ = sentences(facts_in(finished(tmp_path, history(insert(0, 1, 1, 4)))))
+    assert reasons.startswith("Reasons: stats: 0 ok calls of read, at least 1 expected; ")
+    assert "; linearizable, sequential: no read was answered." in reasons
+
+
+def test_a_cas_is_a_write_and_a_read_of_nothing_a_read(tmp_path: Path) -> None:
+    ops = history(
+        read(1, None, 0, 1),
+        *(call for at in range(10, 130, 10) for call in (write(0, 1, at, at + 1),
+          cas(0, 1, 2, at + 2, at + 3), read(1, 2, at + 4, at + 5))),
+    )  # fmt: skip
+    run = begun(tmp_path, ops)
+    run.finish(
+        judge(ops, register_checkers(faults_expected=False), 60, "linearizable"), history=ops
+    )
+    first, _, _ = sentences(facts_in(run))
+    assert first == "24 acknowledged writes and 13 answered reads were checked."

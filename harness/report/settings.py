@@ -38,11 +38,16 @@ def groups(info: ReportedRun) -> tuple[tuple[str, Lines], ...]:
 
 
 def _lines(values: Iterable[tuple[str, object]]) -> Lines:
-    return tuple(
-        (name.replace("_", " "), text)
-        for name, value in values
-        if (text := _text(value, UNITS.get(name, "")))
-    )
+    labelled = ((*_label(name), value) for name, value in values)
+    return tuple((label, text) for label, unit, value in labelled if (text := _text(value, unit)))
+
+
+def _label(name: str) -> tuple[str, str]:
+    """Return the label and the unit of a setting: "quorum timeout" and "ms"."""
+    words = name.replace("-", "_").split("_")
+    if len(words) > 1 and words[-1] in ("s", "ms"):
+        return " ".join(words[:-1]), words[-1]
+    return " ".join(words), UNITS.get(name, "")
 
 
 def _text(value: object, unit: str) -> str:
@@ -63,5 +68,8 @@ def _date(utc: str | None) -> str:
 def _server(node: NodeInfo, info: ReportedRun) -> str:
     version = info.versions.get(node.name, node.role)
     engine = info.plan.engines.nodes.get(node.name)
-    version = f"{version} {engine.build if engine else ''}".rstrip()
+    if engine and version.startswith(f"{engine.build} "):  # every simulated server says one version
+        version = f"{engine.build} {engine.version}"
+    elif engine:
+        version = f"{version} {engine.build}".rstrip()
     return f"{version}, reads through {', '.join(node.keepers)}" if node.keepers else version

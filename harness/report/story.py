@@ -1,13 +1,16 @@
 """A run's conclusion in three sentences, for readers who have never seen a history."""
 
+from collections.abc import Sequence
+
 from checkers.exercise import Exercise, exercise_of
 from checkers.ladder import Level
 from checkers.phrasing import during, listed, number, seconds
 from checkers.quiescence import quiescence_of
+from checkers.sets.key_sets import READS
 from checkers.witness import EXPECTED
 from harness.core.history import Fault, History, Pair
 from harness.core.op import Kind
-from harness.core.verdict import Anomaly, Status
+from harness.core.verdict import Anomaly, Status, Verdict
 from harness.report.facts import RUNNING, UNREADABLE, Facts
 
 
@@ -59,8 +62,7 @@ def sentences(facts: Facts) -> tuple[str, ...]:
         return _violation(facts, history)
     if judgement.status is Status.UNKNOWN:
         reasons = [v for v in judgement.deciding if v.status is Status.UNKNOWN]
-        said = [f"{v.checker}: {v.summary}" for v in reasons]
-        said += list(judgement.ladder.contradictions)
+        said = [*_by_reason(reasons), *judgement.ladder.contradictions]
         return (
             "Nothing can be concluded from this run.",
             f"Reasons: {'; '.join(said) or 'none given'}.",
@@ -69,6 +71,14 @@ def sentences(facts: Facts) -> tuple[str, ...]:
     held = judgement.ladder.held
     level = f"Every level up to {held.value} held." if held else "The promise held."
     return (*_seen(history), level)
+
+
+def _by_reason(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return each reason once, behind the checkers that give it."""
+    checkers: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        checkers.setdefault(verdict.summary, []).append(verdict.checker)
+    return [f"{', '.join(names)}: {summary}" for summary, names in checkers.items()]
 
 
 def _unjudged(facts: Facts) -> tuple[str, ...]:
@@ -97,7 +107,7 @@ def _seen(history: History | None) -> tuple[str, ...]:
     if history is None:
         return ("It was judged, but its history can no longer be read.",)
     ok = [pair for pair in history.pairs if pair.kind is Kind.OK]
-    writes = sum(not isinstance(pair.end and pair.end.value, tuple) for pair in ok)
+    reads = sum(map(_is_read, ok))
     faults = len(history.faults)
     broke = (
         f"{number(faults, 'fault')} took effect, and nothing broke the promise"
@@ -105,10 +115,17 @@ def _seen(history: History | None) -> tuple[str, ...]:
         else "No fault was in force, and nothing broke the promise"
     )
     return (
-        f"{number(writes, 'acknowledged write')} and {number(len(ok) - writes, 'answered read')} "
+        f"{number(len(ok) - reads, 'acknowledged write')} and {number(reads, 'answered read')} "
         "were checked.",
         f"{broke}.",
     )
+
+
+def _is_read(pair: Pair) -> bool:
+    """Return whether the call asked for a value and changed nothing. A CAS returns a tuple, too,
+    and a read of a register may return None."""
+    asks = pair.invoke.value is None and pair.end is not None and pair.end.value is not None
+    return pair.invoke.f in READS or asks
 
 
 def _violation(facts: Facts, history: History) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ clean:  ## remove what runs left in Docker, then everything that was built
 	[ ! -x .venv/bin/harness ] || .venv/bin/harness clean
 	rm -rf .venv target harness/native/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-$(READY): pyproject.toml constraints.txt setup.sh distribution/wheel_backend.py $(shell find $(addsuffix /src,$(CRATES)) -type f) Cargo.toml $(addsuffix /Cargo.toml,$(CRATES)) $(wildcard compose/images/*/*)
+$(READY): pyproject.toml constraints.txt setup.sh distribution/wheel_backend.py $(shell find checkers/porcupine/python -name "*.py*" -not -name "*.pyc") $(shell find $(addsuffix /src,$(CRATES)) -type f) Cargo.toml $(addsuffix /Cargo.toml,$(CRATES)) $(wildcard compose/images/*/*)
 	./setup.sh
 
 # Install what only tests need: tools, servers of other versions, the newest engine, programs of

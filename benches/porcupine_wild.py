@@ -12,8 +12,7 @@ from random import Random
 from typing import Any
 
 from pyporcupine import Operation
-
-from harness.importers.formats import Model
+from pyporcupine.importers.formats import Model
 
 READS = ("read", "get")
 """A lost one would say nothing."""

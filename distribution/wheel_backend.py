@@ -69,8 +69,8 @@ def build_editable(
     config_settings: Mapping[str, Any] | None = None,
     metadata_directory: str | None = None,
 ) -> str:
-    """Build the wheel of an editable installation; return its name. It holds `pyporcupine` as an
-    ordinary package, because that has no Python source."""
+    """Build the wheel of an editable installation; return its name. It holds a copy of
+    `pyporcupine`: a change of its Python source needs another installation, as one of Rust does."""
     name = maturin.build_editable(wheel_directory, config_settings, metadata_directory)
     _add_checker(Path(wheel_directory) / name, config_settings)
     return name

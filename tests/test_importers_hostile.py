@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyporcupine.importers import files as readers
+from pyporcupine.importers.edn import read_edn
+from pyporcupine.importers.edn_syntax import values_of
+from pyporcupine.importers.formats import read_text as read
 
-from harness.cli import check_files as command
 from harness.cli.check_files import check_files, exit_status, files
-from harness.importers.edn import read_edn
-from harness.importers.edn_syntax import values_of
-from harness.importers.formats import read
 from harness.importers.judge import CheckParameters, FileVerdict
 
 DEEP = "[" * 50_000 + "]" * 50_000
@@ -61,7 +61,7 @@ def judge_beside_a_good_one(tmp_path: Path, name: str, content: bytes) -> FileVe
         ("nul.edn", "\0\0\0", "the form is '\\x00\\x00\\x00', expected a map"),
         ("nul.jsonl", "\0\0\0", "the line is '\\x00\\x00\\x00', expected a JSON object"),
         ("surrogate.edn", event("invoke", "write", r'"\ud800"'), "has half of a pair of surroga"),
-        ("surrogate.jsonl", row(r'"\ud800"'), "expected a JSON object (JSON is malformed"),
+        ("surrogate.jsonl", row(r'"\ud800"'), "expected a JSON object ('utf-8' codec can't encode"),
         ("tag.edn", event("invoke", "write", "#a"), "('}' follows a # or tag, expected a value)"),
         ("closer.edn", event("invoke", "write", "(1]"), "EDN (']' is there, expected ')')"),
         ("map.edn", event("invoke", "write", "{:a 1 :b}"), "EDN (a map has 3 forms, expected keys"),
@@ -110,7 +110,7 @@ def test_bytes_that_are_no_text_and_pipes_without_a_writer(tmp_path: Path) -> No
 
 
 def test_a_file_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "FILE_BYTES_MAX", 400)
+    monkeypatch.setattr(readers, "FILE_BYTES_MAX", 400)
     bad = judge_beside_a_good_one(tmp_path, "huge.jsonl", row("1").encode() * 10)
     assert bad.reading.malformed[0].text == (
         "the file is larger than 400 bytes, expected at most that: split it"

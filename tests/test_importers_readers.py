@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 from pyporcupine import Operation
-
-from harness.importers.calls import FailedCas
-from harness.importers.edn import edn_value, read_edn
-from harness.importers.formats import read
+from pyporcupine.importers.calls import FailedCas
+from pyporcupine.importers.edn import edn_value, read_edn
+from pyporcupine.importers.formats import read_text as read
 
 OperationFields = tuple[int, str, Any, Any, Any, int, int | None]
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pyporcupine
 import pytest
 
-STUB = Path(__file__).resolve().parents[1] / "checkers/porcupine/pyporcupine.pyi"
+STUB = (
+    Path(__file__).resolve().parents[1] / "checkers/porcupine/python/pyporcupine/_pyporcupine.pyi"
+)
 DOCUMENTED = {
     node.name: ast.get_docstring(node)
     for node in ast.parse(STUB.read_text()).body
@@ -33,7 +35,7 @@ README = Path(__file__).resolve().parents[1] / "checkers/porcupine/README.md"
 def test_examples_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    assert len(examples) == 6
+    assert len(examples) == 8
     names: dict[str, object] = {}
     for example in examples:
         exec(example, names)

@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import rich_click as click
 from click.core import ParameterSource
+from pyporcupine.importers.calls import FailedCas
+from pyporcupine.importers.formats import FORMATS, MODELS, Model
 
 from checkers.judge import fitting, judge
 from checkers.ladder import Level
@@ -30,8 +32,6 @@ from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
 from harness.core.errors import HarnessError, UsageError
 from harness.fleet.location import Location
-from harness.importers.calls import FailedCas
-from harness.importers.formats import FORMATS, MODELS, Model
 from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, Consistency
 from harness.run.found_runs import Found, found, runs_at
 from harness.run.store import LATEST, RunDirectory, Store, run_in

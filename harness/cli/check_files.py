@@ -9,23 +9,23 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from pyporcupine.bounded_json import OutOfBoundsError
+from pyporcupine.importers.files import format_of, reading_of, text_of
+from pyporcupine.importers.formats import FORMATS
+from pyporcupine.importers.record import Malformed, Reading
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from checkers.phrasing import number
 from harness.cli.result import STATUS_STYLE
-from harness.core.bounded_json import OutOfBoundsError
 from harness.core.errors import EXIT_USAGE, UsageError
 from harness.core.verdict import Status, worst
-from harness.importers.formats import FORMATS, read
 from harness.importers.judge import CheckParameters, FileVerdict, judge
 from harness.importers.phrasing import explain, witness
-from harness.importers.record import Malformed, Reading
 
 SHARE_S_MIN = 1e-3
 """Time budget of a file when no time is left; enough for a history that needs no search."""
-FILE_BYTES_MAX = 256 * 1024 * 1024
 SHOWN_MAX = 5
 """Number of malformed lines and of keys of a file that are printed; the JSON has all."""
 
@@ -68,8 +68,8 @@ def check_files(
         left_s = parameters.time_s - sum(one.took_s for one in judged)
         share_s = left_s if place == len(paths) - 1 else left_s / 2
         own = replace(parameters, time_s=max(share_s, SHARE_S_MIN))
-        if parameters.initial is ... and parameters.model == "register":
-            own = replace(own, initial=FORMATS[name].register_initial)
+        if parameters.initial is ...:
+            own = replace(own, initial=FORMATS[name].initial(parameters.model))
         judged.append(judge(str(path), _reading(path, name, reading), own))
     return judged
 
@@ -104,18 +104,17 @@ def show(judged: Sequence[FileVerdict], console: Console) -> None:
 
 def _within(path: Path, format_: str | None) -> Iterator[tuple[Path, str]]:
     if not path.is_dir():
-        yield path, format_ or _format_of(path)
+        yield path, format_ or _known_format_of(path)
         return
     for below in sorted(path.rglob("*")):
-        name = format_ or next((n for n, f in FORMATS.items() if below.suffix in f.suffixes), None)
+        name = format_ or format_of(below)
         if name is not None and below.suffix in FORMATS[name].suffixes and below.is_file():
             yield below, name
 
 
-def _format_of(path: Path) -> str:
-    for name, format_ in FORMATS.items():
-        if path.suffix in format_.suffixes:
-            return name
+def _known_format_of(path: Path) -> str:
+    if name := format_of(path):
+        return name
     raise UsageError(f"{str(path)!r}: unknown suffix; expected --format {'|'.join(FORMATS)}")
 
 
@@ -126,29 +125,12 @@ def _suffixes(format_: str | None) -> str:
 
 def _reading(path: Path, name: str, options: dict[str, Any]) -> Reading:
     try:
-        reading = read(_text(path), name, **options)
+        return reading_of(text_of(path), name, **options)
     except OutOfBoundsError as error:
         return Reading(malformed=[Malformed(0, "the file", str(error), "at most that", "split it")])
     except (OSError, UnicodeDecodeError) as error:
         expected = "a file of text in UTF-8"
         return Reading(malformed=[Malformed(0, "the file", str(error), expected, "is it another?")])
-    if not (reading.operations or reading.malformed or reading.left_out):
-        found, mend = "without an operation", f"is its format {name}?"
-        return Reading(malformed=[Malformed(1, "the file", found, FORMATS[name].about, mend)])
-    return reading
-
-
-def _text(path: Path) -> str:
-    """Return what a file or a pipe holds. Raises OSError and ValueError.
-
-    A pipe without a writer counts as empty; a blocking open would wait forever.
-    """
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        os.set_blocking(file.fileno(), True)
-        raw = file.read(FILE_BYTES_MAX + 1)
-    if len(raw) > FILE_BYTES_MAX:
-        raise OutOfBoundsError(f"larger than {FILE_BYTES_MAX:,} bytes")
-    return raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _json(one: FileVerdict) -> dict[str, Any]:

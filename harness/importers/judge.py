@@ -7,12 +7,12 @@ from types import EllipsisType
 from typing import Final, Literal, TypeAlias
 
 import pyporcupine
+from pyporcupine.importers.calls import READ_LIKE, TXN
+from pyporcupine.importers.formats import Model
+from pyporcupine.importers.record import Malformed, Reading, cut
 
 from checkers.phrasing import number
 from harness.core.verdict import Status
-from harness.importers.calls import READ_LIKE, TXN
-from harness.importers.formats import Model
-from harness.importers.record import Malformed, Reading, cut
 
 Consistency: TypeAlias = Literal["linearizable", "sequential"]
 TIME_S: Final = 60.0

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyporcupine
-
-from harness.importers.calls import CAS, READ_LIKE, TXN
-from harness.importers.record import Reading, shown
+from pyporcupine.importers.calls import CAS, READ_LIKE, TXN
+from pyporcupine.importers.record import Reading, shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 //! Decides whether concurrent histories are linearizable or sequentially consistent.
 //!
-//! The library is plain Rust. The feature `python` makes it the extension module `pyporcupine`.
+//! The library is plain Rust. The feature `python` makes it the extension module
+//! `pyporcupine._pyporcupine`.
 
 mod allocated;
 pub mod arrow;

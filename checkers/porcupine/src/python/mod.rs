@@ -1,4 +1,4 @@
-//! Defines the extension module `pyporcupine`.
+//! Defines the extension module `pyporcupine._pyporcupine`, which the package `pyporcupine` re-exports.
 
 mod actions;
 mod call;
@@ -45,6 +45,7 @@ pyo3::create_exception!(
 
 /// Decides whether concurrent histories are linearizable or sequentially consistent.
 #[pymodule]
+#[pyo3(name = "_pyporcupine")]
 fn pyporcupine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("HistoryError", module.py().get_type::<HistoryError>())?;

@@ -248,7 +248,10 @@ impl Result {
 
 /// Returns the function of the module that makes a pickled value again.
 fn restorer(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
-    Ok(py.import("pyporcupine")?.getattr(name)?.unbind())
+    Ok(py
+        .import("pyporcupine._pyporcupine")?
+        .getattr(name)?
+        .unbind())
 }
 
 fn status_of(name: &str) -> PyResult<&'static str> {

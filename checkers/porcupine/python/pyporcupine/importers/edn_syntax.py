@@ -9,7 +9,7 @@ import math
 import re
 from typing import Any, Final
 
-from harness.core.bounded_json import MAX_DEPTH, MAX_DIGITS, OutOfBoundsError, check_size
+from pyporcupine.bounded_json import MAX_DEPTH, MAX_DIGITS, OutOfBoundsError, check_size
 
 FORM_BYTES_MAX: Final = 16 * 1024 * 1024
 """Maximum length of one form in characters; a line of JSON has the same limit in bytes."""

@@ -7,11 +7,10 @@ INFO  jepsen.util - 3  :invoke  :cas  [3 0]
 import re
 from typing import Any, Final
 
-from harness.core.op import Kind
-from harness.importers.calls import process_of
-from harness.importers.edn import edn_value
-from harness.importers.edn_syntax import integer
-from harness.importers.record import Event, Malformed, shown
+from pyporcupine.importers.calls import process_of
+from pyporcupine.importers.edn import edn_value
+from pyporcupine.importers.edn_syntax import integer
+from pyporcupine.importers.record import Event, EventKind, Malformed, shown
 
 _OPERATION: Final = re.compile(
     r"jepsen\.util\s+(?:-\s+)?(?P<operation>(?::nemesis|-?\d+)\s+:.*|\S+\s+:invoke.*)$"
@@ -19,7 +18,7 @@ _OPERATION: Final = re.compile(
 _FIELDS: Final = re.compile(
     r"(?P<process>\S+)\s+:(?P<type>\S+)(?:\s+:(?P<f>[^\s:]\S*))?(?:\s+(?P<value>.*))?$"
 )
-_KINDS: Final = {kind.value: kind for kind in Kind}
+_KINDS: Final = {kind.value: kind for kind in EventKind}
 _INT: Final = re.compile(r"-?[0-9]+")
 _CLIENT: Final = re.compile(r"-?[0-9]{1,18}")
 _INTS: Final = re.compile(r"\[(-?[0-9]+) (-?[0-9]+)\]")
@@ -58,7 +57,7 @@ def _event(line: int, operation: str) -> Event | Malformed:
         return Malformed(line, "type", shown(fields["type"]), expected)
     if fields["f"] is None:
         return Malformed(line, "f", "not there", "a keyword such as :read")
-    ended_badly = kind in (Kind.FAIL, Kind.INFO)
+    ended_badly = kind in (EventKind.FAIL, EventKind.INFO)
     try:
         value = _value(fields["value"] or "nil")
     except ValueError as error:

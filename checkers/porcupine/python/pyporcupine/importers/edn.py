@@ -7,13 +7,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any, Final
 
-from harness.core.bounded_json import OutOfBoundsError
-from harness.core.op import Kind
-from harness.importers.calls import process_of
-from harness.importers.edn_syntax import FORM_BYTES_MAX, TOKEN, Builder, values_of
-from harness.importers.record import Event, Malformed, shown
+from pyporcupine.bounded_json import OutOfBoundsError
+from pyporcupine.importers.calls import process_of
+from pyporcupine.importers.edn_syntax import FORM_BYTES_MAX, TOKEN, Builder, values_of
+from pyporcupine.importers.record import Event, EventKind, Malformed, shown
 
-_KINDS: Final = {f":{kind.value}": kind for kind in Kind}
+_KINDS: Final = {f":{kind.value}": kind for kind in EventKind}
 _LINE_OF_MAP: Final = r"\n(?=[ \t,]{%d}(?:#[\w./-]++)?\{)"
 _OPENING_BRACKET: Final = re.compile(r"(?:[\s,]++|;[^\n]*+(?:\n|\Z))*+([\[(])")
 

@@ -1,13 +1,11 @@
 """Matches calls with their ends, by process."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from pyporcupine import Operation
-
-from harness.core.op import Kind
-from harness.importers.record import Event, Malformed, Reading, shown
+from pyporcupine._pyporcupine import Operation
+from pyporcupine.importers.record import Event, EventKind, Malformed, Reading, shown
 
 READ_LIKE: Final = frozenset({"read", "get", "dequeue"})
 """Operations whose end says what they found; the value of their call says nothing."""
@@ -36,16 +34,23 @@ class MatchedCall:
     """Positions of the call and its end among all events."""
 
 
-def operations(events: Sequence[Event], failed_cas: FailedCas) -> Reading:
+def operations(
+    events: Sequence[Event],
+    failed_cas: FailedCas,
+    *,
+    reads: Collection[str] = READ_LIKE,
+    place: str = "on line",
+) -> Reading:
     """Return the operations of events in order of time. Times are positions in that order.
 
     An info says nothing: the operation may take effect at any time after its call, or never. A
     failed call is left out, because it certainly did not happen; a failed cas is kept only if its
-    end repeats its pair and `failed_cas` is "observe".
+    end repeats its pair and `failed_cas` is "observe". `reads` are the operations whose end says
+    what they found. `place` introduces the number of another event in an error.
     """
     reading = Reading()
-    for call in _match(events, reading.malformed):
-        operation = _operation(call, failed_cas)
+    for call in _match(events, reading.malformed, place):
+        operation = _operation(call, failed_cas, reads)
         if operation is None:
             reading.left_out += 1
             continue
@@ -55,19 +60,19 @@ def operations(events: Sequence[Event], failed_cas: FailedCas) -> Reading:
     return reading
 
 
-def _match(events: Sequence[Event], malformed: list[Malformed]) -> list[MatchedCall]:
+def _match(events: Sequence[Event], malformed: list[Malformed], place: str) -> list[MatchedCall]:
     """Return the calls in the order of their invocations, each with its end."""
     calls: list[MatchedCall] = []
-    in_flight: dict[int, int] = {}
-    retired: set[int] = set()
+    in_flight: dict[int | str, int] = {}
+    retired: set[int | str] = set()
     for at, event in enumerate(events):
         found = f"{event.kind} of process {event.process}"
-        if event.kind is Kind.INVOKE:
+        if event.kind is EventKind.INVOKE:
             if event.process in in_flight:
                 before = calls[in_flight[event.process]].invoke.line
                 over = "an info retires its process: give it a new number after that"
                 mend = over if event.process in retired else "a process has one call in flight"
-                expected = f"the end of its call on line {before} first"
+                expected = f"the end of its call {place} {before} first"
                 malformed.append(Malformed(event.line, "type", found, expected, mend))
                 continue
             in_flight[event.process] = len(calls)
@@ -77,31 +82,33 @@ def _match(events: Sequence[Event], malformed: list[Malformed]) -> list[MatchedC
             mend = "add the call, or remove the end"
             malformed.append(Malformed(event.line, "type", found, expected, mend))
         elif event.f != (invoke := calls[in_flight[event.process]].invoke).f:
-            expected = f"{invoke.f!r}, as in its call on line {invoke.line}"
+            expected = f"{invoke.f!r}, as in its call {place} {invoke.line}"
             malformed.append(Malformed(event.line, "f", repr(event.f), expected))
-        elif event.kind is Kind.INFO:
+        elif event.kind is EventKind.INFO:
             retired.add(event.process)
         else:
-            place = in_flight.pop(event.process)
-            calls[place] = MatchedCall(invoke, event, (calls[place].at[0], at))
+            opened = in_flight.pop(event.process)
+            calls[opened] = MatchedCall(invoke, event, (calls[opened].at[0], at))
     return calls
 
 
-def _operation(call: MatchedCall, failed_cas: FailedCas) -> Operation | None:
+def _operation(
+    call: MatchedCall, failed_cas: FailedCas, reads: Collection[str]
+) -> Operation | None:
     invoke, end = call.invoke, call.end
-    value: Any = None if invoke.f in READ_LIKE else invoke.value
+    value: Any = None if invoke.f in reads else invoke.value
     output: Any = None
     if invoke.f == TXN:
         value = transaction(value)
     if end is not None:
-        failed = end.kind is Kind.FAIL
+        failed = end.kind is EventKind.FAIL
         if failed:
             refused = invoke.f == CAS and end.value == invoke.value
             if not (refused and failed_cas == "observe"):
                 return None
         if invoke.f == CAS:
             output = not failed
-        elif invoke.f in READ_LIKE:
+        elif invoke.f in reads:
             output = end.value
         elif invoke.f == TXN:
             output = transaction(end.value)

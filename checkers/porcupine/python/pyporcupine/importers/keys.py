@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.core.op import Kind
-from harness.importers.calls import CAS, READ_LIKE
-from harness.importers.record import Event
+from pyporcupine.importers.calls import CAS, READ_LIKE
+from pyporcupine.importers.record import Event, EventKind
 
 
 def split_keys(events: Sequence[Event], keyed: bool | None = None) -> list[Event]:
@@ -17,7 +16,7 @@ def split_keys(events: Sequence[Event], keyed: bool | None = None) -> list[Event
     second place for a read and with a pair there for a cas. A written pair would look the same, but
     no model writes pairs.
     """
-    calls = [event for event in events if event.kind is Kind.INVOKE]
+    calls = [event for event in events if event.kind is EventKind.INVOKE]
     if keyed is None:
         keyed = bool(calls) and all(_carries_key(event) for event in calls)
     return [_split(event) for event in events] if keyed else list(events)

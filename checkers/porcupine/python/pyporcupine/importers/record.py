@@ -1,15 +1,26 @@
 """Contents of a file as a reader sees it: calls and their ends, or what is wrong with a line."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, TypeAlias
 
-from pyporcupine import Operation
-
-from harness.core.op import Kind
+from pyporcupine._pyporcupine import Operation
 
 Key: TypeAlias = int | str | None
 SHOWN_MAX = 60
 """Maximum number of characters of a value that an error shows."""
+
+
+class EventKind(StrEnum):
+    """Type of an event, as in Jepsen's histories."""
+
+    INVOKE = "invoke"
+    OK = "ok"
+    """The operation happened."""
+    FAIL = "fail"
+    """The operation certainly did not happen."""
+    INFO = "info"
+    """Nobody knows: it may take effect at any time after its call, or never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +28,9 @@ class Event:
     """A call or the end of a call, on one line."""
 
     line: int
-    """Line number, from 1."""
-    process: int
-    kind: Kind
+    """Line number, from 1; for events that are not from a file their position, from 0."""
+    process: int | str
+    kind: EventKind
     f: str
     value: Any
     """An int, str, bool, None, or a list of these."""

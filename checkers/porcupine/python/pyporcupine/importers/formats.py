@@ -1,7 +1,7 @@
 """The file formats by name, and the function that reads a text in one of them.
 
 A reader turns the text of a file into events or operations. It does not stop at a line that it
-cannot read: it reports what is wrong with the line beside the rest. Only the command opens files.
+cannot read: it reports what is wrong with the line beside the rest. `files` opens files.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from types import EllipsisType
 from typing import Final, Literal, TypeAlias, get_args
 
-from harness.importers.calls import FailedCas, operations
-from harness.importers.edn import read_edn
-from harness.importers.jepsen_log import read_jepsen_log
-from harness.importers.keys import split_keys
-from harness.importers.record import Event, Malformed, Reading
-from harness.importers.rows import read_rows
+from pyporcupine.importers.calls import FailedCas, operations
+from pyporcupine.importers.edn import read_edn
+from pyporcupine.importers.jepsen_log import read_jepsen_log
+from pyporcupine.importers.keys import split_keys
+from pyporcupine.importers.record import Event, Malformed, Reading
+from pyporcupine.importers.rows import read_rows
 
 Model: TypeAlias = Literal[
     "set",
@@ -44,6 +44,10 @@ class Format:
     """Initial value of a register; ... means None, the model's own."""
     failed_cas: FailedCas = "observe"
 
+    def initial(self, model: object) -> int | EllipsisType:
+        """Return the initial value of a model's objects; ... means the model's own."""
+        return self.register_initial if model == "register" else ...
+
 
 FORMATS: Final[Mapping[str, Format]] = {
     "jepsen-log": Format(
@@ -67,7 +71,7 @@ FORMATS: Final[Mapping[str, Format]] = {
 MODELS: Final[tuple[Model, ...]] = get_args(Model)
 
 
-def read(
+def read_text(
     text: str, format_: str, *, keyed: bool | None = None, failed_cas: FailedCas | None = None
 ) -> Reading:
     """Return the operations in a file's text. Options that are None follow the format."""

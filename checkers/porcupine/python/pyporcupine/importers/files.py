@@ -1,0 +1,107 @@
+"""Opens the files of histories."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import EllipsisType
+from typing import Any, Final
+
+from pyporcupine._pyporcupine import HistoryError, Operation
+from pyporcupine.bounded_json import OutOfBoundsError
+from pyporcupine.importers.calls import FailedCas
+from pyporcupine.importers.formats import FORMATS, Model, read_text
+from pyporcupine.importers.record import Malformed, Reading
+
+FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+LISTED_MAX: Final = 20
+"""Maximum number of malformed lines that an error lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedHistory:
+    """The history in a file, and what its format says of it."""
+
+    format: str
+    operations: list[Operation] = field(repr=False)
+    """The operations in the order of their invocations."""
+    lines: list[tuple[int, int | None]] = field(repr=False)
+    """Lines of the call and of the end of each operation; None if the call never returned."""
+    left_out: int
+    """Number of calls that certainly did not happen and say nothing."""
+
+    def arguments(self, model: Model | None = None) -> dict[str, Any]:
+        """Return `model` and `initial` for `check` and `visualize`: the model, by default that of
+        the format, and the value with which its objects begin in this format. Raises ValueError if
+        the format has no default model."""
+        how = FORMATS[self.format]
+        chosen = model or how.model
+        if chosen is None:
+            raise ValueError(f"no model: a file of the format {self.format} may be of any; name it")
+        initial: int | EllipsisType = how.initial(chosen)
+        return {"model": chosen, "initial": initial}
+
+
+def read(
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002 # as in Python's own libraries
+    *,
+    keyed: bool | None = None,
+    failed_cas: FailedCas | None = None,
+) -> ImportedHistory:
+    """Read the history in a file of Jepsen, Knossos or Porcupine, or of JSON lines.
+
+    `format` is "jepsen-log", "edn", "porcupine-kv" or "jsonl"; None follows the suffix: .log, .edn,
+    .txt, and .jsonl or .json. `keyed`: whether each value is a pair [key, value], as
+    jepsen.independent writes them; None finds out. `failed_cas`: "ignore" a failed cas, or
+    "observe" that it found another value than it expected; None follows the format.
+
+    `check(history.operations, **history.arguments())` decides it.
+
+    Raises HistoryError if the file is not such a history, with the file, the line, the field, its
+    value and what was expected for each malformed line; OSError; and ValueError for an unknown
+    format.
+    """
+    file = Path(path)
+    name = format or format_of(file)
+    if name is None or name not in FORMATS:
+        what = f"format is {format!r}" if format else f"{str(file)!r}: unknown suffix"
+        raise ValueError(f"{what}; expected a format of {', '.join(FORMATS)}")
+    try:
+        reading = reading_of(text_of(file), name, keyed=keyed, failed_cas=failed_cas)
+    except OutOfBoundsError as error:
+        raise HistoryError(f"{file}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise HistoryError(f"{file}: {error}; expected a file of text in UTF-8") from None
+    if reading.malformed:
+        listed = [f"{file}:{bad.line}: {bad.text}" for bad in reading.malformed[:LISTED_MAX]]
+        if len(reading.malformed) > LISTED_MAX:
+            listed.append(f"and {len(reading.malformed) - LISTED_MAX:,} more malformed lines")
+        raise HistoryError("\n".join(listed))
+    return ImportedHistory(name, reading.operations, reading.lines, reading.left_out)
+
+
+def format_of(path: Path) -> str | None:
+    """Return the name of the format that a file's suffix stands for, if any."""
+    return next((name for name, how in FORMATS.items() if path.suffix in how.suffixes), None)
+
+
+def reading_of(text: str, name: str, **options: Any) -> Reading:
+    """Return the reading of a file's text. A text without an operation is malformed."""
+    reading = read_text(text, name, **options)
+    if not (reading.operations or reading.malformed or reading.left_out):
+        found, mend = "without an operation", f"is its format {name}?"
+        return Reading(malformed=[Malformed(1, "the file", found, FORMATS[name].about, mend)])
+    return reading
+
+
+def text_of(path: Path) -> str:
+    """Return what a file or a pipe holds. Raises OSError and ValueError.
+
+    A pipe without a writer counts as empty; a blocking open would wait forever.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        os.set_blocking(file.fileno(), True)
+        raw = file.read(FILE_BYTES_MAX + 1)
+    if len(raw) > FILE_BYTES_MAX:
+        raise OutOfBoundsError(f"larger than {FILE_BYTES_MAX:,} bytes")
+    return raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")

@@ -36,7 +36,6 @@ from harness.run.shrinking import CANDIDATES_MAX, EVENTS_MAX, ShrinkBudget, Shri
 from harness.run.stop import Stop
 from harness.run.store import Store
 
-PAGE_FILE = "shrunk.html"
 TRIES_MAX = 100
 CONFIDENCE = 0.95
 
@@ -102,7 +101,7 @@ class Shrunk:
             "why": self.why or None,
             "tries": None if self.rate is None else {"hits": self.rate[0], "tries": self.rate[1]},
             "script": str(self.path),
-            "page": str(self.red.directory.path / PAGE_FILE),
+            "page": str(self.red.directory.shrunk_page),
             "command": self.command,
         }
 
@@ -275,7 +274,7 @@ def _stored(result: Shrunk, store: Store) -> str | None:
     again = replace(request.plan(request.seed), repro_command=result.command)
     request.campaign(None, Stop(), runs.append).run([again])
     return write_comparison(
-        result.red.directory.path / PAGE_FILE,
+        result.red.directory.shrunk_page,
         [facts_in(result.red.directory), facts_in(runs[0].directory)],
         result.json(),
         text,
@@ -309,7 +308,7 @@ def _show(console: Console, result: Shrunk, page: str | None) -> None:
     word = "shrunk" if result.minimal else "cut short"
     console.print(
         f"{word}: {result.red.kind} in {_phrase(result.after)}, of {_phrase(result.before)}; "
-        f"page: {result.red.directory.path / PAGE_FILE}",
+        f"page: {result.red.directory.shrunk_page}",
         style="bold green" if result.minimal else "bold yellow",
         soft_wrap=True,
     )

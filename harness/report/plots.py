@@ -80,7 +80,7 @@ WIDE: Final = _Shape(
 )
 NARROW: Final = _Shape(
     (4.6, 9.4),
-    {"left": 0.15, "right": 0.97, "top": 0.93, "bottom": 0.055, "hspace": 0.48},
+    {"left": 0.19, "right": 0.97, "top": 0.93, "bottom": 0.055, "hspace": 0.48},
     False,
     5,
 )

@@ -121,6 +121,11 @@ class RunDirectory:
         return self.path / "report.html"
 
     @property
+    def shrunk_page(self) -> Path:
+        """Path of shrunk.html."""
+        return self.path / "shrunk.html"
+
+    @property
     def logs(self) -> Path:
         """Directory of the servers' logs."""
         return self.path / "logs"

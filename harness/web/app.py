@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -20,6 +21,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Route
 
 from checkers.ladder import Level
+from checkers.phrasing import number
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
 from harness.report.page import asset as report_asset
@@ -30,7 +32,7 @@ from harness.run.store import RunDirectory, Store
 from harness.web.diff import causes_of, diff, parts
 from harness.web.live import Tail
 from harness.web.matrix import heat_map_of
-from harness.web.navigation import linked, log_file, neighbours_of, night_by_run
+from harness.web.navigation import linked, neighbours_of, night_by_run, own_file
 from harness.web.nights import Nights
 from harness.web.run_files import archive, draw, facts_in
 from harness.web.runs import ALL, Query, Runs
@@ -85,6 +87,7 @@ def app(store: Store, hosts: tuple[str, ...]) -> Starlette:
         "/diff": pages.diff,
         "/run/{folder}/{name}": pages.report,
         "/run/{folder}/{name}/live": pages.live,
+        "/run/{folder}/{name}/shrunk": pages.shrunk,
         "/run/{folder}/{name}/figures": pages.figures,
         "/run/{folder}/{name}/archive": pages.archive,
         "/run/{folder}/{name}/logs/{node}/{file}": pages.log,
@@ -170,7 +173,7 @@ class _Pages:
         """Show two runs side by side."""
         names = request.query_params.getlist("run")
         if len(names) != 2:
-            raise HTTPException(400, f"{len(names)} runs given; select two in the list")
+            raise HTTPException(400, f"{number(len(names), 'run')} given; select two in the list")
         left, right = [self._named(*name.partition("/")[::2]) for name in names]
         a = facts_in(left)
         b = facts_in(right)
@@ -235,19 +238,32 @@ class _Pages:
             text = page(facts_in(run)).encode(errors="replace")
         else:
             text = run.report.read_bytes()
-        return HTMLResponse(linked(text, self._navigation(run), run_url(_name(run))),
-                            headers=SANDBOXED)  # fmt: skip
+        return self._linked(run, text, "report")
 
-    def _navigation(self, run: RunDirectory) -> str:
-        """Return the links out of a report."""
+    def shrunk(self, request: Request) -> Response:
+        """Show a run before and after it was shrunk."""
+        run = self._run(request)
+        file = own_file(run, run.shrunk_page.name)
+        if file is None:
+            raise HTTPException(
+                404, f"{_name(run)} was not shrunk: it has no {run.shrunk_page.name}"
+            )
+        return self._linked(run, file.read_bytes(), "shrunk")
+
+    def _linked(self, run: RunDirectory, text: bytes, page: str) -> Response:
+        """Return a stored page of a run with links out of it."""
         found = neighbours_of(_name(run), self._runs.all(), self._nights.all())
-        return environment().get_template("out.html.j2").render(at=found, urlencode=urlencode)
+        shrunk = own_file(run, run.shrunk_page.name) is not None
+        navigation = environment().get_template("out.html.j2").render(
+            at=found, page=page, shrunk=shrunk, urlencode=urlencode
+        )  # fmt: skip
+        return HTMLResponse(linked(text, navigation, run_url(_name(run))), headers=SANDBOXED)
 
     def log(self, request: Request) -> Response:
         """Return a log of a run as plain text, or a packed one as a file."""
         run = self._run(request)
         node, name = request.path_params["node"], request.path_params["file"]
-        path = log_file(run, node, name)
+        path = own_file(run, run.logs.name, node, name)
         if path is None:
             raise HTTPException(404, f"no log {node}/{name} of {_name(run)}")
         text = path.suffix == ".log"
@@ -289,11 +305,12 @@ class _Pages:
     def refused(self, _request: Request, error: Exception) -> Response:
         """Show an HTTP error."""
         assert isinstance(error, HTTPException)
-        return _html("refused.html.j2", error.status_code, what=error.detail)
+        title = HTTPStatus(error.status_code).phrase.capitalize()
+        return _html("refused.html.j2", error.status_code, title=title, what=error.detail)
 
     def failed(self, _request: Request, error: Exception) -> Response:
         """Show the error of a run with invalid files."""
-        return _html("refused.html.j2", 500, what=str(error))
+        return _html("refused.html.j2", 500, title="A run cannot be read", what=str(error))
 
     def _run(self, request: Request) -> RunDirectory:
         return self._named(request.path_params["folder"], request.path_params["name"])

@@ -55,8 +55,8 @@ def linked(page: bytes, navigation: str, url: str) -> bytes:
     return with_logs.replace(b"<body>", f"<body>\n{navigation}".encode(errors="replace"), 1)
 
 
-def log_file(run: RunDirectory, node: str, file: str) -> Path | None:
-    """Return the path of a log of a run; None if it is no regular file within the run."""
-    path = run.logs / node / file
-    inside = path.resolve() == run.path.resolve() / "logs" / node / file
+def own_file(run: RunDirectory, *parts: str) -> Path | None:
+    """Return the path of a file of a run; None if it is no regular file within the run."""
+    path = run.path.joinpath(*parts)
+    inside = path.resolve() == run.path.resolve().joinpath(*parts)
     return path if inside and path.is_file() else None

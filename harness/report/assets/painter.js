@@ -147,22 +147,29 @@ class Painter {
     return this.context.createPattern(tile, "repeat");
   }
 
-  #grid() {
-    const c = this.context, span = (this.to - this.from) / 1e6, rough = span / Math.max(2, this.width / 110);
+  // Returns the round times in view, each with its place and its label.
+  ticks() {
+    const span = (this.to - this.from) / 1e6, rough = span / Math.max(2, this.plot / 75);
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
-    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9)), found = [];
+    for (let n = Math.ceil(Math.max(this.from, 0) / 1e6 / step); n * step <= this.to / 1e6; n++)
+      found.push([Math.round(this.x(n * step * 1e6)) + 0.5, (n * step).toFixed(digits) + " s"]);
+    return found;
+  }
+
+  #grid() {
+    const c = this.context;
     c.fillStyle = this.colour.dim;
     c.strokeStyle = this.colour.rule;
     c.lineWidth = 1;
     c.textAlign = "center";
-    for (let n = Math.ceil(Math.max(this.from, 0) / 1e6 / step); n * step <= this.to / 1e6; n++) {
-      const x = Math.round(this.x(n * step * 1e6)) + 0.5;
+    for (const [x, label] of this.ticks()) {
       c.beginPath();
       c.moveTo(x, TOP);
       c.lineTo(x, this.height - AXIS);
       c.stroke();
-      if (x > LABEL + 14 && x < this.width - 18) c.fillText((n * step).toFixed(digits) + " s", x, this.height - 6);
+      if (x > LABEL + 14 && x < this.width - 18) c.fillText(label, x, this.height - 6);
     }
     c.textAlign = "start";
   }

@@ -22,7 +22,7 @@ class Scatter {
   y(ns) { return 8 + (this.height - AXIS - 8) * (1 - (Math.log10(Math.max(ns, 1000)) - this.low) / (this.high - this.low)); }
 
   paint() {
-    const { context: c, painter, scale, width, height } = this, { colour, calls, shown, from, to } = painter;
+    const { context: c, painter, scale, width, height } = this, { colour, calls, shown } = painter;
     c.setTransform(1, 0, 0, 1, 0, 0);
     c.clearRect(0, 0, this.canvas.width, this.canvas.height);
     this.#dots();
@@ -48,10 +48,8 @@ class Scatter {
       c.fillText(power < 6 ? `${10 ** (power - 3)} µs` : power < 9 ? `${10 ** (power - 6)} ms` : `${10 ** (power - 9)} s`, 4, y + 4);
     }
     c.textAlign = "center";
-    for (let n = 0; n <= 4; n++) {
-      const us = from + (to - from) * n / 4, x = painter.x(us);
-      if (us >= 0) c.fillText((us / 1e6).toFixed(to - from < 4e6 ? 3 : 1) + " s", Math.min(Math.max(x, LABEL + 16), width - 22), height - 6);
-    }
+    for (const [x, label] of painter.ticks())
+      if (x > LABEL + 14 && x < width - 18) c.fillText(label, x, height - 6);
     c.textAlign = "start";
     c.globalCompositeOperation = "source-over";
     this.canvas.setAttribute("aria-label", `Latency of ${shown.reduce((n, s) => n + (s !== HIDDEN), 0).toLocaleString("en")} calls`);

@@ -62,7 +62,11 @@ def _totals(judgement: Judgement) -> str:
     if not isinstance(by_f, Mapping):
         return ""
     answered = {f: _answered(of) for f, of in by_f.items() if f != "final-read"}
-    some = [number(count, f) for f, count in sorted(answered.items()) if count][:3]
+    some = [
+        number(count, f, f if f.endswith("s") else "")
+        for f, count in sorted(answered.items())
+        if count
+    ][:3]
     said = f"{', '.join(some[:-1])}{' and ' if some[1:] else ''}{some[-1]} answered" if some else ""
     broken = number(faults, "fault") if isinstance(faults, int) and faults else "no faults"
     return f"; {', '.join(filter(None, (said, broken)))}"

@@ -11,6 +11,7 @@ from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
     LOG_TRUNCATED_S,
     SESSION_GONE_S,
+    cut_log,
     everywhere,
     fault,
     insert,
@@ -79,11 +80,7 @@ UNCOUNTED_CLONE = Scenario(
         # The others are active until their sessions end, so that the insert is not refused.
         *LOST.begins,
         Do(insert(1, "ch1"), ends=(Kind.INFO,)),
-        Rest(SESSION_GONE_S),
-        *(Do(insert(value, "ch1")) for value in LATER[:20]),
-        Rest(LOG_TRUNCATED_S),
-        *(Do(insert(value, "ch1")) for value in LATER[20:]),
-        Rest(LOG_TRUNCATED_S),
+        *cut_log(LATER),
         LOST.ends,
         *(Until(read(node), shows(1), tries=200, pause_s=0.2) for node in ("ch2", "ch3")),
     ),

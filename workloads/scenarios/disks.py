@@ -1,12 +1,11 @@
 """Scripts that show what a failing disk of one replica takes."""
 
 from harness.core.op import Call, Kind
-from harness.generators.script import Do, Rest, Until
+from harness.generators.script import Do, Until
 from workloads.merges import ASKED_FOR
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
-    LOG_TRUNCATED_S,
-    SESSION_GONE_S,
+    cut_log,
     everywhere,
     fault,
     insert,
@@ -63,11 +62,7 @@ DISCARDED_COPY = Scenario(
         Do(insert(1, "ch1")),
         *everywhere(1, ("ch1", "ch2")),
         *AWAY.begins,
-        Rest(SESSION_GONE_S),
-        *(Do(insert(value, "ch1", key=1)) for value in LATER[:20]),
-        Rest(LOG_TRUNCATED_S),
-        *(Do(insert(value, "ch1", key=1)) for value in LATER[20:]),
-        Rest(LOG_TRUNCATED_S),
+        *cut_log(LATER, key=1),
         Do(Call(f="optimize", key=0, node="ch1")),
         *READS_FAIL.begins,
         Until(read("ch1"), shows_nothing, tries=100, pause_s=0.2),

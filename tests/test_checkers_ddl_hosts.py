@@ -76,6 +76,11 @@ def test_hosts_that_execute_a_task(calls: list[Event], status: Status, kinds: li
     assert judged(ActiveTasks().check(history(calls))) == (status, kinds)
 
 
+def test_a_run_goes_on_until_a_look_has_found_a_host_at_work() -> None:
+    assert ActiveTasks().lacking({"create": 30}) == ("no host was seen executing a task",)
+    assert ActiveTasks().lacking({ACTIVE: 1}) == ()
+
+
 def table(
     node: str, shard: int, rows: list[int], *, path: str = "", replica: str = ""
 ) -> list[Event]:

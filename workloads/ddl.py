@@ -300,7 +300,10 @@ class _DdlClient:
                 hosts = self._queue.hosts(self._connection)
                 return Done(Kind.OK, {"tasks": {**tasks}, "hosts": {**hosts}})
             if op.f == ACTIVE:
-                return Done(Kind.OK, {"tasks": {**self._queue.active(self._connection)}})
+                under_way = self._queue.active(self._connection)
+                if not under_way:
+                    return Done(Kind.FAIL, error="no host executes a task")
+                return Done(Kind.OK, {"tasks": {**under_way}})
             if op.f == ROWS:
                 tables = replicated_tables(self._connection, self._database)
                 return Done(Kind.OK, {"shard": self._shard, "tables": tables})

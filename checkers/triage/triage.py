@@ -97,7 +97,8 @@ def _undated(history: History, evidence: Evidence) -> str:
     names = {
         op.f
         for op in history.nemesis
-        if op.f in clock_fault.VARIANTS and keepers & {*mapping_of(op).get("nodes", ())}
+        if op.f in clock_fault.VARIANTS
+        and (not keepers or keepers & {*mapping_of(op).get("nodes", ())})
     }
     if evidence.simulated or not names:
         return ""

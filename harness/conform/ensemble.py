@@ -21,6 +21,8 @@ from harness.core.errors import HarnessError
 _COUNTER_BITS: Final = 32
 _HEAD_BYTES: Final = 1 << 16
 """Bytes of a log file that are read for its first transaction."""
+BYTES_MAX: Final = 1 << 30
+"""Maximum size of a server's log files that are read; each is allocated ahead, to 64 MiB."""
 _LOG: Final = "log."
 """Prefix of the names of log files; the first transaction's number follows."""
 
@@ -53,7 +55,9 @@ def read_packed(packed: bytes, name: str, about: str = "") -> tuple[Txn, ...]:
     def files() -> Iterator[tuple[str, bytes]]:
         with tarfile.open(fileobj=BytesIO(packed)) as archive:
             members = {m.name: m for m in archive if m.isfile()}
-            for file in _log_files(map(Path, members)):
+            logs = _log_files(map(Path, members))
+            _require_size(name, sum(members[str(file)].size for file in logs))
+            for file in logs:
                 content = archive.extractfile(members[str(file)])
                 yield f"{name}:{file}", content.read() if content else b""
 
@@ -70,10 +74,19 @@ def read_directory(path: Path, since_ms: int = 0, about: str = "") -> tuple[Txn,
         begins = [_begin_ms(file) for file in logs]
         later = [at for at, begin in enumerate(begins) if begin is not None and begin > since_ms]
         first = max(0, later[0] - 1) if later else max(0, len(logs) - 1)
+        _require_size(str(path), sum(file.stat().st_size for file in logs[first:]))
         for file in logs[first:]:
             yield str(file), file.read_bytes()
 
     return _ordered(files(), str(path), about)
+
+
+def _require_size(name: str, size: int) -> None:
+    if size > BYTES_MAX:
+        raise HarnessError(
+            f"{name}: {size:,} bytes of log files; expected at most {BYTES_MAX:,}: remove files of "
+            "times that are not needed"
+        )
 
 
 def _log_files(paths: Iterable[Path]) -> list[Path]:

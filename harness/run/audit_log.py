@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.conform.agreed import agreed
 from harness.conform.ensemble import merged, read_archive, read_directory
-from harness.conform.entries import UnreadableError
+from harness.conform.entries import PartName, UnreadableError
 from harness.conform.txnlog import Txn
 from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
@@ -16,8 +16,6 @@ OPTION: Final = "--zookeeper-log"
 FACTS: Final = frozenset({"begin", "hold", "drop", "fail", "end", "last"})
 """Facts that an audit judges."""
 FACTS_MAX: Final = 1_000_000
-TXNS_MAX: Final = 5_000_000
-"""Maximum number of transactions of a server's log that are read."""
 VERSION_DIRECTORY: Final = "version-2"
 
 
@@ -44,6 +42,8 @@ class ZooKeeperLogs:
             first = max((log[0].zxid for log in logs if log), default=1)
             ensemble = merged(logs, self.servers, first - 1)
             facts = [fact for fact in agreed(table, ensemble.txns) if fact[0] in FACTS]
+            for name, _, *of in facts:
+                PartName.named(str(of[1] if name == "last" else of[0]))
         except (HarnessError, UnreadableError) as error:
             raise UsageError(f"{OPTION}: {error}") from error
         if len(facts) > FACTS_MAX:
@@ -64,9 +64,4 @@ def _read(path: Path, table: str, since_ms: int) -> Sequence[Txn]:
     txns = read_directory(directory, since_ms, table)
     if not txns:
         raise UsageError(f"{directory}: no transactions; expected files log.* of ZooKeeper")
-    if len(txns) > TXNS_MAX:
-        raise UsageError(
-            f"{directory}: {len(txns):,} transactions; expected at most {TXNS_MAX:,}: remove "
-            "files of times that the audit does not need"
-        )
     return txns

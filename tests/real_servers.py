@@ -1,5 +1,6 @@
 """Functions that tests on real servers share."""
 
+import subprocess
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -15,12 +16,27 @@ from harness.core.topology import Link, Topology
 THREE = Topology.of()
 
 
-def wait_until(seen: Callable[[], bool], what: str, within_s: float = 150) -> None:
-    """Return once `seen` returns True; fail the test if that takes too long."""
+def wait_until(
+    seen: Callable[[], bool],
+    what: str,
+    within_s: float = 300,
+    during: subprocess.Popen[str] | None = None,
+) -> None:
+    """Return once `seen` returns True. Otherwise fail the test: after a time, or when the process
+    during which it is to be seen has ended. That process does not outlive a test that fails."""
     deadline = time.monotonic() + within_s
-    while not seen():
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
-        time.sleep(0.1)
+    try:
+        while not seen():
+            assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
+            if during is not None and during.poll() is not None:
+                said = during.communicate()
+                assert seen(), f"the process ended with {during.returncode} before {what}: {said}"
+            time.sleep(0.1)
+    except BaseException:
+        if during is not None:
+            during.kill()
+            during.communicate()
+        raise
 
 
 def seen_on(cluster: CanDegradeLinks, links: Iterable[Link], fault: LinkFault) -> set[Link]:

@@ -8,18 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from real_servers import left
+from real_servers import left, wait_until
 from test_end_to_end import (
     HARNESS,
     PLAIN,
+    SMALL,
+    await_fault,
     begun,
     command,
     ended,
     has_op,
-    in_fault,
     latest,
     nemesis_ops,
-    until,
 )
 
 from harness.core.op import Kind
@@ -30,8 +30,9 @@ pytestmark = pytest.mark.containers
 
 @pytest.mark.usefixtures("orphans")
 def test_what_a_killed_run_left_is_cleaned_and_its_history_judged(tmp_path: Path) -> None:
-    process = begun(tmp_path, "--nemesis", "partition", "--time-limit", "60", "--duration", "60")
-    until(lambda: in_fault(tmp_path))
+    forever = ["--time-limit", "60", "--duration", "60"]
+    process = begun(tmp_path, "--nemesis", "partition", *forever, *SMALL)
+    await_fault(process, tmp_path)
     process.kill()
     process.communicate()
     assert left(tmp_path) != []
@@ -46,10 +47,10 @@ def test_what_a_killed_run_left_is_cleaned_and_its_history_judged(tmp_path: Path
 
 MOMENTS: dict[str, Callable[[Path], bool]] = {
     "the network is there": lambda store: any(not name.startswith("/") for name in left(store)),
-    "servers start": lambda store: len(left(store)) > 16,
+    "servers start": lambda store: len(left(store)) > 9,
     "the cluster heals": lambda store: has_op(store, '"kind":"invoke","f":"heal"'),
     "final reads": lambda store: has_op(store, '"f":"final-read"'),
-    "half is removed": lambda store: has_op(store, '"final-read"') and len(left(store)) < 16,
+    "half is removed": lambda store: has_op(store, '"final-read"') and len(left(store)) < 12,
 }
 """Conditions at which a run is killed, by name."""
 
@@ -57,8 +58,8 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
 @pytest.mark.usefixtures("orphans")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_whenever_a_run_is_killed_clean_removes_all_of_it(tmp_path: Path, moment: str) -> None:
-    process = begun(tmp_path, "--nemesis", "partition", "--time-limit", "4")
-    until(lambda: MOMENTS[moment](tmp_path))
+    process = begun(tmp_path, "--nemesis", "partition", "--time-limit", "4", *SMALL)
+    wait_until(lambda: MOMENTS[moment](tmp_path), moment, during=process)
     process.kill()
     process.communicate()
     assert command("clean").returncode == 0
@@ -67,7 +68,8 @@ def test_whenever_a_run_is_killed_clean_removes_all_of_it(tmp_path: Path, moment
 
 @pytest.mark.parametrize("output", ["a closed pipe", "a full disk"])
 def test_output_that_nobody_can_read_changes_no_verdict(tmp_path: Path, output: str) -> None:
-    run = [*HARNESS, "run", "--store", str(tmp_path), "--time-limit", "9", "--seed", "1", *PLAIN]
+    plan = ["--time-limit", "5", "--seed", "1", *PLAIN, *SMALL]
+    run = [*HARNESS, "run", "--store", str(tmp_path), *plan]
     into = {"a closed pipe": "| true", "a full disk": "> /dev/full"}[output]
     script = f'''"$@" {into}; exit "${{PIPESTATUS[0]}}"'''
     done = subprocess.run(
@@ -113,7 +115,7 @@ def test_when_the_engine_is_lost_the_history_is_saved_and_judged(
     socket = tmp_path / "engine.sock"
     forward = subprocess.Popen([sys.executable, "-c", FORWARD, str(socket), "/var/run/docker.sock"])
     try:
-        until(socket.exists)
+        wait_until(socket.exists, "the socket is there")
         process = begun(
             tmp_path,
             "--nemesis",
@@ -121,10 +123,11 @@ def test_when_the_engine_is_lost_the_history_is_saved_and_judged(
             "--duration",
             "60",
             "--time-limit",
-            "60",
+            "9",
+            *SMALL,
             DOCKER_HOST=f"unix://{socket}",
         )
-        until(lambda: in_fault(tmp_path))
+        await_fault(process, tmp_path)
         forward.send_signal(loss)
         status, report, errors = ended(process, within_s=400)
     finally:

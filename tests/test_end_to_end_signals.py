@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,10 +12,9 @@ from pathlib import Path
 
 import pytest
 from real_servers import left, wait_until
+from test_end_to_end import HARNESS, SMALL
 
 pytestmark = pytest.mark.containers
-
-HARNESS = [sys.executable, "-m", "harness.cli.main"]
 
 
 class OnTerminal:
@@ -26,7 +24,7 @@ class OnTerminal:
     def __init__(self, store: Path, *arguments: str) -> None:
         self._errors = store / "errors"
         self._keyboard, screen = os.openpty()
-        command = [*HARNESS, "run", "--store", str(store), *arguments]
+        command = [*HARNESS, "run", "--store", str(store), *SMALL, *arguments]
         with self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 ["setsid", "--ctty", *command], stdin=screen, stdout=screen, stderr=errors
@@ -72,7 +70,7 @@ def things(store: Path) -> list[str]:
 def starting(store: Path) -> OnTerminal:
     """Start a run and return it when some of its containers have been created, but not all."""
     run = OnTerminal(store, "--time-limit", "60")
-    wait_until(lambda: len(things(store)) > 16, "pods are there")
+    wait_until(lambda: len(things(store)) > 8, "pods are there")
     return run
 
 

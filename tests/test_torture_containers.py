@@ -27,6 +27,8 @@ MATRIX = """
 workloads = ["quorum-set"]
 nemeses = ["none", "partition"]
 [options]
+replicas = 2
+keepers = 1
 time-limit = 3
 interval = 1
 duration = 1

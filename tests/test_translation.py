@@ -219,6 +219,16 @@ def test_a_pause_that_outlasts_a_session_stays() -> None:
     assert stays(begin.call, PlayedRun([begin, end], [gone]))
 
 
+@pytest.mark.parametrize(("cut_from", "does"), [("zk1", True), ("ch2", False)])
+def test_a_partition_stays_if_it_ends_a_session_and_not_if_a_restart_does(
+    cut_from: str, does: bool
+) -> None:
+    cut = fault("partition", fault=1, grudge={"ch1": [cut_from], cut_from: ["ch1"]})
+    restart = fault("restart", nodes=["ch1"], fault=2, edge="once")
+    gone = replace(message("ch1 gone x", 0), effect_ns=5)
+    assert stays(cut.call, PlayedRun([cut, restart], [gone])) is does
+
+
 @pytest.mark.parametrize(
     ("what", "kind", "outlasts"),
     [

@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -21,15 +22,25 @@ REQUEST_TIMEOUT_S: Final = 30
 """Time limit of a request to the engine; creating a container on a busy disk may take 1 s."""
 
 _CONNECT_S: Final = 5.0
+_silent: Final = threading.Event()
+"""Set while the engine has not answered its last request in time."""
 
 
 @contextmanager
 def engine_request(what: str) -> Iterator[None]:
-    """Turn whatever docker-py raises into a ClusterError that says what could not be done."""
+    """Turn whatever docker-py raises into a ClusterError that says what could not be done.
+
+    An engine that has not answered within the time limit must answer a ping before it is asked for
+    anything else, so that a run which has lost its engine ends soon."""
+    if _silent.is_set():
+        if why := why_no_engine():
+            raise ClusterError(f"Docker engine: could not {what}: it has not answered before; {why}")
+        _silent.clear()
     try:
         _check_socket()
         yield
     except requests.exceptions.Timeout as error:
+        _silent.set()
         raise ClusterError(
             f"Docker engine: could not {what}: it accepts connections and does not answer; look "
             "at its log, or restart it"

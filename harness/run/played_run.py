@@ -17,6 +17,8 @@ DELAYS: Final = frozenset({"pause", "partition", "slow-fetches", "clock-skew", *
 """Faults that only delay messages; those of ZooKeeper's servers stay."""
 REAL: Final = frozenset({"kill", "restart", "stop-fetches", "pause", "partition"})
 """Faults that real servers have too."""
+ENDS_SESSIONS: Final = frozenset({"kill", "partition", "pause"})
+"""Faults that keep a replica from its ZooKeeper server."""
 STARTS: Final = frozenset({"kill", "restart"})
 """Faults at whose end, or at once, a server is started."""
 NODE: Final = re.compile(r"\b(?:ch|zk)\d+\b")
@@ -96,7 +98,18 @@ def stays(call: Call, red: PlayedRun) -> bool:
     if call.f not in DELAYS:
         return True
     gone = [m for m in red.messages if m.what == "gone" and begin_ns < m.effect_ns < end_ns]
-    return call.f in REAL and (keepers or any(m.node in nodes_of(spans[0][0]) for m in gone))
+    return call.f in REAL and (keepers or any(ends_session(spans[0][0], m.node) for m in gone))
+
+
+def ends_session(fault: Call, node: str) -> bool:
+    """Return whether the session of a replica expires while a fault lasts."""
+    if fault.f not in ENDS_SESSIONS or node not in nodes_of(fault):
+        return False
+    grudge = table_of(fault).get("grudge")
+    if not isinstance(grudge, Mapping):
+        return True
+    cut = [{one, *_named(others)} for one, others in grudge.items()]
+    return any(node in both and any(other.startswith("zk") for other in both) for both in cut)
 
 
 def outlasted(run: PlayedRun) -> Sequence[KeyMessage]:
@@ -177,4 +190,8 @@ def nodes_of(call: Call) -> set[str]:
     """Return the servers that a call or a fault names."""
     if not call.nemesis:
         return {call.node} if call.node else set()
-    return set(NODE.findall(str({k: v for k, v in table_of(call).items() if k != "name"})))
+    return _named({k: v for k, v in table_of(call).items() if k != "name"})
+
+
+def _named(value: object) -> set[str]:
+    return set(NODE.findall(str(value)))

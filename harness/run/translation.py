@@ -30,6 +30,7 @@ from harness.run.played_run import (
     SimulatedCall,
     calls_that_send,
     edge_of,
+    ends_session,
     nodes_of,
     of_keepers,
     outlasted,
@@ -42,8 +43,6 @@ from nemesis.message_rules import NAME
 
 AWAITED: Final = frozenset({"assign", "commit", "fail", "lose", "number", "part"})
 """Messages that every call or fault which begins later waits for."""
-ENDS_SESSIONS: Final = frozenset({"kill", "partition", "pause"})
-"""Faults during which the session of a replica expires if they last."""
 MERGED: Final = re.compile(r"_(\d+)_(?!\1_)\d+_[1-9]\d*$")
 """The end of the name of a part that was merged from several, which depends on the parts that were
 there."""
@@ -227,9 +226,7 @@ def _sessions_events(red: PlayedRun) -> Sequence[tuple[int, int, Sequence[Script
         for message in red.messages
         if message.what == "gone" and message.effect_ns <= red.end_ns
         and any(
-            begin_ns < message.effect_ns < end_ns
-            and call.f in ENDS_SESSIONS
-            and message.node in nodes_of(call)
+            begin_ns < message.effect_ns < end_ns and ends_session(call, message.node)
             for call, begin_ns, end_ns in spans_of(red.calls)
         )
     ]  # fmt: skip

@@ -37,9 +37,20 @@ def removed(
     )
 
 
+COVERS, LARGER = "0_0_2_2", "0_0_3_3"
+HELD: tuple[Fact, ...] = (["hold", 450, COVERS, "ch3"],)
+EMPTY: tuple[Fact, ...] = (*HELD, ["drop", 450, COVERS, "ch1"], ["drop", 450, COVERS, "ch2"])
+"""ch3 puts an empty part in place of a lost one: it registers and removes it for the others too."""
+GONE_THERE = final(2, [], 2000, 2010, node="ch3")
+
+
 @pytest.mark.parametrize(
     ("call", "facts", "expected"),
     [
+        (GONE_THERE, removed(*EMPTY), ("known", ["discarded-copy"])),
+        (GONE_THERE, removed(*EMPTY, ["hold", 600, LARGER, "ch3"]), ("known", ["discarded-copy"])),
+        (GONE_THERE, removed(*HELD), NEW),
+        (GONE_THERE, removed(["hold", 440, PART, "ch3"], *EMPTY), NEW),
         (GONE, removed(), ("known", ["discarded-copy"])),
         (GONE, removed(renewed="ch3"), NEW),
         (GONE, removed(lost="ch3"), NEW),

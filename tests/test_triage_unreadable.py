@@ -37,20 +37,15 @@ def removed(
     )
 
 
-COVERS, LARGER = "0_0_2_2", "0_0_3_3"
-HELD: tuple[Fact, ...] = (["hold", 450, COVERS, "ch3"],)
-EMPTY: tuple[Fact, ...] = (*HELD, ["drop", 450, COVERS, "ch1"], ["drop", 450, COVERS, "ch2"])
-"""ch3 puts an empty part in place of a lost one: it registers and removes it for the others too."""
+AGAIN: tuple[Fact, ...] = (["hold", 950, "0_0_2_2", "ch3"],)
 GONE_THERE = final(2, [], 2000, 2010, node="ch3")
 
 
 @pytest.mark.parametrize(
     ("call", "facts", "expected"),
     [
-        (GONE_THERE, removed(*EMPTY), ("known", ["discarded-copy"])),
-        (GONE_THERE, removed(*EMPTY, ["hold", 600, LARGER, "ch3"]), ("known", ["discarded-copy"])),
-        (GONE_THERE, removed(*HELD), NEW),
-        (GONE_THERE, removed(["hold", 440, PART, "ch3"], *EMPTY), NEW),
+        (GONE_THERE, removed(*AGAIN), ("known", ["discarded-copy"])),
+        (GONE_THERE, removed(["hold", 440, PART, "ch3"], *AGAIN), NEW),
         (GONE, removed(), ("known", ["discarded-copy"])),
         (GONE, removed(renewed="ch3"), NEW),
         (GONE, removed(lost="ch3"), NEW),
@@ -69,3 +64,41 @@ def test_what_is_missing_is_explained_by_who_could_not_read_it(
 ) -> None:
     checker = SetFull(linearizable=True)
     assert explained(checker, INSERTED, call, trace("25.8.2", *facts)) == expected
+
+
+SECOND = "0_2_2_0"
+TOGETHER = (insert(0, 1, 5, 30), insert(1, 2, 6, 31))
+"""Two inserts on ch1 at once: either may be in either part."""
+
+
+def both(*gone: str) -> tuple[Fact, ...]:
+    """Return the facts of two parts of ch1, which cannot read some of them at 400 ms."""
+    return (
+        *(
+            fact
+            for part in (PART, SECOND)
+            for fact in (["commit", 10, part, 7], ["hold", 10, part, "ch1"])
+        ),
+        *(
+            fact
+            for part in gone
+            for fact in (["lost", 400, "ch1", False], ["drop", 400, part, "ch1"])
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("returned", "gone", "expected"),
+    [
+        ([], (PART, SECOND), ("known", ["unreadable-part"])),
+        ([], (PART,), NEW),
+        ([2], (PART,), ("known", ["unreadable-part"])),
+        ([2], (), NEW),
+    ],
+)
+def test_a_value_of_several_parts_is_explained_if_each_is_or_if_another_value_is_in_all_but_one(
+    returned: list[int], gone: Sequence[str], expected: tuple[str, list[str]]
+) -> None:
+    final_read = final(2, returned, 2000, 2010)
+    checker = SetFull(linearizable=False)
+    assert explained(checker, *TOGETHER, final_read, trace("25.8.2", *both(*gone))) == expected

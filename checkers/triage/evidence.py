@@ -6,7 +6,7 @@ which part when, when its quorum ended or failed, and what /quorum/last_part nam
 """
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -103,11 +103,9 @@ class Evidence:
     _merged: dict[tuple[str, str], list[tuple[int, BlockRange]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    _without: dict[BlockRange, frozenset[int]] = field(default_factory=dict)
-    """Blocks of which a part has no rows: all of an empty part that a server put in place of a lost
-    one, and those blocks of what it was merged into."""
-    _newest: tuple[int, str, str] = (-1, "", "")
-    """Time, name and replica of the last part that was registered."""
+    _copies: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Number of replicas that have a block of a partition, up to where facts were taken; 0 where
+    all have lost it."""
 
     def part(self, name: str) -> BlockRange | None:
         """Return the part of a name."""
@@ -119,59 +117,40 @@ class Evidence:
         return self.parts[name]
 
     def hold(self, at_ns: int, name: str, replica: str) -> None:
-        """Note that a replica registered a part."""
+        """Note that a replica registered a part. What no replica had any more it could not fetch,
+        so that it has no rows there: a server puts an empty part in place of a lost one."""
         part = self.part(name)
         self.acts[replica].append(at_ns)
-        self._newest = (at_ns, name, replica)
         if part is None:
             return
-        held, now = self._held[replica, part.partition], self._now[replica, part.partition]
-        if part not in self._without and any(part.covers(one) for one in self._without):
-            self._without[part] = frozenset(
-                block
-                for block in range(part.low, part.high + 1)
-                if not any(self._has(one, block) for one in now)
-            )
-        now.add(part)
+        held = self._held[replica, part.partition]
+        self._now[replica, part.partition].add(part)
         for block in range(part.low, part.high + 1):
-            if not self._has(part, block):
+            if self._copies.get((part.partition, block)) == 0:
                 continue
             periods = held.setdefault(block, [])
             if not periods or periods[-1].end_ns is not None:
                 periods.append(Hold(at_ns, part))
+                self._copies[part.partition, block] += 1
         if part.low != part.high:
             self._merged[replica, part.partition].append((at_ns, part))
 
     def drop(self, at_ns: int, name: str, replica: str) -> None:
-        """Note that a replica removed a part. What no other part of it has is gone, as when a fetch
-        is undone."""
+        """Note that a replica removed a part. What no other part of it covers is gone, as when a
+        fetch is undone."""
         part = self.part(name)
         self.acts[replica].append(at_ns)
         if part is None:
             return
         now = self._now[replica, part.partition]
-        if part not in now and self._newest[:2] == (at_ns, name):
-            self._emptied(part, self._newest[2], at_ns)
         now.discard(part)
-        self._end_periods(part, replica, at_ns)
-
-    def _emptied(self, part: BlockRange, replica: str, at_ns: int) -> None:
-        """Note that the part that a replica has just registered is empty. Such a server registers
-        and removes the part for all others in the same transaction, to be sure that none has it."""
-        self._without[part] = frozenset(range(part.low, part.high + 1))
-        self._end_periods(part, replica, at_ns)
-
-    def _end_periods(self, part: BlockRange, replica: str, at_ns: int) -> None:
-        """End the periods of the part's blocks that no part of the replica has any more."""
-        now = self._now[replica, part.partition]
         held = self._held[replica, part.partition]
         for block in range(part.low, part.high + 1):
-            if held.get(block) and not any(self._has(one, block) for one in now):
-                held[block][-1].end_ns = held[block][-1].end_ns or at_ns
-
-    def _has(self, part: BlockRange, block: int) -> bool:
-        """Return whether a part has the rows of a block, if there are any."""
-        return part.low <= block <= part.high and block not in self._without.get(part, ())
+            last = held[block][-1] if held.get(block) else None
+            covered = any(one.low <= block <= one.high for one in now)
+            if last is not None and last.end_ns is None and not covered:
+                last.end_ns = at_ns
+                self._copies[part.partition, block] -= 1
 
     def held(self, replica: str, partition: str, block: int, until_ns: int) -> "Hold | None":
         """Return the first period in which a replica had the block that lasts for longer than until

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from checkers.sets.key_sets import INSERT
+from checkers.sets.key_sets import FINAL_READ, INSERT, read_values
 from checkers.triage.evidence import BlockRange, Evidence
 from harness.core.history import History, Pair
 from harness.core.op import Kind
@@ -21,6 +21,8 @@ CLOCK_NS: Final = 5_000_000
 ZooKeeper's has milliseconds."""
 AFTER_NS: Final = 60_000_000_000
 """Time after its end within which an insert of unknown outcome may be committed."""
+REMOVED_NS: Final = 1_000_000_000
+"""Time after which a part that a replica has removed from ZooKeeper is not read any more."""
 UNKNOWN_STATUS: Final = "319 "
 """Begin of the error of an insert whose replica keeps the part without knowing of a commit."""
 
@@ -96,11 +98,17 @@ def inserted(history: History, evidence: Evidence) -> Values:
             continue
         one = found.setdefault((pair.invoke.key, value), Inserted(pair.invoke.key, value))
         one.attempts.append(Attempt(pair))
-    _assign(tuple(found.values()), evidence)
+    values = tuple(found.values())
+    _find_parts(values, evidence)
+    _take_lost(found, history, evidence)
+    _eliminate(values)
+    claims = Counter(name for one in values for name in one.parts)
+    for one in values:
+        one.shared = any(claims[name] > 1 for name in one.parts)
     return found
 
 
-def _assign(values: Sequence[Inserted], evidence: Evidence) -> None:
+def _find_parts(values: Sequence[Inserted], evidence: Evidence) -> None:
     commits: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for name, (at_ns, replica) in evidence.commits.items():
         part = evidence.part(name)
@@ -113,10 +121,28 @@ def _assign(values: Sequence[Inserted], evidence: Evidence) -> None:
             attempt.parts = {name for _, name in fit}
             end_ns = attempt.end_ns
             attempt.within = {n for at_ns, n in fit if end_ns and at_ns <= end_ns + CLOCK_NS}
-    _eliminate(values)
-    claims = Counter(name for one in values for name in one.parts)
-    for one in values:
-        one.shared = any(claims[name] > 1 for name in one.parts)
+
+
+def _take_lost(values: Values, history: History, evidence: Evidence) -> None:
+    """Take from each value that was tried once the parts of which a replica that returned it in the
+    end had no rows."""
+    unsure = {k: v for k, v in values.items() if len(v.attempts) == 1 and len(v.parts) > 1}
+    for pair in history.pairs:
+        if not unsure or pair.invoke.f != FINAL_READ or pair.kind is not Kind.OK:
+            continue
+        assert pair.end is not None, "a call that is ok has ended"
+        node, since_ns = str(pair.invoke.node), pair.invoke.time_ns - REMOVED_NS
+        for value in read_values(pair.end):
+            one = unsure.get((pair.invoke.key, value))
+            lost = {
+                name
+                for name in (one.parts if one else ())
+                if (part := evidence.part(name))
+                and evidence.held(node, part.partition, part.high, since_ns) is None
+            }
+            if one:
+                one.attempts[0].parts -= lost
+                one.attempts[0].within -= lost
 
 
 def _fits(attempt: Attempt, at_ns: int, name: str, evidence: Evidence) -> bool:

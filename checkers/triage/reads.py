@@ -107,22 +107,30 @@ class Reads:
         self._history, self._key = history, key
         self._evidence, self._known = evidence, known
         self._partition = str(key.key)
-        self._settled: dict[int, Settled] = {}
+        self._settled: dict[int, Sequence[Settled]] = {}
         for value in key.inserts:
-            one = self._of(values.get((key.key, value)))
-            if one is not None:
-                self._settled[value] = one
+            every = self._of(values.get((key.key, value)))
+            if every:
+                self._settled[value] = every
         bits = {value: bit for bit, value in enumerate(key.values)}
         self._order = sorted(
-            ((one.at_ns, bits[value], value) for value, one in self._settled.items())
+            (max(one.at_ns for one in every), bits[value], value)
+            for value, every in self._settled.items()
         )
         self._masks = [0]
         for _, bit, _ in self._order:
             self._masks.append(self._masks[-1] | 1 << bit)
 
-    def _of(self, insert: Inserted | None) -> Settled | None:
-        part = insert.part(self._evidence) if insert is not None else None
-        if insert is None or part is None:
+    def _of(self, insert: Inserted | None) -> Sequence[Settled]:
+        """Return a value with each part that may have it; none if that is not known of all."""
+        if insert is None or (len(insert.parts) == 1 and insert.shared):
+            return ()
+        every = [self._in(insert, self._evidence.part(name)) for name in sorted(insert.parts)]
+        settled = [one for one in every if one is not None]
+        return settled if len(settled) == len(every) else ()
+
+    def _in(self, insert: Inserted, part: BlockRange | None) -> Settled | None:
+        if part is None:
             return None
         quorum = part.name in self._evidence.quorums
         false = _false_answer(insert, part, self._evidence)
@@ -143,13 +151,21 @@ class Reads:
             return
         view = _View(self._history, self._evidence, self._partition, read, self._present(read))
         for at_ns, bit, value in self._order[:count]:
-            if missing >> bit & 1 and self._settled[value].begin_ns < read.end.time_ns:
+            if missing >> bit & 1 and self._settled[value][0].begin_ns < read.end.time_ns:
                 yield Miss(value, dict(self._explained(view, self._settled[value], at_ns)))
 
     def _present(self, read: AnsweredRead) -> Sequence[Settled]:
-        return [self._settled[v] for _, bit, v in self._order if read.mask >> bit & 1]
+        found = (self._settled[v] for _, bit, v in self._order if read.mask >> bit & 1)
+        return [every[0] for every in found if len(every) == 1]
 
-    def _explained(self, view: "_View", one: Settled, at_ns: int) -> Iterator[tuple[str, str]]:
+    def _explained(
+        self, view: "_View", every: Sequence[Settled], at_ns: int
+    ) -> Iterator[tuple[str, str]]:
+        """Yield what explains it whichever part has the value."""
+        first, *others = (dict(self._causes(view, one, at_ns)) for one in every)
+        yield from ((by, why) for by, why in first.items() if all(by in other for other in others))
+
+    def _causes(self, view: "_View", one: Settled, at_ns: int) -> Iterator[tuple[str, str]]:
         found = dict((*view.hidden(one), *view.absent(one, at_ns)))
         if "early-snapshot" in found and view.came(one):
             # Also where that one is not known: what it did is no stale read.

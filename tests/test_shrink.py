@@ -342,7 +342,7 @@ def test_on_real_servers_a_candidate_is_played_until_the_test_decides(red: RedRu
     assert some.rate == (4, 4)
     assert some.after.calls < some.before.calls
     assert not some.minimal, "the tries were spent before every call was tried"
-    assert some.why == "The budget is spent; a greater one may find a smaller run."
+    assert some.why == "The budget is spent; a larger one may find a smaller run."
     assert some.small.options.keys() == red.script.options.keys()
     assert {tries for _, tries in judged.rates.values() if tries} == {4}
     assert "It reproduced in 4 of 4 tries" in "\n".join(some.comments)

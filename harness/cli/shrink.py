@@ -136,7 +136,7 @@ def shrunk(
     if stop:
         why = f"Interrupted: {stop.reason}; this is the smallest run until then."
     elif not shrinker.minimal:
-        why = "The budget is spent; a greater one may find a smaller run."
+        why = "The budget is spent; a larger one may find a smaller run."
     request = request_of(small, Path("store"))
     return Shrunk(
         red,

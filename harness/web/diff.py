@@ -93,8 +93,13 @@ def _fault(row: FaultRow | None) -> str:
     if row is None:
         return "–"
     outcome = {"info": ", not seen", "fail": ", not tried"}.get(row.kind, "")
-    end = "" if row.end_ns is None else f" to {seconds(row.end_ns)}"
-    return f"{seconds(row.invoked_ns)}{end}: {row.name} {row.text}{outcome}"
+    end = "" if row.end_ns is None else f" to {_unbroken(row.end_ns)}"
+    return f"{_unbroken(row.invoked_ns)}{end}: {row.name} {row.text}{outcome}"
+
+
+def _unbroken(time_ns: int) -> str:
+    """Return a time as text that no line break divides."""
+    return seconds(time_ns).replace(" ", "\u00a0")
 
 
 def _first(
@@ -107,14 +112,16 @@ def _first(
 
 
 def _call(pair: Pair, text: Callable[[Pair], str]) -> str:
-    return f"#{pair.invoke.index} at {seconds(pair.invoke.time_ns)}: {text(pair)}"
+    return f"#{pair.invoke.index} at {_unbroken(pair.invoke.time_ns)}: {text(pair)}"
 
 
 def _asked(pair: Pair) -> str:
-    """Return what was asked: "insert 4 into key 0 on ch1"."""
+    """Return what was asked: "insert 4, key 0, on ch1", "read of key 0 on ch1"."""
     call = pair.invoke
-    value = "" if call.value is None else f" {str(call.value)[:TEXT_MAX]}"
-    return f"{call.f}{value}{on_key(call)}{where(call)}"
+    if call.value is None:
+        return f"{call.f}{on_key(call)}{where(call)}"
+    key = "" if call.key is None else f", key {call.key},"
+    return f"{call.f} {str(call.value)[:TEXT_MAX]}{key}{where(call)}"
 
 
 def _answered(pair: Pair) -> str:
@@ -155,8 +162,16 @@ def _properties(facts: Facts) -> dict[tuple[str, str], str]:
         out["checkers", verdict.checker] = f"{verdict.status.value}: {verdict.summary}"
         for name, figure in verdict.figures.items():
             if isinstance(figure, int | float | str):
-                out[f"figures of {verdict.checker}", name.replace("_", " ")] = _text(figure)
+                label, unit = _label(name)
+                out[f"figures of {verdict.checker}", label] = f"{_text(figure)} {unit}".rstrip()
     return out
+
+
+def _label(figure: str) -> tuple[str, str]:
+    """Return the label and the unit of a figure: "stale max" and "ms" of stale_ms_max."""
+    words = figure.split("_")
+    units = [word for word in words[1:] if word in ("s", "ms")] if "per" not in words else []
+    return " ".join(word for word in words if word not in units), units[0] if units else ""
 
 
 def _text(figure: float | str) -> str:

@@ -21,7 +21,6 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Route
 
 from checkers.ladder import Level
-from checkers.phrasing import number
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
 from harness.report.page import asset as report_asset
@@ -173,7 +172,10 @@ class _Pages:
         """Show two runs side by side."""
         names = request.query_params.getlist("run")
         if len(names) != 2:
-            raise HTTPException(400, f"{number(len(names), 'run')} given; select two in the list")
+            raise HTTPException(
+                400,
+                f"A comparison needs two runs, not {len(names)}: select two in the list of runs.",
+            )
         left, right = [self._named(*name.partition("/")[::2]) for name in names]
         a = facts_in(left)
         b = facts_in(right)
@@ -204,7 +206,7 @@ class _Pages:
         every = self._nights.all()
         view = next((one for one in every if one.name == name), None)
         if view is None:
-            raise HTTPException(404, f"no night {name} in {self._runs.store.root}")
+            raise HTTPException(404, f"There is no night {name} in {self._runs.store.root}.")
         chain = [one for one in every if one.matrix == view.matrix and one.stamp <= view.stamp]
         later = (one for one in every if one.matrix == view.matrix and one.stamp > view.stamp)
         by_cell = {trend.cell: trend for trend in trends(chain, {})}
@@ -246,7 +248,7 @@ class _Pages:
         file = own_file(run, run.shrunk_page.name)
         if file is None:
             raise HTTPException(
-                404, f"{_name(run)} was not shrunk: it has no {run.shrunk_page.name}"
+                404, f"{_name(run)} was not shrunk: it has no {run.shrunk_page.name}."
             )
         return self._linked(run, file.read_bytes(), "shrunk")
 
@@ -265,7 +267,7 @@ class _Pages:
         node, name = request.path_params["node"], request.path_params["file"]
         path = own_file(run, run.logs.name, node, name)
         if path is None:
-            raise HTTPException(404, f"no log {node}/{name} of {_name(run)}")
+            raise HTTPException(404, f"There is no log {node}/{name} of {_name(run)}.")
         text = path.suffix == ".log"
         return FileResponse(
             path,
@@ -305,8 +307,11 @@ class _Pages:
     def refused(self, _request: Request, error: Exception) -> Response:
         """Show an HTTP error."""
         assert isinstance(error, HTTPException)
-        title = HTTPStatus(error.status_code).phrase.capitalize()
-        return _html("refused.html.j2", error.status_code, title=title, what=error.detail)
+        status = HTTPStatus(error.status_code)
+        # Starlette's own errors have no text but the title.
+        unknown = status is HTTPStatus.NOT_FOUND and error.detail == status.phrase
+        what = "There is no page at this address." if unknown else error.detail
+        return _html("refused.html.j2", status, title=status.phrase.capitalize(), what=what)
 
     def failed(self, _request: Request, error: Exception) -> Response:
         """Show the error of a run with invalid files."""
@@ -318,7 +323,7 @@ class _Pages:
     def _named(self, folder: str, name: str) -> RunDirectory:
         run = self._runs.find(folder, name)
         if run is None:
-            raise HTTPException(404, f"no run {folder}/{name} in {self._runs.store.root}")
+            raise HTTPException(404, f"There is no run {folder}/{name} in {self._runs.store.root}.")
         return run
 
 

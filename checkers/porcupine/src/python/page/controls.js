@@ -6,7 +6,7 @@ function clamp() {
   const least = span / Math.max(count, 10) / 20;
   let size = Math.min(Math.max(look.to - look.from, least), end - start);
   look.from = Math.min(Math.max(look.from, start), end - size); look.to = look.from + size;
-  look.top = Math.max(0, Math.min(look.top, rows.length * ROW + AXIS + 16 - canvas.clientHeight));
+  look.top = Math.max(0, Math.min(look.top, lanes.length * ROW + AXIS + 16 - canvas.clientHeight));
 }
 function pan(px, down) { const by = px / wide() * (look.to - look.from); look.from += by; look.to += by; look.top += down; clamp(); redraw(); }
 function zoom(factor, px = gutter + wide() / 2) {
@@ -22,7 +22,7 @@ function show(op) {
   const size = Math.min(look.to - look.from, Math.max(length * 12, span / Math.max(count, 1) * 30));
   const middle = data.ret[op] === null ? data.call[op] + size * 0.3 : (data.call[op] + data.ret[op]) / 2;
   look.from = middle - size / 2; look.to = middle + size / 2;
-  const top = AXIS + 6 + data.client[op] * ROW;
+  const top = AXIS + 6 + lane[data.client[op]] * ROW;
   if (top - look.top < AXIS + 10 || top - look.top > canvas.clientHeight - 2 * ROW) look.top = top - canvas.clientHeight / 2;
   clamp(); pick(op);
 }
@@ -33,19 +33,26 @@ function showError() {
   const at = look.object >= 0 && errorOf(objects[look.object]) !== null ? look.object : worst;
   const op = objects.length ? errorOf(objects[at]) : null;
   if (op === null) return;
-  choose(at); show(op);
+  choose(at); show(op); widen(objects[at]);
+}
+/** Brings the whole witness into sight: an operation alone does not say what it contradicts. */
+function widen(object) {
+  const ops = [...object.witness, ...(object.stuck === null ? [] : [object.stuck])];
+  const from = Math.min(...ops.map(op => data.call[op])), to = Math.max(...ops.map(op => data.ret[op] ?? data.call[op]));
+  const size = Math.max(look.to - look.from, (to - from) * 1.24);
+  look.from = (from + to - size) / 2; look.to = look.from + size; clamp(); redraw();
 }
 
 function choose(at) {
   if (look.object === at) return;
-  look.object = at; look.picked = look.over = null; overview = null;
+  look.object = at; look.picked = look.over = null; overview = null; layOut();
   by("object").value = at; verdict(); search(); details(); redraw();
 }
 function verdict() {
   const object = objects[Math.max(look.object, 0)], all = look.object < 0;
   const status = all ? severity[Math.max(...objects.map(o => severity.indexOf(o.status)))] : object?.status ?? "VALID";
   by("status").textContent = status; by("status").className = "status " + status;
-  by("reason").textContent = !objects.length ? "There are no operations." : all ? `${objects.length} keys` : visible(object.reason);
+  by("reason").textContent = !objects.length ? "There are no operations." : all ? `${objects.length} keys` : (object.stuck === null ? "" : labels[object.stuck].slice(0, 80) + ": ") + visible(object.reason);
   by("error").disabled = !objects.some(o => errorOf(o) !== null);
 }
 
@@ -72,9 +79,10 @@ function details() {
   for (const [name, value] of facts) if (value !== null) { add(list, "dt", name); add(list, "dd", visible(String(value))); }
   witnessList(panel, object);
 }
+const touched = matchMedia("(hover: none)").matches;
 function summary(panel) {
   const object = objects[look.object];
-  add(panel, "p", `${count.toLocaleString("en")} operations of ${data.clients.length} clients. Hover or click an operation; drag to pan, scroll to zoom.`);
+  add(panel, "p", `${count.toLocaleString("en")} operations of ${data.clients.length} clients. ${touched ? "Tap an operation; drag to pan, pinch to zoom." : "Hover or click an operation; drag to pan, scroll to zoom."}`);
   if (object) witnessList(panel, object);
 }
 function witnessList(panel, object) {
@@ -102,8 +110,8 @@ function step(by) { if (look.hits.length) { look.hit = (look.hit + by + look.hit
 
 /** The operation under a point of the canvas. */
 function under(px, py) {
-  const client = Math.floor((py + look.top - AXIS - 6) / ROW);
-  if (px < gutter || py < AXIS || !rows[client]) return null;
+  const client = lanes[Math.floor((py + look.top - AXIS - 6) / ROW)];
+  if (px < gutter || py < AXIS || client === undefined) return null;
   let best = null, least = 4;
   for (const op of sight(rows[client])) {
     const { left, width } = box(op), away = Math.max(left - px, px - left - width, 0);
@@ -176,6 +184,6 @@ for (const [name, text] of [["placed", points], ["loose", "in no order"], ["stuc
   swatch.style[name === "witness" ? "border" : "background"] = name === "witness" ? "2px solid var(--witness)" : `var(--${name})`;
   item.append(text);
 }
-theme(dark.matches ? "dark" : "light"); verdict(); found(); details();
+layOut(); theme(dark.matches ? "dark" : "light"); verdict(); found(); details();
 new ResizeObserver(resize).observe(by("stage")); resize();
 if (count > 80) showError();

@@ -5,12 +5,14 @@ const ROW = 30, BAR = 20, AXIS = data.bands.length ? 46 : 28;
 const look = { from: start, to: end, top: 0, object: worst, over: null, picked: null, hits: [], hit: -1 };
 const color = {};
 let frame = 0, overview = null, gutter = 84;
+/** Clients with operations in view, and the row of each client among them. */
+let lanes = [], lane = [];
 
 function redraw() { frame ||= requestAnimationFrame(() => { frame = 0; draw(); drawMap(); }); }
 const wide = () => canvas.clientWidth - gutter;
 const x = time => gutter + (time - look.from) / (look.to - look.from) * wide();
 const timeAt = px => look.from + (px - gutter) / wide() * (look.to - look.from);
-const y = client => AXIS + 6 + client * ROW - look.top;
+const y = client => AXIS + 6 + lane[client] * ROW - look.top;
 const shown = op => objects.length === 1 || look.object < 0 || data.object[op] === look.object;
 const focus = () => look.over ?? look.picked;
 const activeOrder = at => { const op = focus(); return orderFor(objects[at], op !== null && data.object[op] === at ? op : null); };
@@ -18,7 +20,7 @@ const inView = () => look.object < 0 ? objects.map((_, at) => at) : [look.object
 
 function readColors() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["page", "panel", "line", "text", "soft", "row", "placed", "placed-text", "loose", "loose-text", "stuck", "witness", "order", "band"])
+  for (const name of ["page", "panel", "line", "text", "soft", "row", "placed", "placed-text", "loose", "loose-text", "stuck", "stuck-text", "band-text", "witness", "order", "band"])
     color[name] = style.getPropertyValue("--" + name).trim();
   overview = null;
 }
@@ -31,7 +33,7 @@ function resize() {
   }
   const longest = Math.max(...data.clients.map(name => String(name).length), 2);
   gutter = Math.min(canvas.clientWidth < 600 ? 56 : 120, 22 + 7.2 * (longest + (canvas.clientWidth < 600 ? 0 : 7)));
-  overview = null; clamp(); redraw();
+  overview = null; clamp(); draw(); drawMap(); // at once: a canvas of a new size is empty
 }
 
 /** Where an operation's bar is. */
@@ -52,9 +54,9 @@ function sight(row) {
 function draw() {
   const width = canvas.clientWidth, height = canvas.clientHeight;
   pen.fillStyle = color.page; pen.fillRect(0, 0, width, height);
-  const lines = rows.map((_, client) => client).filter(client => y(client) > -ROW && y(client) < height);
+  const lines = lanes.filter(client => y(client) > -ROW && y(client) < height);
   pen.fillStyle = color.row;
-  for (const client of lines) if (client % 2 === 0) pen.fillRect(gutter, y(client), width, ROW);
+  for (const client of lines) if (lane[client] % 2 === 0) pen.fillRect(gutter, y(client), width, ROW);
   drawTicks(height);
   drawBands(height);
   pen.save(); pen.beginPath(); pen.rect(gutter, AXIS, width, height); pen.clip();
@@ -72,11 +74,17 @@ function draw() {
   pen.restore();
 }
 
+function layOut() {
+  lanes = rows.map((_, client) => client).filter(client => rows[client].some(shown));
+  lane = [];
+  lanes.forEach((client, at) => { lane[client] = at; });
+}
+
 function line(x0, y0, x1, y1) { pen.beginPath(); pen.moveTo(x0, y0); pen.lineTo(x1, y1); pen.stroke(); }
 
 function drawTicks(height) {
   const rough = (look.to - look.from) / Math.max(wide() / 110, 1), power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map(n => n * power).find(n => n >= rough);
+  const step = [1, 2, 5, 10].map(n => n * power).find(n => n >= rough), largest = Math.max(Math.abs(look.from), Math.abs(look.to));
   pen.fillStyle = color.panel; pen.fillRect(0, 0, canvas.clientWidth, AXIS);
   pen.strokeStyle = color.line; pen.fillStyle = color.soft; pen.lineWidth = 1;
   pen.font = "12px system-ui, sans-serif"; pen.textAlign = "center"; pen.textBaseline = "middle";
@@ -84,7 +92,7 @@ function drawTicks(height) {
     const at = Math.round(x(t)) + 0.5;
     if (at < gutter) continue;
     line(at, AXIS - 5, at, height);
-    if (at > gutter + 20 && at < canvas.clientWidth - 24) pen.fillText(clock(t, step), at, 13);
+    if (at > gutter + 20 && at < canvas.clientWidth - 24) pen.fillText(clock(t, step, largest), at, 13);
   }
 }
 
@@ -96,7 +104,7 @@ function drawBands(height) {
     if (right < gutter || left > canvas.clientWidth) continue;
     pen.globalAlpha = 0.13; pen.fillStyle = color.band; pen.fillRect(left, AXIS, Math.max(right - left, 2), height);
     pen.globalAlpha = 1; pen.fillRect(left, AXIS - 3, Math.max(right - left, 2), 3);
-    if (left >= free - 1) { const name = visible(band.label); pen.fillText(name, left + 2, 33); free = left + pen.measureText(name).width + 12; }
+    if (left >= free - 1) { const name = visible(band.label); pen.fillStyle = color["band-text"]; pen.fillText(name, left + 2, 33); free = left + pen.measureText(name).width + 12; }
   }
 }
 
@@ -133,7 +141,7 @@ function drawBar(op, order, hits) {
   const from = Math.max(left, gutter), room = Math.min(left + width, canvas.clientWidth) - from - 12;
   if (room < 14) return;
   pen.font = "12px ui-monospace, 'DejaVu Sans Mono', monospace"; pen.textAlign = "left"; pen.textBaseline = "middle";
-  pen.fillStyle = stuck || (rank !== undefined && !lost) ? color["placed-text"] : lost ? color.text : color["loose-text"];
+  pen.fillStyle = stuck ? color["stuck-text"] : rank !== undefined && !lost ? color["placed-text"] : lost ? color.text : color["loose-text"];
   const number = data.consistency === "sequential" && rank !== undefined ? `${rank + 1}. ` : "";
   const chars = [...(number + labels[op]).slice(0, 400)], most = Math.floor(room / 7.25);
   pen.fillText(chars.length <= most ? chars.join("") : chars.slice(0, Math.max(most - 1, 0)).join("") + "…", from + 6, top + BAR / 2 + 0.5, room);

@@ -53,10 +53,12 @@ function orderFor(object, op) {
   return (op !== null && object.orders.find(order => order.rank.has(op))) || object.orders[0];
 }
 
-/** A time as a person reads it. */
-function clock(time, step = 0) {
+/** A time as a person reads it; a tick of an axis has the steps of the axis, and a unit for its largest time unless that takes too many digits. */
+function clock(time, step = 0, largest = 0) {
   if (!data.unit_s) return step && step < 1 ? time.toPrecision(6) : Math.round(time).toLocaleString("en").replaceAll(",", "\u2009");
-  const [name, size] = [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]].find(([, s]) => Math.max(Math.abs(step || time) * data.unit_s, 1e-9) >= s * 0.999);
-  const value = time * data.unit_s / size, fine = step ? step * data.unit_s / size : 0.001;
-  return value.toFixed(Math.min(3, Math.max(0, Math.ceil(-Math.log10(fine))))) + " " + name;
+  const extent = !step ? Math.abs(time) : largest < 1e6 * step ? largest : step;
+  const [name, size] = [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]].find(([, s]) => Math.max(extent, 1) * data.unit_s >= s * 0.999);
+  const value = time * data.unit_s / size;
+  if (!step) return `${Number(value.toFixed(6))} ${name}`;
+  return `${value.toFixed(Math.min(9, Math.max(0, Math.ceil(-Math.log10(step * data.unit_s / size) - 1e-9))))} ${name}`;
 }

@@ -1,10 +1,12 @@
-"""Every page in a real browser on the screen of a phone: nothing is wider than the page."""
+"""Every page in a real browser on the screen of a phone: nothing is wider than the page, and every
+control is as large as a finger needs it."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from pyporcupine import Operation, visualize
 from report_cases import begun, finished, onset, sound, stale
 from selenium.webdriver import Chrome
 from test_web_attacks import served
@@ -31,8 +33,24 @@ SIZES = {
 NIGHT = "/night/m/20261121T000000000000Z"
 PAGES = (
     "/", "/?group=scenario", "/?group=exploration", "/matrix", "/nights", NIGHT, "/settings",
-    "/run/x/y", "/diff?run=x", "diff", "invalid", "valid", "unknown", "crashed", "live", "shrunk",
+    "/run/x/y", "/diff?run=x", "/none", "diff", "invalid", "valid", "unknown", "crashed", "live",
+    "shrunk", "history",
 )  # fmt: skip
+REFUSED = ("/run/x/y", "/diff?run=x", "/none")
+TARGET_PX_MIN = 24
+"""WCAG 2.2, 2.5.8 Target Size (Minimum); links within text are exempt."""
+SMALL = """
+const controls = document.querySelectorAll("button, select, input, summary, nav a, .button");
+return [...controls].filter(e => {
+  const {width, height} = e.getBoundingClientRect();
+  return width && (width < arguments[0] || height < arguments[0]);
+}).map(e => e.outerHTML.slice(0, 80))
+"""
+STALE = [
+    Operation(0, "write", None, 1, call=0, ret=10),
+    Operation(0, "write", None, 2, call=20, ret=30),
+    Operation(1, "read", None, call=40, ret=50, output=1),
+]
 
 
 def name_of(run: RunDirectory) -> str:
@@ -52,6 +70,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[s
     live = begun(store, stale(), seed=94, nemesis=LONG)
     facts = facts_in(invalid)
     assert write_comparison(invalid.shrunk_page, [facts, facts], SIZES, f"# {'x' * 300}\n") is None
+    history = store / "history.html"
+    visualize(STALE, "register", path=history, title="x" * 300, bands=[(0, 15, "y" * 300)])
     two = [("run", name_of(invalid)), ("run", name_of(valid))]
     named = {"invalid": invalid, "valid": valid, "unknown": unknown, "crashed": crashed}
     paths = {page: run_url(name_of(run)) for page, run in named.items()}
@@ -59,36 +79,40 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[s
     paths["shrunk"] = f"{paths['invalid']}/shrunk"
     paths["diff"] = f"/diff?{urlencode(two)}"
     with live.held(), served(store) as address:
-        yield address, paths
+        yield (
+            address,
+            {page: address + path for page, path in paths.items()} | {"history": history.as_uri()},
+        )
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_is_as_wide_as_a_phone(
+def test_a_page_fits_a_phone_and_a_finger(
     browser: Chrome, site: tuple[str, dict[str, str]], page: str
 ) -> None:
     address, paths = site
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
     try:
-        browser.get(address + paths.get(page, page))
+        browser.get(paths.get(page, address + page))
         wider, screen = browser.execute_script(
             "return [document.documentElement.scrollWidth - innerWidth, innerWidth]"
         )
         assert (wider, screen) == (0, PHONE["width"])
-        if page in ("/run/x/y", "/diff?run=x"):
+        assert browser.execute_script(SMALL, TARGET_PX_MIN) == []
+        if page in REFUSED:
             browser.get_log("browser")  # a status of 4xx counts as an error of the page
     finally:
+        browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_a_report_leads_to_what_it_was_shrunk_to(
     browser: Chrome, site: tuple[str, dict[str, str]]
 ) -> None:
-    address, paths = site
-    browser.get(address + paths["invalid"])
+    _, paths = site
+    browser.get(paths["invalid"])
     browser.find_element("link text", "shrunk to a script").click()
-    assert browser.current_url == address + paths["shrunk"]
-    assert browser.find_element("link text", "report").get_attribute("href") == (
-        address + paths["invalid"]
-    )
-    browser.get(address + paths["valid"])
+    assert browser.current_url == paths["shrunk"]
+    assert browser.find_element("link text", "report").get_attribute("href") == paths["invalid"]
+    browser.get(paths["valid"])
     assert not browser.find_elements("link text", "shrunk to a script")

@@ -282,7 +282,7 @@ def test_keeper_servers_are_configured_by_their_own_manual() -> None:
     assert ensemble == [["1", "zk1", "9234"], ["2", "zk2", "9234"], ["3", "zk3", "9234"]]
     storage = [keeper.findtext(f"{what}_storage_path") for what in ("log", "snapshot")]
     assert all(str(path).startswith("/var/lib/clickhouse/") for path in storage)
-    timed = {field.tag: field.text for field in keeper.find("coordination_settings") or ()}
+    timed = {field.tag: field.text for field in keeper.findall("coordination_settings/*")}
     assert timed == {
         "operation_timeout_ms": "3000",
         "min_session_timeout_ms": "1000",

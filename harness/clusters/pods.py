@@ -134,7 +134,10 @@ class PodAgent:
         return got
 
     def _drop(self) -> None:
-        for opened in (self._socket, self._response):
+        # The HTTP response closes its buffer before the socket below. Its destructor would flush
+        # the buffer of a closed socket, an error that Python prints since 3.13.
+        http = getattr(self._response, "_response", None)
+        for opened in (http, self._socket, self._response):
             if opened is not None:
                 opened.close()
         self._socket = self._response = None

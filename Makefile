@@ -14,7 +14,7 @@ spark: $(READY)  ## install Java and pyspark, to judge whole stores on Spark
 
 test: check ## run everything that CI runs
 	cargo test --quiet
-	.venv/bin/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+	.venv/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
 check: $(TOOLS)  ## check format, lint, types and the direction of imports
 	.venv/bin/ruff format --check $(PYTHON_ROOMS)

@@ -34,7 +34,9 @@ def engine_request(what: str) -> Iterator[None]:
     anything else, so that a run which has lost its engine ends soon."""
     if _silent.is_set():
         if why := why_no_engine():
-            raise ClusterError(f"Docker engine: could not {what}: it has not answered before; {why}")
+            raise ClusterError(
+                f"Docker engine: could not {what}: it has not answered before; {why}"
+            )
         _silent.clear()
     try:
         _check_socket()

@@ -1,5 +1,5 @@
 # A fresh machine needs only `make run` or `make test`.
-.PHONY: run spark test check bench clean
+.PHONY: run spark test test-rust test-python check bench clean
 
 READY := .venv/.ready
 TOOLS := .venv/.tools
@@ -13,7 +13,12 @@ spark: $(READY)  ## install Java and pyspark, to judge whole stores on Spark
 	./setup.sh spark
 
 test: check ## run everything that CI runs
+	$(MAKE) --jobs 2 test-rust test-python
+
+test-rust: $(TOOLS)
 	cargo test --quiet
+
+test-python: $(TOOLS)
 	.venv/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
 check: $(TOOLS)  ## check format, lint, types and the direction of imports

@@ -26,9 +26,9 @@ from harness.fleet.plan import Item, assign_to_tasks
 from harness.fleet.task import Job, write_task
 
 try:
+    import pyspark.errors  # before py4j, which comes with it, so that an error names pyspark
     from py4j.protocol import Py4JError
     from pyspark import Accumulator, SparkConf, SparkContext, TaskContext
-    from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
 except ModuleNotFoundError as missing:
     raise MissingExtraError("Spark", missing, "spark") from missing
@@ -85,7 +85,7 @@ class Fleet:
                 # Without a file Spark writes to the terminal.
                 gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
                 self._context = SparkContext(conf=conf, gateway=gateway)
-        except (Py4JError, PySparkException, OSError) as error:
+        except (Py4JError, pyspark.errors.PySparkException, OSError) as error:
             raise HarnessError(
                 f"Spark did not start: {_first_line(error)}\n{self._log_tail()}"
             ) from error

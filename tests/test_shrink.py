@@ -173,7 +173,7 @@ def test_the_command_leaves_a_script_a_page_and_a_run(red: RedRun, store: Store)
     script = Path(result["script"])
     assert script.read_text().startswith(f"# Shrunk from run {red.name}")
     page = Path(result["page"]).read_text()
-    assert "Before and after" in page
+    assert all(f">{title}</h2>" in page for title in ("Sizes", "Before", "After"))
     assert script.read_text().splitlines()[-2].strip() in page.replace("&#34;", '"')
     played = store.find("latest")
     assert played.info().plan.repro_command == result["command"]

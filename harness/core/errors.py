@@ -25,8 +25,9 @@ class MissingExtraError(UsageError):
     """Lack of a Python package that only some users need."""
 
     def __init__(self, purpose: str, missing: ModuleNotFoundError, extra: str) -> None:
+        package = (missing.name or "").partition(".")[0]
         super().__init__(
-            f"{purpose}: the Python package {missing.name} is not installed; expected what "
+            f"{purpose}: the Python package {package} is not installed; expected what "
             f"pip install 'clickhouse-harness[{extra}]' installs"
         )
 

@@ -434,8 +434,8 @@ def _show(console: Console, night: Night, summary: list[CellSummary]) -> None:
     ends = [name for name in ("killed", "broken") if any(getattr(c, name) for c in summary)]
     for name in ("runs", *Status, *ends):
         table.add_column(str(name), justify="right", no_wrap=True)
-    for name in ("anomalies", "first at", "new"):
-        table.add_column(name, overflow="fold")
+    table.add_column("anomalies", overflow="fold")
+    table.add_column("first at", no_wrap=True, min_width=8)
     for cell in summary:
         if cell.missing:
             continue
@@ -443,7 +443,12 @@ def _show(console: Console, night: Night, summary: list[CellSummary]) -> None:
             Text(f"{cell.count(status)}", STATUS_STYLE[status] if cell.count(status) else "dim")
             for status in Status
         ]
-        kinds = ", ".join(f"{kind} {count}" for kind, count in cell.kinds.most_common())
+        kinds = Text(", ").join(
+            Text(f"{kind} {count} (new)", "bold red")
+            if kind in cell.new
+            else Text(f"{kind} {count}")
+            for kind, count in cell.kinds.most_common()
+        )
         first = "" if cell.first_s is None else f"{cell.first_s:.1f} s"
         table.add_row(
             cell.name,
@@ -452,7 +457,6 @@ def _show(console: Console, night: Night, summary: list[CellSummary]) -> None:
             *(str(getattr(cell, name)) for name in ends),
             kinds,
             first,
-            Text(", ".join(cell.new), "bold red"),
         )
     console.print(table)
     _show_causes(console, night)

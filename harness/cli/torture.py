@@ -430,7 +430,7 @@ def _show_steps(
 
 def _show(console: Console, night: Night, summary: list[CellSummary]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("cell", overflow="fold", min_width=22)
+    table.add_column("cell", overflow="fold", min_width=19)
     ends = [name for name in ("killed", "broken") if any(getattr(c, name) for c in summary)]
     for name in ("runs", *Status, *ends):
         table.add_column(str(name), justify="right", no_wrap=True)

@@ -243,10 +243,12 @@ def test_without_a_nemesis_a_fault_is_info() -> None:
     ]
 
 
-def test_a_rate_holds_on_the_wall_clock() -> None:
+def test_a_rate_is_not_exceeded_on_the_wall_clock() -> None:
     run = Run(workers=6)
-    run.threads(time_limit(rate(repeat(read()), 400, Seed(1)), 2))
-    assert len(run.history.pairs) == pytest.approx(800, rel=0.15)
+    run.threads(limit(rate(repeat(read()), 400, Seed(1)), 800))
+    begun = [pair.invoke.time_ns for pair in run.history.pairs]
+    assert len(begun) == 800
+    assert max(begun) - min(begun) > 2 * 10**9 * 0.85  # a busy machine only takes longer
 
 
 @pytest.mark.parametrize("latency_s", [0, 0.004])

@@ -23,7 +23,9 @@ from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.clusters.replica import query
+from harness.conform.ensemble import BYTES_MAX, read_directory
 from harness.core.clock import utc_now
+from harness.core.errors import HarnessError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Json, Kind, Op
 from harness.core.verdict import Status
@@ -308,3 +310,10 @@ def test_what_cannot_be_audited_is_refused(logging: DockerCluster, tmp_path: Pat
         assert (ended.returncode, why in " ".join(ended.stderr.split())) == (254, True), (
             ended.stderr
         )
+
+
+def test_log_files_that_are_too_large_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    with (tmp_path / "log.1").open("wb") as sparse:
+        sparse.truncate(BYTES_MAX + 1)
+    with pytest.raises(HarnessError, match="expected at most 1,073,741,824: remove files"):
+        read_directory(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.conform.ensemble import BYTES_MAX, merged, pack, read_archive, read_directory
+from harness.conform.ensemble import merged, pack, read_archive
 from harness.conform.entries import LogEntry, MutationEntry, PartName, QuorumStatus, read_last_parts
 from harness.conform.model import SERIAL, Departure, Model
 from harness.conform.protocol import DEPARTURES
@@ -436,13 +436,6 @@ def test_an_archive_is_read_as_it_was_packed(tmp_path: Path) -> None:
     file.write_bytes(b"no archive")
     with pytest.raises(HarnessError, match="cannot be read"):
         read_archive(file)
-
-
-def test_log_files_that_are_too_large_are_refused_before_they_are_read(tmp_path: Path) -> None:
-    with (tmp_path / "log.1").open("wb") as sparse:
-        sparse.truncate(BYTES_MAX + 1)
-    with pytest.raises(HarnessError, match="expected at most 1,073,741,824: remove files"):
-        read_directory(tmp_path)
 
 
 def test_servers_logs_are_one_order() -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.containers
 HARNESS = [sys.executable, "-m", "harness.cli.main"]
 PLAIN = ["--insert", "plain", "--read", "plain", "--nodes", "ch1"]
 SMALL = ["--replicas", "2", "--keepers", "1"]
-"""Options of a cluster that starts in a third of the time of one with six servers."""
+"""Options of a cluster of three servers, for tests that need no six."""
 
 
 def begun(store: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:

@@ -117,8 +117,9 @@ class Evidence:
         return self.parts[name]
 
     def hold(self, at_ns: int, name: str, replica: str) -> None:
-        """Note that a replica registered a part. What no replica had any more it could not fetch,
-        so that it has no rows there: a server puts an empty part in place of a lost one."""
+        """Note that a replica registered a part. It has no rows of a block that every replica has
+        lost, for there is nobody to fetch them from: a server puts an empty part in place of a lost
+        one."""
         part = self.part(name)
         self.acts[replica].append(at_ns)
         if part is None:

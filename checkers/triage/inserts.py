@@ -132,6 +132,8 @@ def _take_lost(values: Values, history: History, evidence: Evidence) -> None:
             continue
         assert pair.end is not None, "a call that is ok has ended"
         node, since_ns = str(pair.invoke.node), pair.invoke.time_ns - REMOVED_NS
+        if node not in evidence.acts:
+            continue  # it has no part of this table, and answers for the shard that has
         for value in read_values(pair.end):
             one = unsure.get((pair.invoke.key, value))
             lost = {

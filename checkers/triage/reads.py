@@ -42,7 +42,8 @@ class _FalseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A value whose part is known, with the time since which every read must have it."""
+    """A value and a part that has it, or may have it, with the time since which every read must
+    have the value."""
 
     insert: Inserted
     part: BlockRange

@@ -73,7 +73,7 @@ class KeySet:
     @cached_property
     def inserts(self) -> Mapping[int, InsertOutcome]:
         """The inserts by value, in order of the first attempt."""
-        ops = self._ops.ops
+        ops = self._ops
         return {
             value: InsertOutcome(
                 value, 1 << bit, Kind(kind), ops[call], None if ack is None else ops[ack], attempts
@@ -84,7 +84,6 @@ class KeySet:
     @cached_property
     def reads(self) -> tuple[AnsweredRead, ...]:
         """Answered reads, final ones included, in order of invocation."""
-        _ = self._ops.ops  # all of them are needed
         return tuple([self.read(place) for place in range(self.found.reads_count())])
 
     @cached_property

@@ -66,7 +66,7 @@ class Repairs:
 
     def repaired(self, history: History, defects: frozenset[str]) -> History:
         """Return the history without what these defects made wrong."""
-        ops: list[Op] = list(history.rows.ops)
+        ops: list[Op] = list(history)
         for index, of_read in self.misses.items():
             added = tuple(miss.value for miss in of_read if defects & miss.by.keys())
             if added:

@@ -68,18 +68,10 @@ class History(Sequence[Op]):
     def __iter__(self) -> Iterator[Op]:
         return iter(self.rows)
 
-    @cached_property
-    def pairs(self) -> tuple[Pair, ...]:
+    @property
+    def pairs(self) -> Sequence[Pair]:
         """Return the clients' calls, in order of invocation."""
-        ops, ends = self.rows.ops, self.columns.pairs()
-        return tuple(
-            [
-                Pair(ops[call], None, Kind.INFO)
-                if end is None
-                else Pair(ops[call], ops[end], ops[end].kind)
-                for call, end in ends
-            ]
-        )
+        return self.rows.pairs
 
     @cached_property
     def nemesis(self) -> tuple[Op, ...]:

@@ -8,6 +8,16 @@ from harness.native._native import (
     OddValue,
     RuleError,
     Set,
+    lines_of_arrow,
 )
 
-__all__ = ["Calls", "Columns", "Findings", "FormError", "OddValue", "RuleError", "Set"]
+__all__ = [
+    "Calls",
+    "Columns",
+    "Findings",
+    "FormError",
+    "OddValue",
+    "RuleError",
+    "Set",
+    "lines_of_arrow",
+]

@@ -14,6 +14,12 @@ class OddValue(ValueError):  # noqa: N818 - of what is read, not of the reader
     """An insert whose value is not an integer, or a read whose value is not an array of integers,
     of 64 bits each. args has the operation's row."""
 
+def lines_of_arrow(
+    rows: int, columns: dict[str, list[bytes]], words: dict[str, list[str]]
+) -> bytes:
+    """Return the lines of operations that are given as `Columns.arrow` returns them, with the texts
+    of node, kind and f, and with their index. Raises FormError for a row that lacks a field."""
+
 @final
 class Columns:
     """The operations of a history in columns, one row each. Raises FormError and RuleError for
@@ -27,6 +33,9 @@ class Columns:
 
     def line(self, row: int) -> bytes:
         """Return the line of an operation without its newline."""
+
+    def lines_of(self, first: int, last: int) -> bytes:
+        """Return the lines from the row `first` on, up to `last`, exclusive, or to the end."""
 
     def arrow(self) -> dict[str, list[bytes]]:
         """Return Arrow buffers by column name: validity bitmap, offsets if entries differ in size,
@@ -45,9 +54,10 @@ class Columns:
     def objects(self) -> list[int]:
         """Return the rows whose value is an object."""
 
-    def pairs(self) -> list[tuple[int, int | None]]:
-        """Return the rows of invocation and end of each client call, in order of invocation. The
-        end is None if the call never ended."""
+    def pairs(self, first: int, last: int) -> list[tuple[int, int | None]]:
+        """Return the rows of invocation and end of client calls, in order of invocation: from the
+        call `first` on, up to `last`, exclusive, or to the end. The end is None if the call never
+        ended."""
 
     def calls_count(self) -> int:
         """Return the number of client calls."""

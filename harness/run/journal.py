@@ -167,7 +167,7 @@ class MemoryJournal:
 
     def history(self) -> History:
         """Return the history."""
-        return _history(b"".join(self._lines))
+        return history_of_lines(b"".join(self._lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def read_journal(path: Path) -> Contents:
                 "harness died while it wrote; the history is that of the lines before"
             )
     try:
-        return Contents(_history(whole), truncated)
+        return Contents(history_of_lines(whole), truncated)
     except HistoryError as error:
         raise HistoryError(f"{path}: {error}") from error
 
@@ -236,7 +236,8 @@ def read_history(path: Path) -> History:
     return read_journal(path).history
 
 
-def _history(lines: bytes) -> History:
+def history_of_lines(lines: bytes) -> History:
+    """Return the history in the lines of a journal. Raises HistoryError, which names the line."""
     try:
         return History(Rows.of_lines(lines))
     except ValueError:  # edited, or written by another program

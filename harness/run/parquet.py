@@ -17,21 +17,22 @@ as a UInt64 above 2**63 - 1, is refused here and kept by the journal.
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.core.bounded_json import loads
 from harness.core.errors import HistoryError
 from harness.core.history import History
-from harness.core.op import NEMESIS, Kind, Op
-from harness.native.histories import OddValue
+from harness.core.op import Kind, Op
+from harness.native.histories import FormError, OddValue, lines_of_arrow
 from harness.run.disk import why_unwritable
+from harness.run.journal import history_of_lines
 
 SCHEMA_VERSION: Final = 1
-NEMESIS_PROCESS: Final = -1
+BATCH_ROWS: Final = 65_536
+"""Number of rows that are read at a time."""
 
 _NAMES: Final = pa.dictionary(pa.int32(), pa.string())
 _NUMBERS: Final = pa.list_(pa.int64())
@@ -157,47 +158,44 @@ def read_parquet(path: Path) -> History:
     if path.exists() and not path.is_file():  # Arrow waits for ever for a FIFO
         raise HistoryError(f"{path}: cannot be read: it is not a regular file")
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+        missing = set(SCHEMA.names) - set(file.schema_arrow.names)
+        if missing:
+            raise HistoryError(
+                f"{path}: has no column {' '.join(sorted(missing))}; "
+                f"expected {' '.join(SCHEMA.names)}"
+            )
+        batches = file.iter_batches(BATCH_ROWS, columns=SCHEMA.names)
+        lines = b"".join([_lines(batch) for batch in batches])
     except (OSError, pa.ArrowInvalid) as error:
         raise HistoryError(f"{path}: is no Parquet file that can be read: {error}") from error
-    missing = set(SCHEMA.names) - set(table.column_names)
-    if missing:
-        raise HistoryError(
-            f"{path}: has no column {' '.join(sorted(missing))}; expected {' '.join(SCHEMA.names)}"
-        )
-    try:
-        return History(_ops(table))
-    except HistoryError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
+    except (FormError, pa.ArrowException) as error:
         raise HistoryError(f"{path}: has a row that is not an op: {error!r}") from error
+    try:
+        return history_of_lines(lines)
+    except HistoryError as error:
+        raise HistoryError(f"{path}: {error}") from error
 
 
-def _ops(table: pa.Table) -> list[Op]:
-    rows = zip(*(table.column(name).to_pylist() for name in SCHEMA.names), strict=True)
-    kinds = {kind.value: kind for kind in Kind}
-    return [
-        Op(
-            index=index,
-            process=NEMESIS if process == NEMESIS_PROCESS else process,
-            kind=kinds[kind],
-            f=f,
-            time_ns=time_ns,
-            value=_value(value, values, detail),
-            key=key,
-            node=node,
-            error=error,
-        )
-        for index, process, node, kind, f, key, value, values, detail, time_ns, error in rows
-    ]
+def _lines(batch: pa.RecordBatch) -> bytes:
+    """Return the ops of a batch as lines."""
+    columns, words = {}, {}
+    for field in SCHEMA:
+        column = batch.column(field.name)
+        if column.type != field.type:
+            column = column.cast(field.type)
+        if column.offset:  # a slice of a larger column
+            column = column.take(pa.array(np.arange(len(column))))
+        if field.type == _NAMES:
+            words[field.name] = column.dictionary.to_pylist()
+            column = column.indices
+        columns[field.name] = _buffers(column)
+    return lines_of_arrow(batch.num_rows, columns, words)
 
 
-def _value(
-    value: int | None, values: list[int] | None, detail: str | None
-) -> int | tuple[int, ...] | dict[str, Any] | None:
-    if values is not None:
-        return tuple(values)
-    if detail is not None:
-        parsed: dict[str, Any] = loads(detail)
-        return parsed
-    return value
+def _buffers(column: pa.Array) -> list[bytes]:
+    """Return validity, offsets and data of a column."""
+    validity, *parts = (b"" if one is None else one.to_pybytes() for one in column.buffers())
+    if column.type == _NUMBERS:
+        parts = [parts[0], column.values.buffers()[1].to_pybytes() if len(column.values) else b""]
+    return [validity, *([b""] if len(parts) == 1 else []), *parts]

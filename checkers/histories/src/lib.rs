@@ -13,6 +13,7 @@ pub mod sessions;
 pub mod sets;
 pub mod stream;
 pub mod tally;
+pub mod unparsed;
 pub mod words;
 
 #[cfg(feature = "python")]

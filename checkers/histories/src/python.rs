@@ -1,8 +1,10 @@
 //! The Python module `harness.native.histories`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyCapsule, PyDict};
 
 use crate::arrow::table;
@@ -14,6 +16,7 @@ use crate::sessions::bounds;
 use crate::sets::{self, BadValue};
 use crate::stream::stream;
 use crate::tally::{tally, Ends};
+use crate::unparsed::{self, Batch};
 use crate::words::{Word, NONE};
 
 pyo3::create_exception!(
@@ -81,6 +84,13 @@ impl Columns {
         PyBytes::new(py, line)
     }
 
+    fn lines_of<'py>(&self, py: Python<'py>, first: usize, last: usize) -> Bound<'py, PyBytes> {
+        let starts = &self.history.starts;
+        let last = last.min(self.history.len());
+        let first = first.min(last);
+        PyBytes::new(py, &self.lines.as_bytes(py)[starts[first]..starts[last]])
+    }
+
     /// Returns (validity, offsets, data) of each column, by name.
     fn arrow<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let made = table(&self.history, self.lines.as_bytes(py)).map_err(bad_value)?;
@@ -123,8 +133,9 @@ impl Columns {
         self.rows(|row| matches!(self.history.value[row], Value::Object(_)))
     }
 
-    fn pairs(&self) -> Vec<(u32, Option<u32>)> {
-        let pairs = self.history.pairs.iter();
+    fn pairs(&self, first: usize, last: usize) -> Vec<(u32, Option<u32>)> {
+        let last = last.min(self.history.pairs.len());
+        let pairs = self.history.pairs[first.min(last)..last].iter();
         pairs.map(|pair| (pair.invoke, row_of(pair.end))).collect()
     }
 
@@ -372,6 +383,51 @@ impl Calls {
     }
 }
 
+/// The buffers of a column as `Columns.arrow` returns them.
+type Buffers = [PyBackedBytes; 3];
+
+/// Returns the lines of operations; `columns` are the buffers of each column, by name, and `words`
+/// the texts of those that hold indices.
+#[pyfunction]
+fn lines_of_arrow<'py>(
+    py: Python<'py>,
+    rows: usize,
+    columns: HashMap<String, Buffers>,
+    mut words: HashMap<String, Vec<String>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let column = |name: &str| {
+        let found = columns.get(name).ok_or_else(|| missing(name))?;
+        let [validity, offsets, data] = found;
+        Ok::<_, PyErr>(unparsed::Column {
+            validity,
+            offsets,
+            data,
+        })
+    };
+    let mut texts = |name: &str| words.remove(name).ok_or_else(|| missing(name));
+    let batch = Batch {
+        index: column("index")?,
+        process: column("process")?,
+        node: (column("node")?, texts("node")?),
+        kind: (column("kind")?, texts("kind")?),
+        f: (column("f")?, texts("f")?),
+        key: column("key")?,
+        value: column("value")?,
+        values: column("values")?,
+        detail: column("detail")?,
+        time_ns: column("time_ns")?,
+        error: column("error")?,
+    };
+    match unparsed::lines(&batch, rows) {
+        Ok(lines) => Ok(PyBytes::new(py, &lines)),
+        Err(row) => Err(FormError::new_err(row + 1)),
+    }
+}
+
+fn missing(name: &str) -> PyErr {
+    pyo3::exceptions::PyKeyError::new_err(name.to_owned())
+}
+
 fn row_of(row: u32) -> Option<u32> {
     (row != NO_ROW).then_some(row)
 }
@@ -385,6 +441,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FormError", module.py().get_type::<FormError>())?;
     module.add("RuleError", module.py().get_type::<RuleError>())?;
     module.add("OddValue", module.py().get_type::<OddValue>())?;
+    module.add_function(wrap_pyfunction!(lines_of_arrow, module)?)?;
     module.add_class::<Columns>()?;
     module.add_class::<Set>()?;
     module.add_class::<Calls>()?;

@@ -25,7 +25,7 @@ from harness.fleet.location import Location
 from harness.fleet.plan import Item
 from harness.fleet.rows import summaries
 from harness.fleet.spark import Fleet, last_error, require_java
-from harness.fleet.task import HISTORY_OPS_MAX, Job
+from harness.fleet.task import Job
 from harness.run.fleet import StoredRuns, check_fleet
 from harness.run.found_runs import found
 from harness.run.parquet import read_parquet
@@ -225,8 +225,22 @@ def test_a_run_that_is_split_by_keys_is_the_same_run(tmp_path, fleet, monkeypatc
     again = check_fleet(found(tmp_path), RUNS, fleet.judge)
     of = summaries(again.verdicts.rows())[0].judged
     assert of["linearizable"].value == "VALID"
-    assert of["set-full"].value == "UNKNOWN"
-    assert f"{HISTORY_OPS_MAX:,}" in str(again.verdicts.rows()["reason"].to_pylist())
+    whole.verdicts.clear()
+    monkeypatch.setattr("harness.run.fleet.BIG_BYTES", 2**40)
+    unsplit = check_fleet(found(tmp_path), RUNS, fleet.judge)
+    assert of == summaries(unsplit.verdicts.rows())[0].judged
+    assert of["set-full"].value == "VALID"
+
+
+def test_a_split_run_whose_text_is_too_long_is_judged_by_keys(tmp_path, fleet, monkeypatch):
+    run = cases.run(tmp_path, "none", 1, cases.sound(6))
+    pq.write_table(pq.read_table(run.parquet_file), run.parquet_file, row_group_size=60)
+    monkeypatch.setattr("harness.run.fleet.BIG_BYTES", 0)
+    monkeypatch.setattr("harness.run.journal.TEXT_BYTES_MAX", 1_000)
+    checked = check_fleet(found(tmp_path), RUNS, cases.in_process)
+    [of] = summaries(checked.verdicts.rows())
+    assert (of.judged["linearizable"].value, of.judged["set-full"].value) == ("VALID", "UNKNOWN")
+    assert "expected at most 1,000" in str(checked.verdicts.rows()["reason"].to_pylist())
 
 
 def test_the_query_of_the_manual_counts_what_the_command_counts(tmp_path, fleet):

@@ -8,11 +8,12 @@ process of its own, and a checker whose process dies is UNKNOWN. The rest of the
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
+from fcntl import LOCK_EX, flock
 from math import inf
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard
 from uuid import uuid4
 
 import pyarrow as pa
@@ -39,12 +40,9 @@ from harness.fleet.columns import (
     read_keys,
 )
 from harness.fleet.location import Location
-from harness.fleet.plan import Item
+from harness.fleet.plan import BIG_BYTES, Item
 from harness.fleet.rows import VerdictRow, write_rows
 from harness.fleet.subprocess import Subprocess
-
-HISTORY_OPS_MAX: Final = 2_000_000
-"""Maximum number of ops in a history for checkers that take it whole, at some 2 KB an op."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +149,7 @@ def rows_of(job: Job, item: Item) -> list[VerdictRow]:
     run."""
     row = VerdictRow(run=item.run)
     try:
-        with job.runs.here(job.store, item.run, whole=not item.is_part) as path:
+        with job.runs.here(job.store, item.run, whole=item.keys is None) as path:
             return _rows_here(job, item, row, path)
     except HarnessError as error:
         return [replace(row, reason=str(error), note=str(error))]
@@ -219,9 +217,23 @@ def _digest(job: Job, path: Path) -> str:
 def _rows_of_item(
     job: Job, request: JudgeRequest, item: Item, row: VerdictRow, path: Path, stored: StoredColumns
 ) -> list[VerdictRow]:
-    if item.is_part:
-        return _rows_of_part(request, item, row, stored.file)
-    return _rows_of_whole_run(job, request, path, row, stored.file)
+    if item.keys is not None:
+        return _rows_of_keys(request, item, row, stored.file)
+    with _alone_if_big(item):
+        if item.remainder:
+            return _rows_of_remainder(job, request, item, row, path, stored.file)
+        return _rows_of_whole_run(job, request, path, row, stored.file)
+
+
+@contextmanager
+def _alone_if_big(item: Item) -> Iterator[None]:
+    """Let one process of this machine at a time take a big history whole."""
+    if item.bytes <= BIG_BYTES and not item.remainder:
+        yield
+        return
+    with Path(__file__).open("rb") as file:  # any file that all of them can open
+        flock(file, LOCK_EX)
+        yield
 
 
 def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]:
@@ -262,12 +274,6 @@ def _rows_of_whole_run(
         return [
             made for one in known.values() for made in _rows_of_objects(row, one, request.promise)
         ]
-    rows = pq.read_metadata(file).num_rows
-    if rows > HISTORY_OPS_MAX:
-        raise HistoryError(
-            f"{rows:,} ops exceed the limit of {HISTORY_OPS_MAX:,} for checkers that take a whole "
-            "history; select checkers that judge key by key"
-        )
     history = job.runs.history(path)
     checkers: list[Checker] = [known.get(c.name, c) for c in applicable(request.checkers, history)]
     judgement = judge(history, checkers, left_s, request.promise)
@@ -278,25 +284,38 @@ def _rows_of_whole_run(
     return list(_rows_of_judgement(row, judgement, known))
 
 
-def _rows_of_part(
+def _rows_of_keys(
     request: JudgeRequest, item: Item, row: VerdictRow, file: Any
 ) -> list[VerdictRow]:
-    """Return the rows of a range of keys from the checkers that judge key by key; or, for the
-    remainder, the rows of the calls without a key, and an UNKNOWN for each of the other checkers,
-    which do not get so long a history."""
+    """Return the rows of a range of keys, or of the calls without a key, from the checkers that
+    judge key by key."""
     calls = calls_of(read_keys(_opened(file), item.keys))
     left_s = request.check_s
     rows: list[VerdictRow] = []
-    for checker in request.checkers:
-        if _judges_sets(checker):
-            one = _judge_columns(checker, calls, left_s)
-            left_s = max(left_s - one.seconds, LEAST_S)
-            rows += _rows_of_objects(row, one, request.promise)
-        elif item.remainder:
-            reason = f"a history of more than {HISTORY_OPS_MAX:,} ops is judged only key by key"
-            counts = decides(request.promise, checker.name)
-            rows.append(replace(row, checker=checker.name, decides=counts, reason=reason))
+    for checker in filter(_judges_sets, request.checkers):
+        one = _judge_columns(checker, calls, left_s)
+        left_s = max(left_s - one.seconds, LEAST_S)
+        rows += _rows_of_objects(row, one, request.promise)
     return rows
+
+
+def _rows_of_remainder(
+    job: Job, request: JudgeRequest, item: Item, row: VerdictRow, path: Path, file: Any
+) -> list[VerdictRow]:
+    """Return the rows of a split run that no range of keys covers: those of the calls without a
+    key, and those of the checkers that take the whole history."""
+    rows = _rows_of_keys(request, item, row, file)
+    whole = [checker for checker in request.checkers if not _judges_sets(checker)]
+    if not whole:
+        return rows
+    try:
+        history = job.runs.history(path)
+    except HistoryError as error:
+        unread = replace(row, reason=str(error))
+        counts = {checker.name: decides(request.promise, checker.name) for checker in whole}
+        return rows + [replace(unread, checker=name, decides=counts[name]) for name in counts]
+    judgement = judge(history, applicable(whole, history), request.check_s, request.promise)
+    return rows + list(_rows_of_judgement(row, judgement, {}))
 
 
 def _judges_sets(checker: Checker) -> TypeGuard[Linearizable]:

@@ -15,6 +15,7 @@ from threading import Event, Lock, Thread
 from typing import Final
 
 import msgspec
+from pyporcupine import MEMORY_MB
 
 from harness.core.bounded_json import open_regular
 from harness.core.errors import HarnessError, HistoryError
@@ -24,9 +25,9 @@ from harness.core.op import Op
 from harness.core.rows import Rows
 from harness.run.disk import why_unwritable
 
-MAX_BYTES: Final = 4 * 1024**3
-"""Maximum size of a journal that is read, some 25 million ops. Reading takes about three times its
-size in memory."""
+TEXT_BYTES_MAX: Final = int(MEMORY_MB * 1e6 * 4 / 3)
+"""Maximum size of the text of a history that is read, a third of the memory of this machine or
+container: a history takes up to two and a half times its text."""
 FLUSH_S: Final = 0.05
 """Interval between flushes, in seconds. With the time of a flush it is well under a tenth of a
 second."""
@@ -222,13 +223,21 @@ def _opened(path: Path) -> Iterator[BufferedReader]:
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
-            if size > MAX_BYTES:
-                raise ValueError(f"it has {size:,} bytes, expected at most {MAX_BYTES:,}")
+            check_text_size(size)
             yield file
     except OSError as error:
         raise HistoryError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise HistoryError(f"{path}: cannot be read: {error}") from error
+
+
+def check_text_size(size: int) -> None:
+    """Raise ValueError if the text of a history has too many bytes for this machine."""
+    if size > TEXT_BYTES_MAX:
+        raise ValueError(
+            f"its text has {size:,} bytes, expected at most {TEXT_BYTES_MAX:,}, a third of this "
+            "machine's memory"
+        )
 
 
 def read_history(path: Path) -> History:

@@ -28,7 +28,7 @@ from harness.core.history import History
 from harness.core.op import Kind, Op
 from harness.native.histories import FormError, OddValue, lines_of_arrow
 from harness.run.disk import why_unwritable
-from harness.run.journal import history_of_lines
+from harness.run.journal import check_text_size, history_of_lines
 
 SCHEMA_VERSION: Final = 1
 BATCH_ROWS: Final = 65_536
@@ -165,16 +165,24 @@ def read_parquet(path: Path) -> History:
                 f"{path}: has no column {' '.join(sorted(missing))}; "
                 f"expected {' '.join(SCHEMA.names)}"
             )
-        batches = file.iter_batches(BATCH_ROWS, columns=SCHEMA.names)
-        lines = b"".join([_lines(batch) for batch in batches])
-    except (OSError, pa.ArrowInvalid) as error:
-        raise HistoryError(f"{path}: is no Parquet file that can be read: {error}") from error
-    except (FormError, pa.ArrowException) as error:
+        lines = _text(file)
+    except FormError as error:
         raise HistoryError(f"{path}: has a row that is not an op: {error!r}") from error
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise HistoryError(f"{path}: is no Parquet file that can be read: {error}") from error
     try:
         return history_of_lines(lines)
     except HistoryError as error:
         raise HistoryError(f"{path}: {error}") from error
+
+
+def _text(file: pq.ParquetFile) -> bytes:
+    blocks, size = [], 0
+    for batch in file.iter_batches(BATCH_ROWS, columns=SCHEMA.names):
+        blocks.append(_lines(batch))
+        size += len(blocks[-1])
+        check_text_size(size)
+    return b"".join(blocks)
 
 
 def _lines(batch: pa.RecordBatch) -> bytes:

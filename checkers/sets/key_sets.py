@@ -5,7 +5,7 @@ computed from columns (`harness.native.histories`), which have the same sets. In
 become Python objects only where a verdict needs a few of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -14,7 +14,7 @@ import msgspec
 from harness.core.errors import HistoryError
 from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind, Op
-from harness.core.rows import Rows
+from harness.core.rows import Decoded, Rows
 from harness.native import histories
 from harness.native.histories import OddValue
 
@@ -42,14 +42,68 @@ class AnsweredRead(msgspec.Struct, frozen=True, gc=False):
 
     invoke: Op
     end: Op
-    mask: int
     duplicated: bool
     """True if some value was returned more than once."""
+    found: histories.Set
+    place: int
+
+    @property
+    def mask(self) -> int:
+        """The values as a set, a bit for each."""
+        return int.from_bytes(self.found.mask(self.place), "little")
 
     @property
     def values(self) -> tuple[int, ...]:
         """The values as returned, duplicates included."""
         return read_values(self.end)
+
+
+class Inserts(Mapping[int, InsertOutcome]):
+    """The inserts of a key by value, in order of the first attempt."""
+
+    def __init__(self, rows: Rows, found: histories.Set) -> None:
+        self._rows = rows
+        self._found = found
+        self._known: dict[int, InsertOutcome] = {}
+
+    def __len__(self) -> int:
+        return sum(self._found.ends())
+
+    def __iter__(self) -> Iterator[int]:
+        return (self._found.insert(place)[0] for place in range(len(self)))
+
+    def __getitem__(self, value: int) -> InsertOutcome:
+        known = self._known.get(value)
+        if known is None:
+            place = self._found.place(value)
+            if place is None:
+                raise KeyError(value)
+            known = self._made(*self._found.insert(place))
+            if self._rows.kept:
+                self._known[value] = known
+        return known
+
+    def _made(
+        self, value: int, bit: int, kind: str, call: int, ack: int | None, attempts: int
+    ) -> InsertOutcome:
+        ended = None if ack is None else self._rows[ack]
+        return InsertOutcome(value, 1 << bit, Kind(kind), self._rows[call], ended, attempts)
+
+
+class Reads(Decoded[AnsweredRead]):
+    """The answered reads of a key, final ones included, in order of invocation."""
+
+    def __init__(self, rows: Rows, found: histories.Set) -> None:
+        super().__init__(kept=rows.kept)
+        self._rows = rows
+        self._found = found
+
+    def __len__(self) -> int:
+        return self._found.reads_count()
+
+    def _one(self, place: int) -> AnsweredRead:
+        invoke, end, duplicated = self._found.read(place)
+        return AnsweredRead(self._rows[invoke], self._rows[end], duplicated, self._found, place)
 
 
 class KeySet:
@@ -59,10 +113,12 @@ class KeySet:
     """
 
     def __init__(self, rows: Rows, found: histories.Set) -> None:
-        self._ops = rows
         self.found = found
         """The same set as columns, and its outcomes."""
         self.key = found.key
+        self._time_ns = rows.columns.time_ns
+        self.inserts: Mapping[int, InsertOutcome] = Inserts(rows, found)
+        self.reads: Sequence[AnsweredRead] = Reads(rows, found)
 
     @cached_property
     def values(self) -> tuple[int, ...]:
@@ -71,25 +127,9 @@ class KeySet:
         return tuple(self.found.values())
 
     @cached_property
-    def inserts(self) -> Mapping[int, InsertOutcome]:
-        """The inserts by value, in order of the first attempt."""
-        ops = self._ops
-        return {
-            value: InsertOutcome(
-                value, 1 << bit, Kind(kind), ops[call], None if ack is None else ops[ack], attempts
-            )
-            for value, bit, kind, call, ack, attempts in self.found.inserts()
-        }
-
-    @cached_property
-    def reads(self) -> tuple[AnsweredRead, ...]:
-        """Answered reads, final ones included, in order of invocation."""
-        return tuple([self.read(place) for place in range(self.found.reads_count())])
-
-    @cached_property
     def finals(self) -> tuple[AnsweredRead, ...]:
         """Reads made after the cluster had come to rest."""
-        return tuple([self.read(place) for place in self.found.finals()])
+        return tuple([self.reads[place] for place in self.found.finals()])
 
     @property
     def repeated(self) -> tuple[InsertOutcome, ...]:
@@ -98,9 +138,15 @@ class KeySet:
 
     def read(self, place: int) -> AnsweredRead:
         """Return the read at a place."""
-        invoke, end, duplicated = self.found.read(place)
-        mask = int.from_bytes(self.found.mask(place), "little")
-        return AnsweredRead(self._ops[invoke], self._ops[end], mask, duplicated)
+        return self.reads[place]
+
+    def missed_ns(self, bit: int, read: int) -> int:
+        """Return the time from the acknowledgement of a value to the invocation of the read at a
+        place."""
+        place = self.found.place(self.values[bit])
+        ack = None if place is None else self.found.insert(place)[4]
+        assert ack is not None, "only an acknowledged value can be missed"
+        return self._time_ns(self.found.read(read)[0]) - self._time_ns(ack)
 
 
 def read_values(end: Op) -> tuple[int, ...]:

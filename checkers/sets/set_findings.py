@@ -22,13 +22,8 @@ class Missed:
     insert: InsertOutcome
     first: AnsweredRead
     last: AnsweredRead
-
-    @property
-    def stale_ns(self) -> int:
-        """Time from the acknowledgement to the invocation of the last read that missed the
-        value."""
-        assert self.insert.ack is not None, "only an acknowledged value can be missed"
-        return self.last.invoke.time_ns - self.insert.ack.time_ns
+    stale_ns: int
+    """Time from the acknowledgement to the invocation of the last read that missed the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +55,20 @@ class Findings:
     @cached_property
     def stale(self) -> list[Missed]:
         """The missed values that are not lost, in order of the first read that missed them."""
-        lost = {bit for bit, _ in self.found.lost}
         return [
-            Missed(self._insert(bit), self.key.read(first), self.key.read(last))
-            for bit, first, last in self.found.missed
-            if bit not in lost
+            Missed(self._insert(bit), self.key.read(first), self.key.read(last), stale_ns)
+            for (bit, first, last), stale_ns in zip(self._stale, self.stale_ns, strict=True)
         ]
+
+    @cached_property
+    def stale_ns(self) -> list[int]:
+        """How long each of them was missed, without the objects that say of which ops."""
+        return [self.key.missed_ns(bit, last) for bit, _, last in self._stale]
+
+    @cached_property
+    def _stale(self) -> list[tuple[int, int, int]]:
+        lost = {bit for bit, _ in self.found.lost}
+        return [one for one in self.found.missed if one[0] not in lost]
 
     @property
     def unaccounted(self) -> list[int]:

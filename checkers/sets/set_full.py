@@ -85,7 +85,7 @@ def _counts(found: Sequence[Findings]) -> dict[str, int]:
         "lost": sum([len(findings.found.lost) for findings in found]),
         "duplicate": sum([len(findings.found.duplicates) for findings in found]),
         "phantom": sum([len(findings.found.phantoms) for findings in found]),
-        "stale": sum([len(findings.stale) for findings in found]),
+        "stale": sum([len(findings.stale_ns) for findings in found]),
     }
 
 
@@ -212,7 +212,7 @@ def _doubts(
 def _figures(keys: Sequence[KeySet], found: Sequence[Findings]) -> dict[str, Json]:
     by_key = [key.found.ends() for key in keys]
     ends = [sum([of_key[kind] for of_key in by_key]) for kind in (OK, FAIL, INFO)]
-    stale_ms = [missed.stale_ns / 1e6 for findings in found for missed in findings.stale]
+    stale_ms = [stale_ns / 1e6 for findings in found for stale_ns in findings.stale_ns]
     counted = [findings.found for findings in found]
     return {
         "attempts": sum(ends),

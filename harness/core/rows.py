@@ -33,11 +33,11 @@ class Pair(msgspec.Struct, frozen=True, gc=False):
     """Outcome of the call: OK, FAIL or INFO."""
 
 
-class _Decoded(Sequence[T]):
+class Decoded(Sequence[T]):
     """Sequence whose items are decoded in blocks, and kept if `kept`."""
 
     def __init__(self, *, kept: bool) -> None:
-        self._kept = kept
+        self.kept = kept
 
     @cached_property
     def all(self) -> tuple[T, ...]:
@@ -49,7 +49,7 @@ class _Decoded(Sequence[T]):
     @overload
     def __getitem__(self, at: slice) -> Sequence[T]: ...
     def __getitem__(self, at: int | slice) -> T | Sequence[T]:
-        if "all" in self.__dict__ or (self._kept and isinstance(at, slice)):
+        if "all" in self.__dict__ or (self.kept and isinstance(at, slice)):
             return self.all[at]
         places = range(len(self))[at]
         if isinstance(places, range):
@@ -57,19 +57,19 @@ class _Decoded(Sequence[T]):
         return self._one(places)
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self.all) if self._kept else chain.from_iterable(self._blocks())
+        return iter(self.all) if self.kept else chain.from_iterable(self._blocks())
 
     def _blocks(self) -> Iterator[Sequence[T]]:
         return (self._block(first) for first in range(0, len(self), BLOCK))
 
     def _block(self, first: int) -> Sequence[T]:
-        raise NotImplementedError
+        return [self._one(place) for place in range(first, min(first + BLOCK, len(self)))]
 
     def _one(self, place: int) -> T:
         raise NotImplementedError
 
 
-class Rows(_Decoded[Op]):
+class Rows(Decoded[Op]):
     """Ops in order of index that obey the rules of histories."""
 
     columns: Columns
@@ -91,7 +91,7 @@ class Rows(_Decoded[Op]):
         rows._take(lines)
         super().__init__(rows, kept=len(rows) <= KEPT_MAX)
         objects = ((row, decoded(rows.columns.line(row))) for row in rows.columns.objects())
-        if rows._kept:
+        if rows.kept:
             rows._known = dict(objects)
         for _ in objects:  # those of a long history are only checked
             pass
@@ -121,7 +121,7 @@ class Rows(_Decoded[Op]):
 
     def block(self, first: int, last: int) -> Sequence[Op]:
         """Return the ops from the row `first` on, up to `last`, exclusive. Raises HistoryError."""
-        if self._kept:
+        if self.kept:
             return self.all[first:last]
         return self._read(first, last)
 
@@ -142,11 +142,11 @@ class Rows(_Decoded[Op]):
             raise HistoryError(f"op #{place}: is not an op ({error})") from error
 
 
-class Pairs(_Decoded[Pair]):
+class Pairs(Decoded[Pair]):
     """The clients' calls of a history, in order of invocation."""
 
     def __init__(self, rows: Rows) -> None:
-        super().__init__(kept=rows._kept)
+        super().__init__(kept=rows.kept)
         self._rows = rows
 
     def __len__(self) -> int:

@@ -102,11 +102,14 @@ class Set:
     def values(self) -> list[int]:
         """Return the value of each bit. Values that were only read have a bit too."""
 
-    def inserts(self) -> list[tuple[int, int, str, int, int | None, int]]:
-        """Return for each insert: value, bit, kind ("ok" if acknowledged, "fail" if every attempt
-        was refused, otherwise "info"), the row of the first attempt that was not refused (of the
-        first attempt if every one was), the row of the first acknowledgement, and the number of
-        attempts."""
+    def place(self, value: int) -> int | None:
+        """Return the place of the value's insert, None if nobody tried to insert it."""
+
+    def insert(self, place: int) -> tuple[int, int, str, int, int | None, int]:
+        """Return of the insert at a place, in order of the first attempt: value, bit, kind ("ok" if
+        acknowledged, "fail" if every attempt was refused, otherwise "info"), the row of the first
+        attempt that was not refused (of the first attempt if every one was), the row of the first
+        acknowledgement, and the number of attempts."""
 
     def ends(self) -> list[int]:
         """Return the numbers of inserts that are ok, fail and info."""

@@ -1,11 +1,12 @@
 //! The Python module `harness.native.histories`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyCapsule, PyDict};
+use rustc_hash::FxHashMap;
 
 use crate::arrow::table;
 use crate::calls;
@@ -196,6 +197,7 @@ impl Columns {
         let made = made.into_iter().map(|set| Set {
             history: self.history.clone(),
             set,
+            places: OnceLock::new(),
         });
         Ok(made.collect())
     }
@@ -221,6 +223,8 @@ impl Columns {
 struct Set {
     history: Arc<History>,
     set: sets::Set,
+    /// The place of each value's insert.
+    places: OnceLock<FxHashMap<i64, usize>>,
 }
 
 /// (value, bit, kind, invoke, ack, attempts).
@@ -241,19 +245,25 @@ impl Set {
         self.set.values.clone()
     }
 
-    fn inserts(&self) -> Vec<Insert> {
-        let row = |one: &sets::Insert| {
-            let kind = one.kind.name();
-            (
-                one.value,
-                one.bit,
-                kind,
-                one.invoke,
-                row_of(one.ack),
-                one.attempts,
-            )
-        };
-        self.set.inserts.iter().map(row).collect()
+    fn insert(&self, place: usize) -> Insert {
+        let one = &self.set.inserts[place];
+        let kind = one.kind.name();
+        (
+            one.value,
+            one.bit,
+            kind,
+            one.invoke,
+            row_of(one.ack),
+            one.attempts,
+        )
+    }
+
+    fn place(&self, value: i64) -> Option<usize> {
+        let places = self.places.get_or_init(|| {
+            let inserts = self.set.inserts.iter().enumerate();
+            inserts.map(|(place, one)| (one.value, place)).collect()
+        });
+        places.get(&value).copied()
     }
 
     /// Numbers of inserts that ended Ok, Fail and Info.

@@ -140,7 +140,7 @@ def test_calls_are_arrow_columns_that_outlive_their_history() -> None:
         read(1, [], 6, 9, f="final-read"),
         read(1, [7], 10, None),
     )
-    (found,) = h.columns.calls()
+    (found,) = h.columns.calls("set")
     found.__arrow_c_stream__()  # nobody takes it
     table = pa.RecordBatchReader.from_stream(found).read_all()
     again = pa.RecordBatchReader.from_stream(found).read_all()

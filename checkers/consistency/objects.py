@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 
 import pyporcupine
 
-from checkers.consistency.calls import Calls, ObjectCalls, set_calls
+from checkers.consistency.calls import Calls
 from checkers.phrasing import (
     during,
     insert_acknowledged,
@@ -14,13 +14,13 @@ from checkers.phrasing import (
     seconds,
     where,
 )
-from checkers.sets.key_sets import INSERT, READS, insert_value
+from checkers.sets.key_sets import INSERT, READS, insert_value, refused
+from harness.core.errors import HistoryError
 from harness.core.history import History, Pair
-from harness.core.op import Kind, Op
+from harness.core.op import Kind
+from harness.native.histories import OddValue
 
 _ORDERS = frozenset({"real-time", "process-order"})
-CAS = "cas"
-WRITE = "write"
 
 
 class ObjectModel(Protocol):
@@ -51,8 +51,13 @@ class SetObject:
     name: Literal["set", "register", "cas-register"] = "set"
 
     def calls(self, history: History) -> Sequence[Calls]:
-        """Return the inserts that were not refused and the answered reads."""
-        return set_calls(history)
+        """Return the inserts that were not refused, each an add that may have happened, and the
+        answered reads. Multiplicity counts: a set never returns a value twice. Raises HistoryError
+        for an insert without a number, and for an answered read without values."""
+        try:
+            return [Calls(history.rows, found) for found in history.columns.calls("set")]
+        except OddValue as error:
+            raise refused(history, error) from error
 
     def describe(
         self, history: History, pair: Pair, steps: Sequence[pyporcupine.Step], at: int
@@ -78,35 +83,17 @@ class RegisterObject:
 
     name: Literal["set", "register", "cas-register"] = "cas-register"
 
-    def constrains(self, pair: Pair) -> bool:
-        """Return whether the call is a write that was not refused, or an answered read."""
-        write = pair.invoke.f in (WRITE, CAS) and pair.kind is not Kind.FAIL
-        return write or (is_read(pair) and pair.kind is Kind.OK)
-
     def calls(self, history: History) -> Sequence[Calls]:
-        """Return the writes that were not refused and the answered reads, by key."""
-        by_key: dict[int | None, list[Pair]] = {}
-        for pair in filter(self.constrains, history.pairs):
-            by_key.setdefault(pair.invoke.key, []).append(pair)
-        return [
-            ObjectCalls(key, pairs, [self.operation(key, pair) for pair in pairs])
-            for key, pairs in by_key.items()
-        ]
-
-    def operation(self, key: int | None, pair: Pair) -> pyporcupine.Operation:
-        """Return the call as pyporcupine takes it."""
-        end, f = _answer(pair), pair.invoke.f
-        read = is_read(pair)
-        output = end.value if read and end is not None else f == CAS if end is not None else None
-        return pyporcupine.Operation(
-            _process(pair.invoke),
-            "read" if read else f,
-            key,
-            None if read else pair.invoke.value,
-            call=pair.invoke.time_ns,
-            ret=None if end is None else end.time_ns,
-            output=None if f == WRITE else output,
-        )
+        """Return the writes that were not refused and the answered reads, by key. Raises
+        HistoryError for a call without its numbers."""
+        try:
+            return [Calls(history.rows, found) for found in history.columns.calls("register")]
+        except OddValue as error:
+            op = history[error.args[0]]
+            raise HistoryError(
+                f"op #{op.index}: {op.f} of {op.value!r}, expected a number of 64 bits, or two for "
+                "a cas"
+            ) from error
 
     def describe(
         self,
@@ -130,16 +117,6 @@ def _argument(pair: Pair) -> str:
     if isinstance(value, tuple):
         return " " + " to ".join(map(str, value))
     return "" if value is None else f" {value}"
-
-
-def _process(invoke: Op) -> int:
-    process = invoke.process
-    assert isinstance(process, int), "a client's process is a number"
-    return process
-
-
-def _answer(pair: Pair) -> Op | None:
-    return pair.end if pair.kind is Kind.OK else None
 
 
 def _described_read(step: pyporcupine.Step, at: int) -> str:

@@ -88,27 +88,30 @@ def _durable(
     ack = pair.end
     assert ack is not None, "an acknowledged insert has an end"
     known = parts.parts_of(pair)
-    said = (
-        f"value {pair.invoke.value}{on_key(ack)}, op #{ack.index} ok at "
-        f"{seconds(ack.time_ns)}{where(ack)}{during(history, ack.time_ns)}, in part "
-        f"{' '.join(known)}"
-    )
+
+    def said() -> str:
+        return (
+            f"value {pair.invoke.value}{on_key(ack)}, op #{ack.index} ok at "
+            f"{seconds(ack.time_ns)}{where(ack)}{during(history, ack.time_ns)}, in part "
+            f"{' '.join(known)}"
+        )
+
     when = [zxid for part in known if (zxid := parts.reached(part, size)) is not None]
     if not when:
         have = {r for part in known for r in parts.replicas_of.get(part, {})}
-        text = f"{said}, is on {number(len(have), 'replica')} at rest: {' '.join(sorted(have))}"
+        text = f"{said()}, is on {number(len(have), 'replica')} at rest: {' '.join(sorted(have))}"
         assert parts.final is not None, "asked only with a final look"
         yield _anomaly("under-replicated", text, pair, parts.final.end.index)
     early = [why for part in known if (why := moments.early(part, ack)) is not None]
     if len(early) == len(known):
         source = moments.op or ack
-        yield _anomaly("acknowledged-early", f"{said}, {early[0]}", pair, source.index)
+        yield _anomaly("acknowledged-early", f"{said()}, {early[0]}", pair, source.index)
         return
-    look = next((one for one in parts.looks if one.invoke.time_ns > ack.time_ns), None)
+    look = parts.look_after(ack.time_ns)
     first = [zxid for part in known if (zxid := moments.reached(part)) is not None]
     if look is not None and first and min(first) > look.zxid:
         text = (
-            f"{said}, reached its quorum by transaction {min(first):#x}, after "
+            f"{said()}, reached its quorum by transaction {min(first):#x}, after "
             f"{look.zxid:#x} of op #{look.end.index}, a look that began later"
         )
         yield _anomaly("acknowledged-early", text, pair, look.end.index)

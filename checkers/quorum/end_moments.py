@@ -113,12 +113,12 @@ class EndMoments:
         before its acknowledgement."""
         assert pair.end is not None, "an acknowledged insert has an end"
         ack_ns = pair.end.time_ns
-        before = [look.zxid for look in self.parts.looks if look.end.time_ns < ack_ns]
+        before = self.parts.latest_before(ack_ns)
         for part in self.parts.parts_of(pair):
             one, reached = self.logged.get(part), self.parts.reached(part, self.size)
             if part in self.recorded or (one is not None and one.ended is not None):
                 return True
-            if reached is not None and before and reached <= max(before):
+            if reached is not None and before is not None and reached <= before:
                 return True
         return False
 

@@ -6,9 +6,11 @@ such histories merge nothing. Every look begins with a write of the observer's o
 transaction number ("zxid") comes after all that had happened when the look began.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final
 
 from checkers.replication.parts import Part
@@ -85,6 +87,24 @@ class QuorumParts:
     def final(self) -> Look | None:
         """Return the last look at every part."""
         return next((look for look in reversed(self.looks) if "parts" in look.value), None)
+
+    def look_after(self, time_ns: int) -> Look | None:
+        """Return the first look that began later."""
+        at = bisect_right(self.looks, time_ns, key=lambda look: look.invoke.time_ns)
+        return self.looks[at] if at < len(self.looks) else None
+
+    def latest_before(self, time_ns: int) -> int | None:
+        """Return the largest transaction of the looks that ended before a time; None if none
+        did."""
+        ends, latest = self._latest
+        at = bisect_left(ends, time_ns)
+        return latest[at - 1] if at else None
+
+    @cached_property
+    def _latest(self) -> tuple[list[int], list[int]]:
+        """Return the ends of looks, ascending, and the largest transaction of all up to each."""
+        ended = sorted((look.end.time_ns, look.zxid) for look in self.looks)
+        return [end for end, _ in ended], list(accumulate((zxid for _, zxid in ended), max))
 
     @cached_property
     def replicas_of(self) -> dict[str, dict[str, int]]:

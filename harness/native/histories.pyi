@@ -1,7 +1,7 @@
 """Keeps histories in columns and examines the sets in them."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import Literal, final
 
 class FormError(ValueError):
     """A line does not have the form that the journal writes. It may still be a valid operation.
@@ -87,9 +87,9 @@ class Columns:
         """Return the set of each key that has inserts or reads, the missing key first, then
         ascending. Raises OddValue."""
 
-    def calls(self) -> list[Calls]:
-        """Return the calls that constrain each key's set, in the order in which keys are first
-        called. Raises OddValue."""
+    def calls(self, kind: Literal["set", "register"]) -> list[Calls]:
+        """Return the calls that constrain each key's object of this kind, in the order in which
+        keys are first called. Raises OddValue."""
 
 @final
 class Set:

@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict};
 use rustc_hash::FxHashMap;
 
 use crate::arrow::table;
-use crate::calls;
+use crate::calls::{self, Object};
 use crate::findings::{examine, Findings};
 use crate::history::{History, Refused, NO_ROW};
 use crate::lines::{Kind, Value, NEMESIS};
@@ -202,8 +202,12 @@ impl Columns {
         Ok(made.collect())
     }
 
-    fn calls(&self) -> PyResult<Vec<Calls>> {
-        let made = calls::calls(&self.history).map_err(bad_value)?;
+    fn calls(&self, object: &str) -> PyResult<Vec<Calls>> {
+        let object = match object {
+            "set" => Object::Set,
+            _ => Object::Register,
+        };
+        let made = calls::calls(&self.history, object).map_err(bad_value)?;
         let made = made.into_iter().map(|calls| Calls {
             history: self.history.clone(),
             calls,

@@ -52,9 +52,11 @@ pub struct Set {
 #[derive(Clone, Copy, Debug)]
 pub struct BadValue(pub u32);
 
-/// The interned names of the calls on sets.
+/// The interned names of the calls on sets and registers.
 pub struct Names {
     pub insert: Option<Word>,
+    pub write: Option<Word>,
+    pub cas: Option<Word>,
     pub read: Option<Word>,
     pub final_read: Option<Word>,
 }
@@ -64,6 +66,8 @@ impl Names {
         let find = |name| history.fs.find(name);
         Names {
             insert: find("insert"),
+            write: find("write"),
+            cas: find("cas"),
             read: find("read"),
             final_read: find("final-read"),
         }
@@ -71,6 +75,14 @@ impl Names {
 
     pub fn is_insert(&self, f: Word) -> bool {
         self.insert == Some(f)
+    }
+
+    pub fn is_write(&self, f: Word) -> bool {
+        self.write == Some(f)
+    }
+
+    pub fn is_cas(&self, f: Word) -> bool {
+        self.cas == Some(f)
     }
 
     pub fn is_read(&self, f: Word) -> bool {

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 from checkers.conclusion import conclude
@@ -27,6 +28,7 @@ class Part:
     level: int
 
     @staticmethod
+    @lru_cache(10_000)  # looks name the same parts again and again
     def of(name: str) -> "Part":
         """Parse the name of a part. Raises ValueError."""
         found = _NAME.match(name)

@@ -1,6 +1,8 @@
 """Checks that a part whose quorum failed stays out: that it is never acknowledged, kept or read
 again."""
 
+from collections.abc import Mapping
+
 from checkers.conclusion import conclude, count_kinds
 from checkers.phrasing import FEW, during, number, on_key, seconds, where
 from checkers.quorum.quorum_parts import Look, QuorumParts
@@ -27,14 +29,22 @@ class FailedParts:
         parts = QuorumParts(history)
         tries = _tries(history)
         broken = _kept(history, parts)
-        known = again = 0
-        for value, own in parts.where.items():
-            looks = [parts.failed[part] for part in own if part in parts.failed]
-            if not looks:
-                continue
-            known += 1
-            again += sum(pair.kind is Kind.OK for pair in tries.get(value, ())) > 0
-            broken += _of_value(history, parts, value, looks[0], tries.get(value, []))
+        failed_in = {
+            value: looks[0]
+            for value, own in parts.where.items()
+            if (looks := [parts.failed[part] for part in own if part in parts.failed])
+        }
+        known = len(failed_in)
+        again = sum(
+            any(pair.kind is Kind.OK for pair in tries.get(value, ())) for value in failed_in
+        )
+        read = _read_again(history, failed_in, tries)
+        for value, look in failed_in.items():
+            broken += _of_value(history, parts, value, look, tries.get(value, []))
+            if value in read:
+                end = read[value]
+                kind = "back" if end.f == FINAL_READ else "read-again"
+                broken.append(_anomaly(history, kind, value, look, end, f"is in a {end.f}"))
         failed = len(parts.failed)
         summary = f"{number(failed, 'part')} failed, {known:,} with known values"
         if known:
@@ -71,23 +81,30 @@ def _of_value(
     every_failed = all(part in parts.failed for part in parts.where[value])
     if acks and every_failed and len(tries) == 1:
         out.append(_anomaly(history, "acknowledged", value, look, acks[0], "was acknowledged"))
+    return out
+
+
+def _read_again(
+    history: History, failed_in: Mapping[int, Look], tries: Mapping[int, list[Pair]]
+) -> dict[int, Op]:
+    """Return the first read that shows each value although its part had failed before."""
+    found: dict[int, Op] = {}
     for pair in history.pairs:
         end = pair.end
         if pair.invoke.f not in READS or pair.kind is not Kind.OK or end is None:
             continue
-        if pair.invoke.time_ns < look.end.time_ns or value not in read_values(end):
-            continue
-        # A try that may still take effect, or that came after, explains it.
-        if any(
-            (one.end is None or one.end.time_ns > look.invoke.time_ns)
-            and one.invoke.time_ns < end.time_ns
-            for one in tries
-        ):
-            continue
-        kind = "back" if pair.invoke.f == FINAL_READ else "read-again"
-        out.append(_anomaly(history, kind, value, look, end, f"is in a {end.f}"))
-        break
-    return out
+        for value in failed_in.keys() & set(read_values(end)):
+            look = failed_in[value]
+            if value in found or pair.invoke.time_ns < look.end.time_ns:
+                continue
+            # A try that may still take effect, or that came after, explains it.
+            if not any(
+                (one.end is None or one.end.time_ns > look.invoke.time_ns)
+                and one.invoke.time_ns < end.time_ns
+                for one in tries.get(value, ())
+            ):
+                found[value] = end
+    return found
 
 
 def _kept(history: History, parts: QuorumParts) -> list[Anomaly]:

@@ -29,7 +29,7 @@ from harness.run.parquet import SCHEMA, read_parquet
 OPS: Final = 2_000_000
 CHECK_S: Final = 600.0
 """Time budget of each checker that takes one."""
-SECONDS: Final = 120
+SECONDS: Final = 60
 """Length of the run that is repeated."""
 OPTIONS: Final = {
     "replication": ["--option", "big-rows=100"],

@@ -8,6 +8,7 @@ from typing import Any, Final
 from clickhouse_driver import Client
 from clickhouse_driver.errors import Error, SocketTimeoutError
 
+from harness.clusters.clock_query import read_clock
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 
@@ -69,14 +70,9 @@ def query(
 def clock_of(endpoint: Endpoint, timeout_s: float) -> tuple[int, int]:
     """Return the server's time in ns since 1970, rounded down, and its resolution.
 
-    Servers before 20.8 have no now64. Raises ClusterError.
+    Raises ClusterError.
     """
-    known = "SELECT count() FROM system.functions WHERE name = 'now64'"
-    if query(endpoint, known, timeout_s=timeout_s)[0][0]:
-        text, unit = "SELECT toUnixTimestamp64Micro(now64(6))", 1_000
-    else:
-        text, unit = "SELECT toUnixTimestamp(now())", 1_000_000_000
-    return int(query(endpoint, text, timeout_s=timeout_s)[0][0]) * unit, unit
+    return read_clock(lambda text: int(query(endpoint, text, timeout_s=timeout_s)[0][0]))
 
 
 def is_alive(endpoint: Endpoint) -> str | None:

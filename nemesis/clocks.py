@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from harness.core.capabilities import CanSetClocks, HasReplicaClocks
+from harness.core.capabilities import CanSetClocks
 from harness.core.clock_fault import VARIANTS, ClockFault, ClockReading, shows, wrong
 from harness.core.op import Json
 from harness.core.protocols import Cluster
@@ -21,9 +21,7 @@ class WrongClock(NodeFault):
 
     def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
         self._faults = VARIANTS[name][1]
-        # No simulated replica looks at a clock.
-        simulated = all(spec.role == "zookeeper" for spec in specs)
-        super().__init__(specs, topology, CanSetClocks, *(() if simulated else (HasReplicaClocks,)))
+        super().__init__(specs, topology, CanSetClocks)
         self.f = name
         self._fault = self._faults[0]
         self._readings: dict[str, list[ClockReading]] = {}

@@ -11,7 +11,7 @@ from harness.clusters.simulated_connections import (
     SimulatedSession,
     SimulatedStore,
 )
-from harness.core.clock_fault import ClockFault, ClockReading
+from harness.clusters.simulated_machines import SimulatedMachines
 from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.errors import ClusterError
 from harness.core.link_quality import LinkEvidence, LinkFault, shown
@@ -30,7 +30,7 @@ READY_NS: Final = 60 * SECOND
 START_NS: Final = 30 * SECOND
 
 
-class SimCluster:
+class SimCluster(SimulatedMachines):
     """One process, one thread, no ports; its time is its own."""
 
     def __init__(
@@ -53,7 +53,6 @@ class SimCluster:
         )
         self.runtime: Runtime = VirtualTime(self.simulation.world)
         self.readings: Sequence[str] = READINGS
-        self._clock_faults: dict[str, ClockFault] = {}
 
     # --- Cluster ------------------------------------------------------------------------------
 
@@ -247,7 +246,7 @@ class SimCluster:
         """Return whether the replica fetches parts."""
         return self.simulation.servers.fetching(node)
 
-    # --- CanDegradeLinks, CanSlowFetches, CanSetClocks ----------------------------------------
+    # --- CanDegradeLinks, CanSlowFetches -------------------------------------------------------
 
     def why_no_link_faults(self) -> str | None:
         """Return None: it can degrade links."""
@@ -294,29 +293,3 @@ class SimCluster:
     def fetching_slowly(self, node: str) -> bool:
         """Return whether the node fetches slowly."""
         return self.simulation.servers.fetch_ns(node) > FETCH_NS
-
-    def why_no_wrong_clocks(self) -> str | None:
-        """Return None: it can set those of ZooKeeper servers; replicas have none."""
-        return None
-
-    def set_clocks(self, nodes: Iterable[str], fault: ClockFault) -> None:
-        """Make the clocks of these ZooKeeper servers wrong, in place of any other fault."""
-        for node in nodes:
-            self._clock_faults[node] = fault
-            self.simulation.skew(node, fault.rate or 1.0)
-            offset, period = (round(s * SECOND) for s in (fault.offset_s, fault.period_s))
-            self.simulation.servers.set_wall(node, offset, period, fault.rate)
-
-    def clock_fault(self, node: str) -> ClockFault:
-        """Return the fault that was set last; ClockFault() if the clock was reset since."""
-        return self._clock_faults.get(node, ClockFault())
-
-    def reset_clocks(self, nodes: Iterable[str]) -> None:
-        """End what the fault began; it may be called twice."""
-        self.set_clocks(nodes, ClockFault())
-
-    def read_clocks(self, nodes: Iterable[str]) -> Mapping[str, ClockReading | str]:
-        """Return how wrong the wall clock of each server is."""
-        now = self.simulation.world.now_ns
-        errors = {node: self.simulation.servers.wall_ns(node) - now for node in nodes}
-        return {node: ClockReading(now, error, error) for node, error in errors.items()}

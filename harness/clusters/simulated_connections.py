@@ -34,6 +34,8 @@ class SimulatedChannel:
         self._simulation = simulation
         self._node = node
         self._timeout_ns = round(timeout_s * 1e9)
+        self._opened_ns: int | None = None
+        """When the connection was opened; None if there is none."""
 
     def ask(
         self,
@@ -45,12 +47,19 @@ class SimulatedChannel:
         """Return the result by columns. Raise QueryError."""
         assert not query_id, "simulated servers have no query ids"
         try:
-            return self._simulation.ask(self._node, sql, rows, settings, self._timeout_ns)
+            if self._opened_ns is None:
+                self._opened_ns = self._simulation.world.now_ns
+            return self._simulation.ask(
+                self._node, sql, rows, settings, self._timeout_ns, self._opened_ns
+            )
         except ServerError as error:
+            if error.code < 0:  # one of the client's own errors
+                self._opened_ns = None
             raise QueryError(error.code, error.text) from error
 
     def disconnect(self) -> None:
-        """Do nothing: there is no connection."""
+        """Close the connection; the next query opens another."""
+        self._opened_ns = None
 
 
 class SimulatedStore:

@@ -221,15 +221,6 @@ class CanSetClocks(Protocol):
 
 
 @runtime_checkable
-class HasReplicaClocks(Protocol):
-    """The replicas of the cluster look at clocks, not only its ZooKeeper servers."""
-
-    def clocked(self) -> Sequence[str]:
-        """Return the servers whose clocks can be made wrong in every way."""
-        ...
-
-
-@runtime_checkable
 class CanReplaceDisks(Protocol):
     """The cluster empties, backs up and restores the disks of servers that do not run."""
 

@@ -5,8 +5,17 @@ from harness.native._native import (
     Assigned,
     Combinator,
     Interpreter,
+    Machines,
     Scheduler,
     Simulation,
 )
 
-__all__ = ["FETCH_NS", "Assigned", "Combinator", "Interpreter", "Scheduler", "Simulation"]
+__all__ = [
+    "FETCH_NS",
+    "Assigned",
+    "Combinator",
+    "Interpreter",
+    "Machines",
+    "Scheduler",
+    "Simulation",
+]

@@ -249,13 +249,6 @@ class Simulation:
         it succeeded, and operations (name, path, data). What did not happen is null. The world's
         clock is `ahead_ns` ahead of the one in the output."""
 
-    def skew(self, name: str, rate: float) -> None:
-        """Set the clock rate of a ZooKeeper server, for all its lives."""
-    def set_wall(self, name: str, offset_ns: int, period_ns: int, rate: float) -> None:
-        """Set a ZooKeeper server's wall clock: what is added to it, in every second period only if
-        there is one, and its speed."""
-    def wall_ns(self, name: str) -> int:
-        """Return what a ZooKeeper server's wall clock shows."""
     def cover(self) -> None:
         """Measure from now on what the run covers."""
     def coverage(self) -> tuple[bytes, tuple[int, int, int]]:
@@ -302,9 +295,10 @@ class Simulation:
         rows: Sequence[Sequence[int | str]] | None,
         settings: dict[str, int | str],
         timeout_ns: int,
+        opened_ns: int = 0,
     ) -> None:
-        """Send a query, an INSERT with its rows. The answer is a list of columns, each a tuple;
-        empty if there are no rows."""
+        """Send a query, an INSERT with its rows, on a connection that was opened then. The answer
+        is a list of columns, each a tuple; empty if there are no rows."""
     def open_session(self, number: int, keepers: Sequence[str]) -> None:
         """Open a ZooKeeper session through one of these servers. The answer is its number."""
     def read(self, number: int, session: int, readings: Sequence[tuple[str, str]]) -> None:
@@ -324,3 +318,30 @@ class Simulation:
     def answer(self, number: int) -> tuple[Any, tuple[int, str] | tuple[str, str] | None]:
         """Return the answer when the number is due, once; or instead the error: a ClickHouse
         server's code and text, or ZooKeeper's code and path."""
+
+@final
+class Machines:
+    """What lies under the servers of a simulation. Resources have the names of the nemeses that
+    take them away."""
+
+    def __new__(cls, servers: Simulation) -> Machines: ...
+    def skew(self, name: str, rate: float) -> None:
+        """Set the clock rate of a server, for all its lives: that of its timers."""
+    def set_wall(self, name: str, offset_ns: int, period_ns: int, rate: float) -> None:
+        """Set a server's wall clock: what is added to it, in every second period only if there is
+        one, and its speed."""
+    def wall_ns(self, name: str) -> int:
+        """Return what a server's wall clock shows."""
+    def starve(self, name: str, resource: str) -> None:
+        """Take a resource away from a server."""
+    def feed(self, name: str, resource: str) -> None:
+        """Give a resource back to a server; no-op if it does not lack it."""
+    def lacks(self, name: str, resource: str) -> bool:
+        """Return whether a server's machine lacks the resource."""
+    def throttled(self, name: str) -> int:
+        """Return the number of periods in which a server had used up its CPU time, and had more to
+        do."""
+    def killed(self, name: str) -> bool:
+        """Return whether the last life of a server ended because it lacked memory."""
+    def accepts(self, name: str) -> bool:
+        """Return whether a server answers on a new connection."""

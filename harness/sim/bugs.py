@@ -79,6 +79,15 @@ BUGS: Mapping[str, str] = {
     "copy, so that there are two; 25.8 does so",
     "both-move": "zero-copy: a replica that moves a part to the store holds no marker, so that two "
     "may look and move; the first description did so",
+    "dedup-own-clock": "the replica that removes old blocks takes its own clock for the present, "
+    "not the newest block's date",
+    "shed-quorum": "a server that is overloaded, so that a query has to wait before it begins, "
+    "acknowledges a quorum insert when it is logged",
+    "shortage-as-broken": "a replica that has no descriptor for a part's files takes the part for "
+    "broken and removes it; 18.16.1 does so",
+    "closed-as-lost": "a fetch whose source closes the connection, since it has too many, gives up "
+    "the part",
+    "unresolved-as-dead": "a fetch that cannot look up the name of its source gives up the part",
 }
 """Description of each bug, by name."""
 
@@ -113,6 +122,7 @@ _OLD: Final = Protocol(
             "clone-uncounted",
             "undone-alter",
             "stale-leader-claim",
+            "shortage-as-broken",
         }
     ),
     frozenset(),
@@ -124,7 +134,7 @@ _TODAY: Final = replace(
     _OLD,
     text="as 25.8, its defects included",
     version="25.8.2",
-    defects=_OLD.defects - {"clone-keeps-dropped", "undone-alter"}
+    defects=_OLD.defects - {"clone-keeps-dropped", "undone-alter", "shortage-as-broken"}
     | {"early-snapshot", "merged-away", "lost-retry", "pending-merged", "failed-duplicate"}
     | {"attach-own-copy"},
     mechanisms=frozenset(

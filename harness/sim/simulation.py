@@ -140,9 +140,9 @@ class Simulation:
         self.servers.up()
 
     def skew(self, name: str, rate: float) -> None:
-        """Set the speed of a ZooKeeper server's clock, which outlasts restarts of the server."""
+        """Set the speed of a server's clock, which outlasts restarts of the server."""
         self.rates[name] = rate
-        self.servers.skew(name, rate)
+        simulator.Machines(self.servers).skew(name, rate)
 
     # --- the network ------------------------------------------------------------------------
 
@@ -163,11 +163,14 @@ class Simulation:
         rows: Sequence[Any] | None,
         settings: Mapping[str, int | str],
         timeout_ns: int,
+        opened_ns: int | None = None,
     ) -> list[tuple[int | str, ...]]:
-        """Execute a query from outside the cluster. Return the result by columns, none if there is
-        no row. Raises ServerError, also with a client's own codes."""
+        """Execute a query from outside the cluster, on a connection that was opened then, or else
+        now. Return the result by columns, none if there is no row. Raises ServerError, also with a
+        client's own codes."""
+        opened_ns = self.world.now_ns if opened_ns is None else opened_ns
         number = self.world.number()
-        self.servers.ask(number, node, sql, rows, dict(settings), timeout_ns)
+        self.servers.ask(number, node, sql, rows, dict(settings), timeout_ns, opened_ns)
         answer: list[tuple[int | str, ...]] = self.answer(number)
         return answer
 

@@ -52,6 +52,11 @@ pub enum Bug {
     FailedDuplicate,
     UndoneAlter,
     AttachOwnCopy,
+    DedupOwnClock,
+    ShedQuorum,
+    ShortageAsBroken,
+    ClosedAsLost,
+    UnresolvedAsDead,
 }
 
 /// Every bug with the name that users type.
@@ -103,6 +108,11 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::FailedDuplicate, "failed-duplicate"),
     (Bug::UndoneAlter, "undone-alter"),
     (Bug::AttachOwnCopy, "attach-own-copy"),
+    (Bug::DedupOwnClock, "dedup-own-clock"),
+    (Bug::ShedQuorum, "shed-quorum"),
+    (Bug::ShortageAsBroken, "shortage-as-broken"),
+    (Bug::ClosedAsLost, "closed-as-lost"),
+    (Bug::UnresolvedAsDead, "unresolved-as-dead"),
 ];
 
 /// The bugs that 18.16.1 or 25.8 has, and with it their protocols.
@@ -124,6 +134,7 @@ const DEFECTS: &[Bug] = &[
     Bug::UndoneAlter,
     Bug::StaleLeaderClaim,
     Bug::AttachOwnCopy,
+    Bug::ShortageAsBroken,
 ];
 
 /// A set of bugs.

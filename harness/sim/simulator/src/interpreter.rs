@@ -371,7 +371,10 @@ impl Interpreter {
         let number = scheduler.workers().of(slot).number;
         drop(scheduler);
         match kind {
-            Kind::Info => host.retired(number),
+            Kind::Info => {
+                self.clients[slot].disconnect();
+                host.retired(number)
+            }
             _ => Ok(()),
         }
     }

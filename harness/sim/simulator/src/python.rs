@@ -3,6 +3,7 @@
 mod allocator;
 mod generator;
 mod interpreter;
+mod machines;
 mod scheduler;
 mod value;
 mod vocabulary;
@@ -302,21 +303,6 @@ impl Simulation {
         PyBytes::new(py, &message_json(&messages, &ensemble.names, ahead_ns))
     }
 
-    fn skew(&self, name: &str, rate: f64) -> PyResult<()> {
-        self.simulation.skew(self.node(name)?, rate);
-        Ok(())
-    }
-
-    fn set_wall(&self, name: &str, offset_ns: Ns, period_ns: Ns, rate: f64) -> PyResult<()> {
-        let (node, world) = (self.node(name)?, &self.simulation.world);
-        world.set_wall(node, offset_ns, period_ns, rate);
-        Ok(())
-    }
-
-    fn wall_ns(&self, name: &str) -> PyResult<Ns> {
-        Ok(self.simulation.world.wall_ns(self.node(name)?))
-    }
-
     fn cover(&self) {
         self.simulation.trace.borrow_mut().coverage = Some(Box::default());
     }
@@ -387,6 +373,8 @@ impl Simulation {
 
     // --- clients --------------------------------------------------------------------------------
 
+    #[pyo3(signature = (number, name, sql, rows, settings, timeout_ns, opened_ns=0))]
+    #[allow(clippy::too_many_arguments)] // Python names some of them.
     fn ask(
         &self,
         number: u64,
@@ -395,6 +383,7 @@ impl Simulation {
         rows: Option<Vec<Vec<Word>>>,
         settings: HashMap<String, Word>,
         timeout_ns: Ns,
+        opened_ns: Ns,
     ) -> PyResult<()> {
         let (simulation, node) = (self.simulation.clone(), self.node(name)?);
         let query = simulation.query(sql);
@@ -405,7 +394,7 @@ impl Simulation {
         self.begin(number, async move {
             Answer::OfServer(
                 simulation
-                    .ask(node, query, rows, settings, timeout_ns)
+                    .ask(node, query, rows, settings, timeout_ns, opened_ns)
                     .await,
             )
         });
@@ -483,6 +472,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FETCH_NS", FETCH_NS)?;
     module.add_class::<generator::Combinator>()?;
     module.add_class::<interpreter::Interpreter>()?;
+    module.add_class::<machines::Machines>()?;
     module.add_class::<scheduler::Scheduler>()?;
     module.add_class::<scheduler::Assigned>()?;
     module.add_class::<Simulation>()

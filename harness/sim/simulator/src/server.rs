@@ -1,7 +1,9 @@
 //! Simulates one ClickHouse server: its tables, its session, and the queries that it answers.
 
 pub mod host;
+pub mod idle_connections;
 mod queries;
+pub mod shortages;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,7 +17,7 @@ use crate::network::Node;
 use crate::server::host::{Deployment, Host, PartData, ReplicaServer};
 use crate::sql::Queries;
 use crate::table::fetch::FETCH_NS;
-use crate::table::parts::{Ordered, Value};
+use crate::table::parts::{Info, Ordered, Value};
 use crate::table::replica::{Table, TableDisk};
 use crate::table::schema::Schema;
 use crate::table::settings::TableSettings;
@@ -214,7 +216,7 @@ impl Server {
     }
 
     async fn start(self: Rc<Self>) {
-        self.world.sleep(self.world.around(START_NS)).await;
+        self.world.work(self.world.around(START_NS)).await;
         // 18.16.1 with tables does not start without ZooKeeper.
         while self.attach().await.is_err() {
             self.tables.borrow_mut().clear();
@@ -301,6 +303,12 @@ impl ReplicaServer for Server {
         let blob = table.disk.references.parts.borrow().get(part).cloned();
         let blob = blob.filter(|_| shared);
         Some(PartData { rows, blob })
+    }
+
+    fn doubt(&self, table: &str, part: &str) {
+        if let Some(table) = self.tables.borrow().get(table) {
+            table.missing.add(&Info::named(part));
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Simulates a cluster: every server of a topology, on one virtual clock, from one seed.
 
+mod machine;
+
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
@@ -178,6 +180,7 @@ impl Simulation {
     }
 
     fn make(&self, node: Node) {
+        let rate = self.world.begin_life(node);
         match &self.hosts[node] {
             Host::Keeper { disk, rate } => {
                 let (ensemble, peers) = (&self.ensemble, &self.common.keeper_servers);
@@ -186,6 +189,7 @@ impl Simulation {
             }
             Host::Replica { disk, keepers } => {
                 let life = Server::new(node, disk, &self.ensemble, keepers, &self.common);
+                life.host.process.set_rate(rate);
                 let before = self.common.peers.borrow_mut()[node].replace(life);
                 let ended = before.is_none_or(|before| !before.host.process.alive());
                 assert!(ended, "a server has one life at a time");
@@ -264,6 +268,7 @@ impl Simulation {
         if !self.running(node) {
             self.make(node);
             self.begin(node);
+            self.strike(node);
         }
     }
 
@@ -381,15 +386,6 @@ impl Simulation {
         }
     }
 
-    /// Sets the clock rate of a ZooKeeper server, for all its lives.
-    pub fn skew(&self, node: Node, rate: f64) {
-        match &self.hosts[node] {
-            Host::Keeper { rate: own, .. } => own.set(rate),
-            _ => panic!("{} is not a ZooKeeper server", self.name(node)),
-        }
-        self.keeper(node).skew(rate);
-    }
-
     /// Returns the size of each object of a store, in the order in which they were written.
     pub fn objects(&self, node: Node) -> Vec<(Rc<str>, i64)> {
         let Host::Store(objects) = &self.hosts[node] else {
@@ -440,7 +436,8 @@ impl Simulation {
         self.common.queries.of(text)
     }
 
-    /// Sends a client's query. The error codes include the client's own.
+    /// Sends a client's query on a connection that was opened at `opened_ns`. The error codes
+    /// include the client's own.
     pub fn ask(
         &self,
         node: Node,
@@ -448,11 +445,12 @@ impl Simulation {
         rows: Option<Vec<Row>>,
         settings: Rc<Settings>,
         timeout_ns: Ns,
+        opened_ns: Ns,
     ) -> impl Future<Output = Result<Rc<Block>, ServerError>> + '_ {
         let world = &*self.world;
         async move {
             world.sleep(world.around(CLIENT_NS)).await;
-            let Some(server) = self.reached(node)? else {
+            let Some(server) = self.reached(node, opened_ns)? else {
                 world.sleep(CONNECT_TIMEOUT_NS).await;
                 return Err(self.error(UNSENT, node, "no answer to a ping"));
             };
@@ -471,20 +469,6 @@ impl Simulation {
             world.sleep(world.around(CLIENT_NS)).await;
             Ok(answer)
         }
-    }
-
-    /// Returns the server if it accepts queries; `None` if it is paused.
-    fn reached(&self, node: Node) -> Result<Option<Rc<Server>>, ServerError> {
-        let server = self.server(node);
-        if !server.host.process.alive() || !server.answers.get() {
-            return Err(self.error(UNSENT, node, "connection refused"));
-        }
-        Ok(Some(server).filter(|server| !server.host.process.paused()))
-    }
-
-    #[cold]
-    fn error(&self, code: i32, node: Node, text: &str) -> ServerError {
-        ServerError::new(code, format!("{}: {text}", self.name(node)))
     }
 
     /// Opens a client's ZooKeeper session through one of these servers.

@@ -16,6 +16,7 @@ use crate::sql::clauses::{column, schema_of, settings_of, split_list, storage_of
 use crate::table::references::Storage;
 use crate::table::schema::Schema;
 use crate::table::selection::Selection;
+use crate::world::{Ns, MS, SECOND};
 
 /// A parsed statement.
 pub enum Statement {
@@ -93,6 +94,10 @@ pub enum Statement {
     },
     /// SELECT of a constant number.
     Number(i64),
+    /// SELECT of the time, in such units since the run began.
+    Now {
+        unit_ns: Ns,
+    },
 }
 
 /// SELECT `what` FROM `table` WHERE `condition`.
@@ -424,6 +429,12 @@ const READERS: &[(&str, Reader)] = &[
         ),
         |groups| Ok(Some(Select::statement(groups, groups.word("what"), false))),
     ),
+    (r"SELECT toUnixTimestamp\(now\(\)\)", |_| {
+        Ok(Some(Statement::Now { unit_ns: SECOND }))
+    }),
+    (r"SELECT toUnixTimestamp64Micro\(now64\(6\)\)", |_| {
+        Ok(Some(Statement::Now { unit_ns: MS / 1000 }))
+    }),
     (r"SELECT (?P<what>\d+)", |groups| {
         let number = groups.get("what").parse().expect("digits");
         Ok(Some(Statement::Number(number)))

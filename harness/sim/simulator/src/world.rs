@@ -10,6 +10,7 @@
 mod action;
 mod events;
 mod gate;
+mod machine;
 mod process;
 mod promise;
 mod wall_clock;
@@ -30,6 +31,7 @@ pub use action::Action;
 use action::Run;
 use events::{Events, Number};
 pub use gate::Gate;
+pub use machine::{Machine, Resource};
 use process::Turn;
 pub use process::{Process, Task};
 pub use promise::{Guard, Lock, Promise};
@@ -93,6 +95,8 @@ pub struct World {
     now_ns: Cell<Ns>,
     /// Wall clocks that were ever wrong, by node.
     walls: RefCell<FxHashMap<usize, WallClock>>,
+    /// Machines with which anything was ever wrong, by node.
+    machines: RefCell<FxHashMap<usize, Rc<Machine>>>,
     events: Cell<u64>,
     seed: Seed,
     drawn: Cell<u64>,
@@ -114,6 +118,7 @@ impl World {
         Rc::new(World {
             now_ns: Cell::new(0),
             walls: RefCell::default(),
+            machines: RefCell::default(),
             events: Cell::new(0),
             seed,
             drawn: Cell::new(0),
@@ -364,8 +369,15 @@ impl World {
         Pause(false).await;
     }
 
-    /// Waits for a duration.
+    /// Waits for a duration by the clock of the task's process.
     pub async fn sleep(&self, ns: Ns) {
+        let task = self.running();
+        self.resume_after(task.timer_ns(ns), task);
+        Pause(false).await;
+    }
+
+    /// Waits while something takes its time, whatever a clock shows.
+    pub async fn work(&self, ns: Ns) {
         self.resume_after(ns, self.running());
         Pause(false).await;
     }
@@ -384,12 +396,12 @@ impl World {
         Poll::Pending
     }
 
-    /// Waits for the value until the timeout.
+    /// Waits for the value until the timeout, by the clock of the task's process.
     pub async fn wait_for<T>(&self, promise: &Promise<T>, timeout_ns: Ns) -> Result<T, TimedOut> {
         if !promise.is_done() {
             let task = self.running();
             let turn = promise.register(task.clone());
-            let event = self.schedule(timeout_ns, task.of.as_ref());
+            let event = self.schedule(task.timer_ns(timeout_ns), task.of.as_ref());
             self.set_action(event, Action::new(EndWait(task, turn)));
             Pause(false).await;
             if !promise.is_done() {
@@ -435,6 +447,21 @@ impl World {
         for act in process.resume() {
             self.after(0, Some(process), act);
         }
+    }
+
+    /// Takes the CPU from a process, unless it is paused: its events are deferred.
+    pub fn throttle(&self, process: &Process) {
+        process.throttle();
+    }
+
+    /// Gives the CPU back to a process. Returns whether it had something to do meanwhile.
+    pub fn unthrottle(&self, process: &Rc<Process>) -> bool {
+        let deferred = process.unthrottle();
+        let waited = !deferred.is_empty();
+        for act in deferred {
+            self.after(0, Some(process), act);
+        }
+        waited
     }
 }
 

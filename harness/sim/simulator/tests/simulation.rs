@@ -13,7 +13,7 @@ use simulator::server::Settings;
 use simulator::simulation::{Member, Options, Role, Simulation};
 use simulator::table::parts::Value;
 use simulator::table::settings::TableSettings;
-use simulator::world::{Ns, World, MS, SECOND};
+use simulator::world::{Ns, Resource, World, MS, SECOND};
 
 const CREATE: &str = "CREATE TABLE d.t (key Int64, value Int64) ENGINE = \
      ReplicatedMergeTree('/d/t', '{replica}') PARTITION BY key ORDER BY value";
@@ -59,7 +59,14 @@ fn ask(simulation: &Rc<Simulation>, node: Node, sql: &str, row: Option<[i64; 2]>
     let set = answer.clone();
     simulation.world.begin(async move {
         let found = own
-            .ask(node, query, rows, Rc::new(Settings::default()), 10 * SECOND)
+            .ask(
+                node,
+                query,
+                rows,
+                Rc::new(Settings::default()),
+                10 * SECOND,
+                0,
+            )
             .await;
         set.replace(Some(found));
     });
@@ -120,7 +127,8 @@ fn an_ended_world_is_freed() {
         simulation.start(node);
     }
     pass(&simulation, 3 * SECOND);
-    // Packets are held, a query is unanswered, and a process is paused.
+    // Packets are held, a query is unanswered, and processes are paused or lack CPU time.
+    simulation.starve(5, Resource::Cpu);
     simulation.ensemble.network.cut(&[(0, 3), (4, 5)]);
     ask(&simulation, 0, "INSERT INTO d.t VALUES", Some([7, 8]));
     pass(&simulation, SECOND / 2);

@@ -1,6 +1,6 @@
 //! Sends clients' statements to the servers, by one task for each worker that sleeps between calls.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::block::Block;
@@ -32,6 +32,39 @@ pub struct ClientTask {
 struct Mailbox {
     request: Cell<Option<Request>>,
     answer: Cell<Option<Answer>>,
+    /// When connections were opened after the worker's first ones, by node; `NEVER_NS`: closed.
+    opened: RefCell<Vec<(Node, Ns)>>,
+    /// When its other connections were opened: 0, or `NEVER_NS` if they were closed.
+    others_ns: Cell<Ns>,
+}
+
+const NEVER_NS: Ns = Ns::MAX;
+
+impl Mailbox {
+    /// Returns when the connection to a node was opened; now, if there is none.
+    fn opened_ns(&self, node: Node, now_ns: Ns) -> Ns {
+        let mut opened = self.opened.borrow_mut();
+        let known = opened.iter_mut().find(|(other, _)| *other == node);
+        match known {
+            Some((_, opened_ns)) => {
+                *opened_ns = now_ns.min(*opened_ns);
+                *opened_ns
+            }
+            None if self.others_ns.get() == 0 => 0,
+            None => {
+                opened.push((node, now_ns));
+                now_ns
+            }
+        }
+    }
+
+    /// Closes the connection to a node.
+    #[cold]
+    fn close(&self, node: Node) {
+        let mut opened = self.opened.borrow_mut();
+        opened.retain(|(other, _)| *other != node);
+        opened.push((node, NEVER_NS));
+    }
 }
 
 impl ClientTask {
@@ -41,16 +74,21 @@ impl ClientTask {
         let (world, own) = (simulation.world.clone(), mailbox.clone());
         let task = world.create_task(async move {
             while let Some(request) = own.request.take() {
-                let (query, rows) = (request.query, request.rows);
+                let (query, rows, node) = (request.query, request.rows, request.node);
+                let opened_ns = own.opened_ns(node, simulation.world.now_ns());
                 let answer = simulation
                     .ask(
-                        request.node,
+                        node,
                         query,
                         rows,
                         request.settings,
                         request.timeout_ns,
+                        opened_ns,
                     )
                     .await;
+                if matches!(&answer, Err(error) if error.code < 0) {
+                    own.close(node); // It is one of the client's own errors.
+                }
                 own.answer.set(Some(answer));
                 simulation.world.report_due(number, true);
                 simulation.world.suspend().await;
@@ -63,6 +101,12 @@ impl ClientTask {
     pub fn send(&self, simulation: &Simulation, request: Request) {
         self.mailbox.request.set(Some(request));
         simulation.world.resume_task(&self.task);
+    }
+
+    /// Closes the connections of a process that was retired.
+    pub fn disconnect(&self) {
+        self.mailbox.opened.borrow_mut().clear();
+        self.mailbox.others_ns.set(NEVER_NS);
     }
 
     /// Takes the answer that arrived.

@@ -15,7 +15,7 @@ use crate::keeper::messages::{Answer, Answered, Ask, Write};
 use crate::keeper::server::KeeperServer;
 use crate::keeper::tree::{Data, Done, Names, Operation, Path};
 use crate::network::Node;
-use crate::world::{Action, Ns, Process, Promise, World, MS, SECOND};
+use crate::world::{Action, Ns, Process, Promise, Resource, World, MS, SECOND};
 
 pub use crate::keeper::reading::{Found, Reading, Readings, Values};
 
@@ -67,7 +67,13 @@ impl KeeperSession {
             connection: Rc::downgrade(connection),
         };
         let session = connection.session;
-        self.send(move |server| server.connect(session, SESSION_TIMEOUT_NS, listener));
+        let world = self.world.clone();
+        self.send(move |server| {
+            // Without a descriptor the server does not accept the connection.
+            if !world.lacks(server.node, Resource::Files) {
+                server.connect(session, SESSION_TIMEOUT_NS, listener);
+            }
+        });
         match self.world.wait_for(&promise, CONNECT_TIMEOUT_NS).await {
             Ok(answer) => answer?,
             Err(_) => {
@@ -313,7 +319,8 @@ impl KeeperSession {
         let me = self.clone();
         let act = Action::call(move || me.check());
         let process = Some(&self.connection.process);
-        self.world.after(CHECK_NS, process, act);
+        let check_ns = self.connection.process.timer_ns(CHECK_NS);
+        self.world.after(check_ns, process, act);
     }
 
     /// Give the session up if an answer is late; ping the server after a silence.
@@ -322,11 +329,13 @@ impl KeeperSession {
             return;
         }
         let now_ns = self.world.now_ns();
+        let process = &self.connection.process;
         let oldest_ns = self.connection.oldest_ns();
-        if oldest_ns.is_some_and(|since_ns| now_ns - since_ns > OPERATION_TIMEOUT_NS) {
+        let waits_ns = oldest_ns.map(|since_ns| process.shown_ns(now_ns - since_ns));
+        if waits_ns.is_some_and(|ns| ns > OPERATION_TIMEOUT_NS) {
             return self.connection.lose();
         }
-        let silent_ns = now_ns - self.pinged_ns.get();
+        let silent_ns = process.shown_ns(now_ns - self.pinged_ns.get());
         assert!(silent_ns >= 0, "the last ping was sent in the past");
         if silent_ns >= SESSION_TIMEOUT_NS / 3 {
             self.pinged_ns.set(now_ns);

@@ -10,6 +10,7 @@ use crate::keeper::server::KeeperServers;
 use crate::keeper::session::KeeperSession;
 use crate::network::Node;
 use crate::protocol::Mechanisms;
+use crate::server::idle_connections::IdleConnections;
 use crate::store::ObjectStore;
 use crate::table::parts::Rows;
 use crate::world::{Ns, Process};
@@ -38,6 +39,8 @@ pub struct Host {
     /// The name of the node and of its replica.
     pub name: Rc<str>,
     pub process: Rc<Process>,
+    /// When this life began.
+    pub begun_ns: Ns,
     /// The number of this life, from 1.
     pub life: u64,
     /// Distinguishes this life from the server's other lives.
@@ -50,6 +53,8 @@ pub struct Host {
     /// The ZooKeeper servers that the server may use.
     keepers: Rc<[Node]>,
     session: RefCell<Option<Rc<KeeperSession>>>,
+    /// The connections to other replicas' servers that no fetch uses.
+    pub idle: IdleConnections,
 }
 
 impl Host {
@@ -74,18 +79,21 @@ impl Host {
             identity: format!("{name}-{life}").into(),
             name,
             process: Process::new(),
+            begun_ns: ensemble.world.now_ns(),
             ensemble: ensemble.clone(),
             deployment: deployment.clone(),
             fetch_ns: fetch_ns.clone(),
             keeper_servers: keeper_servers.clone(),
             keepers: keepers.clone(),
             session: RefCell::new(None),
+            idle: IdleConnections::default(),
         })
     }
 
     /// Return the session that all tables share, or open one through a random server of the list.
     pub async fn keeper(&self) -> Result<Rc<KeeperSession>, KeeperError> {
         if self.session().is_none_or(|session| !session.alive()) {
+            self.require_session()?;
             let (ensemble, keepers) = (&self.ensemble, &self.keepers);
             let drawn = ensemble.world.below(keepers.len() as u64) as usize;
             let number = ensemble.fresh_session();
@@ -121,4 +129,7 @@ pub trait ReplicaServer {
 
     /// Return what a part has that is on the disk.
     fn part_data(&self, table: &str, part: &str) -> Option<PartData>;
+
+    /// Let a part be checked that could not be opened.
+    fn doubt(&self, table: &str, part: &str);
 }

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 use crate::block::Block;
+use crate::bugs::Bug;
 use crate::errors::{QueryError, ServerError};
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::child;
@@ -34,6 +35,8 @@ use crate::world::{Ns, Promise, MS};
 /// Median time of parsing, planning and reading a few rows.
 const READ_NS: Ns = 6 * MS;
 const NEVER_NS: Ns = 1 << 62;
+/// Time after which a query that has not begun shows that the server is overloaded.
+const LATE_NS: Ns = 5 * MS;
 
 impl Server {
     /// Starts a query, an INSERT with its rows. `answer` receives the reply.
@@ -65,9 +68,9 @@ impl Server {
                 });
             }
             (Ok(Statement::Values { table }), Some(rows)) => {
-                let table = table.clone();
+                let (table, asked_ns) = (table.clone(), self.world.now_ns());
                 self.spawn(async move {
-                    let result = server.put(&table, rows, &settings).await;
+                    let result = server.put(&table, rows, &settings, asked_ns).await;
                     server.ended(number, result);
                 });
             }
@@ -106,7 +109,9 @@ impl Server {
 
     /// Returns the end of the max_execution_time of a query that begins now.
     fn end_of(&self, settings: &Settings) -> Ns {
-        self.world.now_ns() + settings.max_execution_ns.unwrap_or(NEVER_NS)
+        let process = &self.host.process;
+        let timer_ns = settings.max_execution_ns.map(|ns| process.timer_ns(ns));
+        self.world.now_ns() + timer_ns.unwrap_or(NEVER_NS)
     }
 
     async fn put(
@@ -114,6 +119,7 @@ impl Server {
         table: &str,
         rows: Vec<Row>,
         settings: &Settings,
+        asked_ns: Ns,
     ) -> Result<Rc<Block>, QueryError> {
         let table = self.table(table)?;
         let kind = match settings.insert_quorum_parallel {
@@ -129,6 +135,8 @@ impl Server {
             kind,
             timeout_ms: settings.insert_quorum_timeout,
             deduplicate: settings.insert_deduplicate,
+            is_awaited: !table.bugs.has(Bug::ShedQuorum)
+                || self.world.now_ns() - asked_ns < LATE_NS,
             until_ns: self.end_of(settings),
         };
         insert(&table, rows, &wanted).await?;
@@ -142,6 +150,10 @@ impl Server {
     ) -> Result<Rc<Block>, QueryError> {
         match query.statement()? {
             Statement::Number(number) => return Ok(Block::row([Value::Int(*number)]).into()),
+            Statement::Now { unit_ns } => {
+                let now = self.world.wall_ns(self.host.node).div_euclid(*unit_ns);
+                return Ok(Block::row([Value::Int(now)]).into());
+            }
             Statement::Select(_) => unreachable!("ask handles selects"),
             Statement::System {
                 what,
@@ -155,7 +167,7 @@ impl Server {
                 count,
             } => {
                 let rows = rows_of(columns, *count);
-                return self.put(table, rows, settings).await;
+                return self.put(table, rows, settings, self.world.now_ns()).await;
             }
             Statement::Describe { table } => {
                 let columns = self.table(table)?.columns();
@@ -246,7 +258,8 @@ impl Server {
         let table = self.table(&select.table);
         async move {
             let table = table?;
-            self.world.sleep(self.world.around(READ_NS)).await;
+            self.world.work(self.world.around(READ_NS)).await;
+            self.open_parts(&table)?;
             let reading = self.reading(settings)?;
             let selection = select.prepared(&table.schema);
             if table.disk.storage.on_store {
@@ -255,6 +268,20 @@ impl Server {
             let rows = answer(&table, reading, &selection).await?;
             Ok(if select.grouped { groups(&rows) } else { rows })
         }
+    }
+
+    /// Opens the files of the visible parts. 18.16.1 lets a part be checked that it cannot open
+    /// (reportBrokenPart).
+    fn open_parts(&self, table: &Table) -> Result<(), ServerError> {
+        if self.host.lacks_files() {
+            if let Some(part) = table.active.borrow().values().next() {
+                if table.bugs.has(Bug::ShortageAsBroken) {
+                    table.missing.add(&part.info);
+                }
+                return self.host.open(&part.name);
+            }
+        }
+        Ok(())
     }
 
     /// Reads the objects of the visible parts.
@@ -384,6 +411,7 @@ impl Server {
             let text = format!("Connection refused by {}", peer.host.name);
             return Err(ServerError::new(210, text));
         }
+        self.host.connect(&peer.host)?;
         let answer = Promise::new();
         let (asker, asked, awaited) = (self.clone(), peer.clone(), answer.clone());
         let (query, settings) = (query.clone(), settings.clone());

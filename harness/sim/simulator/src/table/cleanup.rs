@@ -46,7 +46,7 @@ async fn clean_once(table: &Table, zk: &KeeperSession, led: bool) -> Result<(), 
 }
 
 async fn old_parts(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError> {
-    let before = table.world.now_ns() - table.settings.old_parts_lifetime * SECOND;
+    let before = table.wall_ns() - table.settings.old_parts_lifetime * SECOND;
     let is_old = |part: &Part| (1..before).contains(&part.old_ns.get());
     let old = table.disk.parts.borrow().some(is_old);
     for part in old {
@@ -193,9 +193,12 @@ async fn old_blocks(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError
     let ages = blocks.iter().map(|(name, at)| (at.as_number(), name));
     let mut ages: Vec<(i64, &Rc<str>)> = ages.collect();
     ages.sort();
-    let Some((last_ms, _)) = ages.last().copied() else {
+    let Some((mut last_ms, _)) = ages.last().copied() else {
         return Ok(());
     };
+    if table.bugs.has(Bug::DedupOwnClock) {
+        last_ms = table.wall_ns() / MS;
+    }
     let many = ages.len().saturating_sub(window as usize);
     let old = ages
         .iter()

@@ -9,7 +9,9 @@ use crate::errors::{KeeperError, QueryError, ServerError, NODE_EXISTS};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation, Path};
 use crate::server::host::{Host, PartData, ReplicaServer};
+use crate::server::shortages::{cannot_open, CLOSED, DNS_ERROR};
 use crate::table::entries::{Data, Entry};
+use crate::table::log;
 use crate::table::parts::{Info, Part};
 use crate::table::quorum::{failed_path, join, join_covered, pending};
 use crate::table::replica::Table;
@@ -53,10 +55,23 @@ pub async fn fetch(
     if before.is_some() {
         return Ok(false);
     }
-    let fetched = receive(table, zk, entry, held).await;
+    let mut fetched = receive(table, zk, entry, held).await;
+    if matches!(&fetched, Err(QueryError::Server(error)) if is_taken_for_lost(table, error)) {
+        log::give_up(table, zk, &entry.new).await?;
+        fetched = Ok(true);
+    }
     table.fetching.borrow_mut().shift_remove(&name);
     shared::end_fetch(table, zk, &name).await;
     fetched
+}
+
+/// Whether a planted bug takes a source that could not be reached for one that has lost the part.
+fn is_taken_for_lost(table: &Table, error: &ServerError) -> bool {
+    match error.code {
+        DNS_ERROR => table.bugs.has(Bug::UnresolvedAsDead),
+        CLOSED => table.bugs.has(Bug::ClosedAsLost),
+        _ => false,
+    }
 }
 
 /// Fetches the part from the replica that has it, and commits it.
@@ -66,6 +81,7 @@ async fn receive(
     entry: &Entry,
     held: Held,
 ) -> Result<bool, QueryError> {
+    table.server.host().open(&held.name)?;
     let shares = shared::begin_fetch(table, zk, &held.name).await?;
     let PartData { rows, blob } = download(table, &held).await?;
     let shares = match blob {
@@ -198,12 +214,23 @@ pub async fn download(table: &Rc<Table>, held: &Held) -> Result<PartData, Server
     let (holder, part) = (&held.replica, &held.name);
     let (from, to) = (source.host().clone(), asker.host());
     let (world, log) = (&table.world, &to.ensemble.messages);
+    let kept = to.idle.take(from.node, from.life, world.now_ns());
+    if !kept {
+        to.connect(&from)?;
+    }
     let key = log.fetch(world.now_ns(), to.node, holder, part);
     let answer = Promise::new();
     let request = {
         let (table, part) = (table.name.clone(), part.clone());
         let (answer, asker, fetch_ns) = (answer.clone(), to.clone(), to.fetch_ns.get());
-        move || serve_part(&*source, &asker, (&table, &part), answer, fetch_ns)
+        move || {
+            let asked = Asked {
+                table: &table,
+                part: &part,
+                kept,
+            };
+            serve_part(&*source, &asker, asked, answer, fetch_ns);
+        }
     };
     let network = &to.ensemble.network;
     network.send(to.node, from.node, Some(&from.process), request);
@@ -212,10 +239,21 @@ pub async fn download(table: &Rc<Table>, held: &Held) -> Result<PartData, Server
         return Err(ServerError::new(210, text));
     }
     let answered = world.wait_for(&answer, FETCH_TIMEOUT_NS).await;
-    log.answered(world.now_ns(), key, matches!(answered, Ok(Some(_))));
+    log.answered(world.now_ns(), key, matches!(answered, Ok(Ok(_))));
+    if matches!(
+        answered,
+        Ok(Ok(_) | Err(NotSent::Missing | NotSent::Unread))
+    ) {
+        to.idle.keep(from.node, from.life, world.now_ns());
+    }
     match answered {
-        Ok(Some(data)) => Ok(data),
-        Ok(None) => {
+        Ok(Ok(data)) => Ok(data),
+        Ok(Err(NotSent::Unread)) => Err(cannot_open(part)),
+        Ok(Err(NotSent::Closed)) => {
+            let text = format!("Attempt to read after eof: {holder} closed the connection");
+            Err(ServerError::new(CLOSED, text))
+        }
+        Ok(Err(NotSent::Missing)) => {
             let text = format!("No part {part} in table on {holder}");
             Err(ServerError::new(232, text))
         }
@@ -226,15 +264,47 @@ pub async fn download(table: &Rc<Table>, held: &Held) -> Result<PartData, Server
     }
 }
 
-/// Send what a part has to the server that requests it; `None` if the part is not here.
+/// Why a part was not sent.
+enum NotSent {
+    /// It is not here.
+    Missing,
+    /// Its files cannot be opened.
+    Unread,
+    /// The server takes no further connection.
+    Closed,
+}
+
+/// What a server is asked for, and whether on a connection that was open before.
+struct Asked<'a> {
+    table: &'a str,
+    part: &'a str,
+    kept: bool,
+}
+
+/// Sends what a part has to the server that requests it.
 fn serve_part(
     source: &dyn ReplicaServer,
     asker: &Rc<Host>,
-    (table, part): (&str, &str),
-    answer: Promise<Option<PartData>>,
+    Asked { table, part, kept }: Asked<'_>,
+    answer: Promise<Result<PartData, NotSent>>,
     fetch_ns: Ns,
 ) {
     let (data, own) = (source.part_data(table, part), source.host());
+    let mut data = data.ok_or(NotSent::Missing);
+    if own.lacks_files() {
+        if !kept {
+            return; // The connection waits until it is accepted, or the asker has given up.
+        }
+        if data.is_ok() {
+            data = Err(NotSent::Unread);
+            if own.deployment.bugs.has(Bug::ShortageAsBroken) {
+                source.doubt(table, part);
+            }
+        }
+    }
+    if !kept && own.is_full() {
+        data = Err(NotSent::Closed);
+    }
     let world = own.ensemble.world.clone();
     let took_ns = world.around(fetch_ns);
     let set = move || answer.set(&world, data);

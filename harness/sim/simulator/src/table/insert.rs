@@ -52,7 +52,8 @@ pub async fn insert(table: &Rc<Table>, rows: Vec<Row>, wanted: &Wanted) -> Resul
     for (partition, mut block) in blocks {
         assert!(!block.is_empty(), "a part has rows");
         table.schema.sort(&mut block)?;
-        table.world.sleep(table.world.around(WRITE_NS)).await;
+        table.world.work(table.world.around(WRITE_NS)).await;
+        table.server.host().open(&partition)?;
         let block = Block {
             partition,
             rows: block.into(),
@@ -195,7 +196,7 @@ pub async fn commit(
     }
     table.activate(&part);
     match asked {
-        Some(asked) if !table.bugs.has(Bug::AckEarly) => match retries {
+        Some(asked) if asked.is_awaited && !table.bugs.has(Bug::AckEarly) => match retries {
             Some(retries) => {
                 Box::pin(await_quorum_retrying(
                     table,

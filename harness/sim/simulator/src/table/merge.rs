@@ -337,7 +337,8 @@ async fn merge_sources(
     mut sources: Vec<Rc<Part>>,
     to_store: bool,
 ) -> Result<bool, QueryError> {
-    table.world.sleep(table.world.around(MERGE_NS)).await;
+    table.world.work(table.world.around(MERGE_NS)).await;
+    table.server.host().open(&entry.name)?;
     shared::read(table, sources.iter().map(|part| &part.name)).await?;
     if table.bugs.has(Bug::MergeDrops) {
         sources.pop();
@@ -399,7 +400,8 @@ async fn mutate_part(
     part: &Rc<Part>,
     to_store: bool,
 ) -> Result<bool, QueryError> {
-    table.world.sleep(table.world.around(MERGE_NS)).await;
+    table.world.work(table.world.around(MERGE_NS)).await;
+    table.server.host().open(&entry.name)?;
     shared::read(table, std::iter::once(&part.name)).await?;
     assert!(
         part.info.mutation < entry.new.mutation,

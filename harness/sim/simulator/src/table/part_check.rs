@@ -2,15 +2,16 @@
 //! not be fetched.
 //!
 //! Source: ReplicatedMergeTreePartCheckThread::checkPart and searchForMissingPart of 18.16.1, which
-//! also compares local parts with their checksums.
+//! also compares local parts with their checksums; here it only opens them.
 
 use std::rc::Rc;
 
+use crate::bugs::Bug;
 use crate::errors::{KeeperError, QueryError};
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::child;
 use crate::table::log;
-use crate::table::parts::Info;
+use crate::table::parts::{Info, Part};
 use crate::table::replica::Table;
 use crate::world::{Ns, SECOND};
 
@@ -30,12 +31,31 @@ pub async fn search(table: Rc<Table>) {
 }
 
 async fn check(table: &Rc<Table>, part: &Info) -> Result<(), QueryError> {
-    let here = table.part(&part.name()).is_some();
-    if here || table.active.borrow().containing(part).is_some() {
+    let name = part.name();
+    let here = table.part(&name);
+    if let (Some(here), true) = (&here, table.server.host().lacks_files()) {
+        return without_files(table, here).await;
+    }
+    if here.is_some() || table.active.borrow().containing(part).is_some() {
         return Ok(());
     }
     let zk = table.writable()?;
     Ok(search_replicas(table, &zk, part).await?)
+}
+
+/// Checks a part without a descriptor for its files. 18.16.1 takes any exception for a broken part,
+/// removes it and queues a fetch (checkPart); the repaired protocol keeps the part.
+async fn without_files(table: &Rc<Table>, part: &Rc<Part>) -> Result<(), QueryError> {
+    let shown = table.active.borrow().get(&part.info).is_some();
+    if !shown || !table.bugs.has(Bug::ShortageAsBroken) {
+        return Ok(());
+    }
+    let zk = table.writable()?;
+    if zk.exists(child(&table.own.parts, &part.name)).await? {
+        log::fetch_again(table, &zk, &part.info).await?;
+        table.forget(part);
+    }
+    Ok(())
 }
 
 /// Fetches a part again if ZooKeeper lists it for this replica. If no replica has the part, nor

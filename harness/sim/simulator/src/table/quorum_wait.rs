@@ -22,6 +22,8 @@ pub struct Wanted {
     pub kind: QuorumKind,
     pub timeout_ms: i64,
     pub deduplicate: bool,
+    /// Whether the insert waits for its quorum. A planted bug clears it.
+    pub is_awaited: bool,
     /// The end of its max_execution_time.
     pub until_ns: Ns,
 }
@@ -30,6 +32,8 @@ pub struct Wanted {
 pub struct QuorumPrecheck {
     pub replicas: usize,
     pub kind: QuorumKind,
+    /// Whether the insert waits for the quorum.
+    pub is_awaited: bool,
     timeout_ms: i64,
     /// The content of is_active.
     identity: Data,
@@ -98,6 +102,7 @@ pub async fn precheck(
     Ok(QuorumPrecheck {
         replicas: quorum,
         kind: wanted.kind,
+        is_awaited: wanted.is_awaited,
         timeout_ms: wanted.timeout_ms,
         identity,
         version,

@@ -27,7 +27,7 @@ use crate::table::schema::Schema;
 use crate::table::settings::TableSettings;
 use crate::table::snapshot::deciding;
 use crate::table::stored::Stored;
-use crate::world::{Lock, World};
+use crate::world::{Lock, Ns, World};
 
 /// The state of a replica's table that survives a restart.
 pub struct TableDisk {
@@ -123,7 +123,7 @@ impl Table {
         assert!(apart, "{} and another active part overlap", part.name);
         if active.get(&part.info).is_none() {
             // Another part, which came meanwhile, covers it: it is obsolete.
-            part.old_ns.set(self.world.now_ns().max(1));
+            part.old_ns.set(self.wall_ns().max(1));
         }
         drop(active);
         for old in covered {
@@ -131,7 +131,7 @@ impl Table {
                 part.info.contains(&old.info),
                 "a part covers the parts that it replaces"
             );
-            old.old_ns.set(self.world.now_ns().max(1));
+            old.old_ns.set(self.wall_ns().max(1));
         }
     }
 
@@ -160,6 +160,11 @@ impl Table {
         self.disk.references.release(&part.name);
         let shown = self.active.borrow().get(&part.info).is_some();
         assert!(!shown, "a removed part is not visible");
+    }
+
+    /// Returns what the server's wall clock shows.
+    pub fn wall_ns(&self) -> Ns {
+        self.world.wall_ns(self.server.host().node)
     }
 
     /// Returns the table's columns as this replica has them.

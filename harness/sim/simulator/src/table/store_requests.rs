@@ -21,7 +21,7 @@ pub async fn ask(host: &Rc<Host>, request: Request) -> Result<(), ServerError> {
     let store = host.deployment.store.borrow().clone();
     let store = store.filter(|store| store.process.alive());
     let Some(store) = store else {
-        ensemble.world.sleep(REQUEST_NS).await;
+        ensemble.world.work(REQUEST_NS).await;
         return Err(error("Connection refused"));
     };
     let answer = Promise::new();

@@ -6,11 +6,13 @@ use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use crate::world::Action;
+use crate::world::{Action, Ns};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Runs,
+    /// It has no CPU time.
+    Throttled,
     Paused,
     Over,
 }
@@ -18,7 +20,9 @@ enum State {
 /// One life of a server. What it has scheduled ends with it and is deferred while it is paused.
 pub struct Process {
     state: Cell<State>,
-    /// The events that were due while the process was paused.
+    /// The speed of its clock.
+    rate: Cell<f64>,
+    /// The events that were due while the process did not run.
     deferred: RefCell<Vec<Action>>,
     tasks: RefCell<Vec<Rc<Task>>>,
 }
@@ -27,6 +31,7 @@ impl Process {
     pub fn new() -> Rc<Process> {
         Rc::new(Process {
             state: Cell::new(State::Runs),
+            rate: Cell::new(1.0),
             deferred: RefCell::default(),
             tasks: RefCell::default(),
         })
@@ -40,7 +45,7 @@ impl Process {
         self.state.get() == State::Paused
     }
 
-    /// Whether the process is alive and not paused.
+    /// Whether the process is alive, not paused, and has CPU time.
     pub(super) fn runs(&self) -> bool {
         self.state.get() == State::Runs
     }
@@ -53,21 +58,58 @@ impl Process {
 
     /// Resumes the process and returns the deferred actions.
     pub(super) fn resume(&self) -> Vec<Action> {
-        if self.paused() {
-            self.state.set(State::Runs);
+        self.leave(State::Paused)
+    }
+
+    pub(super) fn throttle(&self) {
+        if self.runs() {
+            self.state.set(State::Throttled);
         }
-        let deferred = self.deferred.take();
-        assert!(
-            self.alive() || deferred.is_empty(),
-            "a dead process has no deferred actions"
-        );
-        deferred
+    }
+
+    /// Gives the process CPU time and returns the deferred actions, unless it is paused.
+    pub(super) fn unthrottle(&self) -> Vec<Action> {
+        self.leave(State::Throttled)
+    }
+
+    /// Lets the process run if it is in this state, and returns the deferred actions.
+    fn leave(&self, state: State) -> Vec<Action> {
+        if self.state.get() != state {
+            let waits = matches!(self.state.get(), State::Throttled | State::Paused);
+            let nothing = waits || self.deferred.borrow().is_empty();
+            assert!(nothing, "only a process that waits has deferred actions");
+            return Vec::new();
+        }
+        self.state.set(State::Runs);
+        self.deferred.take()
+    }
+
+    /// Sets the speed of the process's clock.
+    pub fn set_rate(&self, rate: f64) {
+        assert!(rate > 0.0, "clocks go forward");
+        self.rate.set(rate);
+    }
+
+    /// Returns how long a wait takes that is this long by the process's clock.
+    pub fn timer_ns(&self, ns: Ns) -> Ns {
+        match self.rate.get() {
+            1.0 => ns,
+            rate => (ns as f64 / rate) as Ns,
+        }
+    }
+
+    /// Returns how long something took by the process's clock.
+    pub fn shown_ns(&self, ns: Ns) -> Ns {
+        match self.rate.get() {
+            1.0 => ns,
+            rate => (ns as f64 * rate) as Ns,
+        }
     }
 
     /// Defers an action that is due while the process does not run.
     pub(super) fn defer(&self, act: Action) {
         assert!(!self.runs(), "a running process defers nothing");
-        if self.paused() {
+        if self.alive() {
             self.deferred.borrow_mut().push(act);
         }
     }
@@ -130,6 +172,11 @@ impl Task {
                 moved.place.set(place);
             }
         }
+    }
+
+    /// Returns how long a wait takes that is this long by the clock of the task's process.
+    pub(super) fn timer_ns(&self, ns: Ns) -> Ns {
+        self.of.as_ref().map_or(ns, |of| of.timer_ns(ns))
     }
 
     /// Begins or ends a wait.

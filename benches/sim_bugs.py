@@ -25,6 +25,10 @@ from harness.run.stop import Stop
 LINEARIZABLE = "--read linearizable --rate 100 --time-limit 10"
 LONG = "--read linearizable --rate 100 --time-limit 30"
 SHARED = "--workload zero-copy --protocol repaired --replicas 2 --time-limit 20"
+IDLE = (
+    "--workload replication --protocol repaired --option big-rows=100 --rate 4 --interval 0.5 "
+    "--time-limit 40"
+)
 PLAIN = "--insert plain --read plain --promise eventual --rate 100 --time-limit"
 TRIALS: Mapping[str, str] = {
     "quorum-aba": "--workload dedup --insert quorum --protocol repaired --replicas 7 --nemesis "
@@ -87,6 +91,13 @@ TRIALS: Mapping[str, str] = {
     "clone-uncounted": "--workload dedup --insert parallel --protocol repaired-25.8 --rate 100 "
     "--nemesis kill-clickhouse --interval 1 --duration 6 --time-limit 40",
     "clone-keeps-dropped": f"{SHARED} --option move=true --nemesis partition",
+    "dedup-own-clock": "--workload dedup --protocol repaired-25.8 --option window-s=8 --rate 30 "
+    "--nemesis clock-jump-clickhouse --interval 0.5 --time-limit 40",
+    "shed-quorum": f"{LINEARIZABLE} --nemesis cpu-limit-clickhouse --interval 0.5",
+    "shortage-as-broken": "--workload quorum-durability --protocol repaired-25.8 --rate 60 "
+    "--nemesis file-limit-clickhouse,slow-fetches --interval 0.5 --duration 2 --time-limit 20",
+    "closed-as-lost": f"{IDLE} --nemesis connection-limit",
+    "unresolved-as-dead": f"{IDLE} --nemesis dns-failure-clickhouse",
 }
 """Options of a run that shows each."""
 

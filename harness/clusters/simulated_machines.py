@@ -133,7 +133,7 @@ class SimulatedMachines:
         try:
             SimulatedChannel(self.simulation, node, _ANSWER_S).ask("SELECT 1", {}, None)
         except QueryError as error:
-            return f"SELECT 1: {error}"
+            return f"no answer to SELECT 1: {error}"
         return None
 
 

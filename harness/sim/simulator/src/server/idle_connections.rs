@@ -1,6 +1,6 @@
 //! Keeps connections between replicas' servers open for a while.
 //!
-//! Source: PooledHTTPSession of 18.16.1, keep_alive_timeout.
+//! Source: the pool of HTTP connections between replicas (ClickHouse#3594), keep_alive_timeout.
 
 use std::cell::RefCell;
 

@@ -98,6 +98,7 @@ TRIALS: Mapping[str, str] = {
     "--nemesis file-limit-clickhouse,slow-fetches --interval 0.5 --duration 2 --time-limit 20",
     "closed-as-lost": f"{IDLE} --nemesis connection-limit",
     "unresolved-as-dead": f"{IDLE} --nemesis dns-failure-clickhouse",
+    "old-parts-by-wall": f"{SHARED} --nemesis clock-jump-clickhouse --interval 0.5",
 }
 """Options of a run that shows each."""
 

@@ -125,7 +125,7 @@ ELSEWHERE = {"pending-merged", "failed-duplicate", "clone-uncounted", "undone-al
 """Defects of parallel quorums and ALTERs: tests/test_sim_quorum.py, tests/test_sim_columns.py."""
 OF_MACHINES = {
     *("dedup-own-clock", "shed-quorum", "shortage-as-broken", "closed-as-lost"),
-    "unresolved-as-dead",
+    *("unresolved-as-dead", "old-parts-by-wall"),
 }
 """Bugs that faults of clocks and resources find: tests/test_sim_machines.py."""
 

@@ -57,6 +57,7 @@ pub enum Bug {
     ShortageAsBroken,
     ClosedAsLost,
     UnresolvedAsDead,
+    OldPartsByWall,
 }
 
 /// Every bug with the name that users type.
@@ -113,6 +114,7 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::ShortageAsBroken, "shortage-as-broken"),
     (Bug::ClosedAsLost, "closed-as-lost"),
     (Bug::UnresolvedAsDead, "unresolved-as-dead"),
+    (Bug::OldPartsByWall, "old-parts-by-wall"),
 ];
 
 /// The bugs that 18.16.1 or 25.8 has, and with it their protocols.
@@ -135,6 +137,7 @@ const DEFECTS: &[Bug] = &[
     Bug::StaleLeaderClaim,
     Bug::AttachOwnCopy,
     Bug::ShortageAsBroken,
+    Bug::OldPartsByWall,
 ];
 
 /// A set of bugs.

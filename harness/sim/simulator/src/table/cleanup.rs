@@ -46,7 +46,7 @@ async fn clean_once(table: &Table, zk: &KeeperSession, led: bool) -> Result<(), 
 }
 
 async fn old_parts(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError> {
-    let before = table.wall_ns() - table.settings.old_parts_lifetime * SECOND;
+    let before = table.age_clock_ns() - table.settings.old_parts_lifetime * SECOND;
     let is_old = |part: &Part| (1..before).contains(&part.old_ns.get());
     let old = table.disk.parts.borrow().some(is_old);
     for part in old {

@@ -177,8 +177,7 @@ pub struct Part {
     pub name: Rc<str>,
     pub rows: Rows,
     pub made_ns: Ns,
-    /// The time since which another part covers it, by the wall clock of its server; 0 if none
-    /// does.
+    /// The time since which another part covers it, by `Table::age_clock_ns`; 0 if none does.
     pub old_ns: Cell<Ns>,
 }
 

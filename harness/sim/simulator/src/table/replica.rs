@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use crate::bugs::Bugs;
+use crate::bugs::{Bug, Bugs};
 use crate::errors::ServerError;
 use crate::keeper::session::{KeeperSession, Readings};
 use crate::keeper::tree::{Names, Path};
@@ -123,7 +123,7 @@ impl Table {
         assert!(apart, "{} and another active part overlap", part.name);
         if active.get(&part.info).is_none() {
             // Another part, which came meanwhile, covers it: it is obsolete.
-            part.old_ns.set(self.wall_ns().max(1));
+            part.old_ns.set(self.age_clock_ns().max(1));
         }
         drop(active);
         for old in covered {
@@ -131,7 +131,7 @@ impl Table {
                 part.info.contains(&old.info),
                 "a part covers the parts that it replaces"
             );
-            old.old_ns.set(self.wall_ns().max(1));
+            old.old_ns.set(self.age_clock_ns().max(1));
         }
     }
 
@@ -165,6 +165,15 @@ impl Table {
     /// Returns what the server's wall clock shows.
     pub fn wall_ns(&self) -> Ns {
         self.world.wall_ns(self.server.host().node)
+    }
+
+    /// Returns the time by which the age of outdated parts is counted: of the wall clock on real
+    /// servers (grabOldParts), which may go back.
+    pub fn age_clock_ns(&self) -> Ns {
+        match self.bugs.has(Bug::OldPartsByWall) {
+            true => self.wall_ns(),
+            false => self.world.now_ns(),
+        }
     }
 
     /// Returns the table's columns as this replica has them.

@@ -88,8 +88,8 @@ BUGS: Mapping[str, str] = {
     "closed-as-lost": "a fetch whose source closes the connection, since it has too many, gives up "
     "the part",
     "unresolved-as-dead": "a fetch that cannot look up the name of its source gives up the part",
-    "old-parts-by-wall": "the age of outdated parts is counted by the wall clock, so that they stay "
-    "until a clock that was ahead shows that time again; 18.16.1 and 25.8 do so",
+    "old-parts-by-wall": "the age of outdated parts is counted by the wall clock, so that they "
+    "stay until one that was ahead shows that time again; 18.16.1 and 25.8 do so",
 }
 """Description of each bug, by name."""
 

@@ -120,7 +120,7 @@ def _durable(
 def _overlaps(parts: QuorumParts, size: int, moments: EndMoments) -> Iterable[Anomaly]:
     assert parts.final is not None, "asked only with a final look"
     ops = (parts.final.invoke.index, parts.final.end.index)
-    found = moments.overlaps() if moments.logged else _overlapping_at_rest(parts, size)
+    found = moments.overlaps() if moments.logged else _overlapping_at_rest(parts, size, moments)
     for earlier, later, begin, had in found:
         yield Anomaly(
             kind="overlap",
@@ -133,11 +133,19 @@ def _overlaps(parts: QuorumParts, size: int, moments: EndMoments) -> Iterable[An
         )
 
 
-def _overlapping_at_rest(parts: QuorumParts, size: int) -> Iterable[tuple[str, str, int, str]]:
+def _overlapping_at_rest(
+    parts: QuorumParts, size: int, moments: EndMoments
+) -> Iterable[tuple[str, str, int, str]]:
     """Yield what overlaps by the parts that are left at rest, where nothing is known of the
-    others."""
+    others. The record of simulated servers is better evidence, because a replica may have lost a
+    part and registered it anew."""
     begun = sorted((min(own.values()), part) for part, own in parts.replicas_of.items() if own)
     for (_, earlier), (begin, later) in pairwise(begun):
+        if earlier in moments.recorded:
+            ended_ns = moments.recorded[earlier][0]
+            if ended_ns > moments.announced.get(later, ended_ns):
+                yield earlier, later, begin, f"at {seconds(ended_ns)}"
+            continue
         reached = parts.reached(earlier, size)
         if earlier in parts.failed or (reached is not None and reached < begin):
             continue

@@ -25,6 +25,8 @@ class EndMoments:
     """The quorum inserts of ZooKeeper's log, by part."""
     recorded: Mapping[str, Ended]
     """The ends in the record of simulated servers, by part."""
+    announced: Mapping[str, int]
+    """The time at which the first replica announced each part, in the same record."""
     parts: QuorumParts
     size: int
     ahead_ms: float | None
@@ -41,7 +43,12 @@ class EndMoments:
             for fact in facts_of(history)
             if fact[0] == "ended"
         }
-        return EndMoments(agreed, logged, recorded, parts, size, _ahead_ms(agreed, parts))
+        announced: dict[str, int] = {}
+        for fact in facts_of(history):
+            if fact[0] == "part":
+                announced.setdefault(str(fact[3]), int(fact[1]))
+        ahead_ms = _ahead_ms(agreed, parts)
+        return EndMoments(agreed, logged, recorded, announced, parts, size, ahead_ms)
 
     @property
     def op(self) -> Op | None:
@@ -78,11 +85,13 @@ class EndMoments:
 
     def reached(self, part: str) -> int | None:
         """Return the first transaction by which a quorum is known to have had a part; None if none
-        is.
+        is, and none is asked for if a record has the end of the quorum.
 
         What is registered at rest is later than the log says if a replica has lost the part since
         and registered it anew.
         """
+        if part in self.recorded:
+            return None
         one = self.logged.get(part)
         known = (one.reached if one is not None else None, self.parts.reached(part, self.size))
         return min((zxid for zxid in known if zxid is not None), default=None)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.ladder import Level
+from compose.settings import Fsync
 from harness.cli.catalogue import WORKLOADS
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
@@ -59,11 +60,12 @@ def play(
     topology: Topology = THREE,
     protocol: str | None = None,
     without: str = "",
+    fsync: str = "default",
     **options: Any,
 ) -> Played:
     """Execute a workload under a nemesis, as `harness run --cluster sim` does. If it does not say
     how it reads, the protocol is the repaired one. `without` is a defect of the protocol that the
-    servers do not have."""
+    servers do not have, `fsync` what they sync."""
     own = Seed(seed)
     chosen = "repaired" if options.get("read", "linearizable") == "linearizable" else DEFAULT
     cluster = SimCluster(
@@ -72,6 +74,7 @@ def play(
         bugs=bugs([bug] if bug else []),
         protocol=protocol or chosen,
         without=bugs([without] if without else []),
+        fsync=Fsync(fsync),
     )
     cluster.up()
     plan = Plan(

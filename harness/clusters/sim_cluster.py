@@ -6,21 +6,23 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
+from compose.settings import Fsync
 from harness.clusters.simulated_connections import (
     SimulatedChannel,
     SimulatedSession,
     SimulatedStore,
 )
+from harness.clusters.simulated_disks import SimulatedDisks
 from harness.clusters.simulated_machines import SimulatedMachines
 from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.errors import ClusterError
 from harness.core.link_quality import LinkEvidence, LinkFault, shown
-from harness.core.op import Json, Written
+from harness.core.op import Written
 from harness.core.protocols import Endpoint
 from harness.core.runtime import Runtime
 from harness.core.seed import Seed
 from harness.core.topology import Link, Role, Topology
-from harness.native.simulator import FETCH_NS
+from harness.native.simulator import FETCH_NS, Disks
 from harness.sim.bugs import DEFAULT
 from harness.sim.simulation import Simulation, TableSettings, simulated_engines
 from harness.sim.world import SECOND, VirtualTime
@@ -28,9 +30,11 @@ from harness.sim.world import SECOND, VirtualTime
 READINGS: Final = ("sync", "server", "thesis", "linearizable")
 READY_NS: Final = 60 * SECOND
 START_NS: Final = 30 * SECOND
+UNFORCED: Final = frozenset({"keeper-early-ack"})
+"""What ZooKeeper servers without forceSync do: the log is not durable when they answer."""
 
 
-class SimCluster(SimulatedMachines):
+class SimCluster(SimulatedDisks, SimulatedMachines):
     """One process, one thread, no ports; its time is its own."""
 
     def __init__(
@@ -42,15 +46,22 @@ class SimCluster(SimulatedMachines):
         protocol: str = DEFAULT,
         without: frozenset[str] = frozenset(),
         settings: TableSettings | None = None,
+        fsync: Fsync = Fsync.DEFAULT,
     ) -> None:
         """Create a cluster that is not running; `protocol` is one of harness.sim.bugs.PROTOCOLS,
-        `without` are defects of it that the servers do not have."""
+        `without` are defects of it that the servers do not have, `fsync` is what they sync."""
         self.name = "sim"
         self.engines = simulated_engines(topology, protocol)
         self.topology = topology
         self.simulation = Simulation(
-            topology, seed, bugs=bugs, protocol=protocol, without=without, settings=settings
+            topology,
+            seed,
+            bugs=bugs | UNFORCED if fsync is Fsync.NEVER else bugs,
+            protocol=protocol,
+            without=without,
+            settings=settings,
         )
+        self._disks = Disks(self.simulation.servers, fsync.value)
         self.runtime: Runtime = VirtualTime(self.simulation.world)
         self.readings: Sequence[str] = READINGS
 
@@ -142,29 +153,12 @@ class SimCluster(SimulatedMachines):
         alive = self.simulation.servers.alive
         return {link: alive(link.source, link.target) for link in links}
 
-    # --- CanKill, CanCutPower, CanRestart, CanPause -------------------------------------------
+    # --- CanKill, CanRestart, CanPause --------------------------------------------------------
 
     def kill(self, nodes: Iterable[str]) -> None:
         """Kill the servers. Disks and cuts stay."""
         for node in nodes:
             self.simulation.servers.kill(node)
-
-    def why_no_faulty_disks(self) -> str | None:
-        """Return None: every simulated ZooKeeper server has a disk that loses what is not
-        durable."""
-
-    def cut_power(
-        self, nodes: Iterable[str], torn: Mapping[str, int]
-    ) -> Mapping[str, Mapping[str, Json]]:
-        """Kill ZooKeeper servers and lose what is not durable of their logs. Return how many
-        entries were lost, as changes."""
-        assert not torn, "families of torn writes need real disks"
-        lost = {node: self.simulation.servers.cut_power(node) for node in nodes}
-        none: Mapping[str, Json] = {"pages": 0, "files": 0, "kept": 0}
-        return {
-            node: {"changes": count, **none, "synced": True, "unsynced": False}
-            for node, count in lost.items()
-        }
 
     def start(self, nodes: Iterable[str], answers: bool = True) -> None:
         """Start the servers that do not run, and return when each answers, or before. Raises

@@ -164,6 +164,45 @@ class Interpreter:
         """Every key that clients named, ascending."""
 
 @final
+class Disks:
+    """The disks of a simulation's servers. For one thread only."""
+
+    def __new__(cls, simulation: Simulation, fsync: str) -> Disks:
+        """Access the disks, and let the servers sync what `fsync` says: default, inserts, all or
+        never. Raises ValueError for another word."""
+    def set_fault(self, name: str, fault: str, kind: str, delay_ms: int) -> None:
+        """Begin a fault of a disk, in place of an earlier one of this name: full, readonly, slow,
+        fail-reads, fail-writes or fail-sync. Raises ValueError for another kind."""
+    def clear_fault(self, name: str, fault: str) -> None:
+        """End a fault; no-op if it is not in force."""
+    def state(self, name: str) -> tuple[list[tuple[str, int]], int, int, int]:
+        """Return the number of requests that each fault in force applied to, the numbers of changes
+        and pages that are not durable, and the number of flipped bits."""
+    def probe(self, name: str) -> list[tuple[str, str, int]]:
+        """Return what a "write", a "sync" and a "read" meet: the name of the error, "" for none,
+        and the milliseconds that they take."""
+    def mark(self, name: str) -> None:
+        """Write two files and sync one of them. That fsync commits all changes of metadata."""
+    def cut(self, name: str, torn: int | None) -> tuple[int, int, int, int, bool, bool]:
+        """Kill a node and take from its disk what is not durable; a seed lets some survive. Return
+        the numbers of changes, pages and files that were lost and of what survived, and whether of
+        the two marked files the synced and the other one are whole."""
+    def flip(
+        self,
+        name: str,
+        below: Sequence[str],
+        without: Sequence[str],
+        endings: Sequence[str],
+        seed: int,
+    ) -> tuple[str, int, int, int, int] | None:
+        """Flip a bit of a file that the seed chooses. Return file, offset, bit, and the byte as it
+        should be read and as it is; None if there is no such file."""
+    def restore_bits(self, name: str) -> None:
+        """Flip the flipped bits of a disk back, unless their files are gone."""
+    def sync(self) -> None:
+        """Make everything durable on all disks."""
+
+@final
 class Simulation:
     """The simulated servers by name, with the callers' requests by number.
 
@@ -204,9 +243,6 @@ class Simulation:
         """Start every server without waiting for it."""
     def kill(self, name: str) -> None:
         """Kill a node with SIGKILL; no-op if it does not run."""
-    def cut_power(self, name: str) -> int:
-        """Kill a node and take from its disk what is not durable; return the number of entries of a
-        ZooKeeper server's log."""
     def stop(self, name: str) -> None:
         """Stop a node with SIGTERM."""
     def start(self, name: str) -> None:

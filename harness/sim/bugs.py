@@ -77,6 +77,21 @@ BUGS: Mapping[str, str] = {
     "locks",
     "attach-own-copy": "zero-copy: a replica makes the part of an ATTACH from its own detached "
     "copy, so that there are two; 25.8 does so",
+    "acknowledged-failure": "a quorum insert is acknowledged though its replica could not read the "
+    "part and removed it, so that its quorum failed or lacks it; 18.16.1 and 25.8 do so",
+    "fsync-ignored": "with --fsync inserts or all a server acknowledges parts that it has not "
+    "synced",
+    "fsync-error-ignored": "with --fsync inserts or all a server goes on when an fsync has failed, "
+    "so that the part is never written",
+    "torn-unchecked": "a part of which a power cut left some files is taken for whole, and has "
+    "half of its rows",
+    "flip-unchecked": "rows are read without their checksums, so that a flipped bit is another "
+    "value",
+    "eio-as-empty": "a select that cannot read its parts returns no rows",
+    "short-write": "an insert whose part cannot be written, or not within half a second, commits "
+    "it without its last row",
+    "keeper-write-ignored": "a ZooKeeper server that cannot write its log acknowledges all the "
+    "same, and has forgotten it when it is started again",
     "both-move": "zero-copy: a replica that moves a part to the store holds no marker, so that two "
     "may look and move; the first description did so",
     "dedup-own-clock": "the replica that removes old blocks takes its own clock for the present, "
@@ -126,6 +141,7 @@ _OLD: Final = Protocol(
             "stale-leader-claim",
             "shortage-as-broken",
             "old-parts-by-wall",
+            "acknowledged-failure",
         }
     ),
     frozenset(),

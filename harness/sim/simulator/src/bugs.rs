@@ -58,6 +58,14 @@ pub enum Bug {
     ClosedAsLost,
     UnresolvedAsDead,
     OldPartsByWall,
+    AcknowledgedFailure,
+    FsyncIgnored,
+    FsyncErrorIgnored,
+    TornUnchecked,
+    FlipUnchecked,
+    EioAsEmpty,
+    ShortWrite,
+    KeeperWriteIgnored,
 }
 
 /// Every bug with the name that users type.
@@ -115,6 +123,14 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::ClosedAsLost, "closed-as-lost"),
     (Bug::UnresolvedAsDead, "unresolved-as-dead"),
     (Bug::OldPartsByWall, "old-parts-by-wall"),
+    (Bug::AcknowledgedFailure, "acknowledged-failure"),
+    (Bug::FsyncIgnored, "fsync-ignored"),
+    (Bug::FsyncErrorIgnored, "fsync-error-ignored"),
+    (Bug::TornUnchecked, "torn-unchecked"),
+    (Bug::FlipUnchecked, "flip-unchecked"),
+    (Bug::EioAsEmpty, "eio-as-empty"),
+    (Bug::ShortWrite, "short-write"),
+    (Bug::KeeperWriteIgnored, "keeper-write-ignored"),
 ];
 
 /// The bugs that 18.16.1 or 25.8 has, and with it their protocols.
@@ -138,11 +154,12 @@ const DEFECTS: &[Bug] = &[
     Bug::AttachOwnCopy,
     Bug::ShortageAsBroken,
     Bug::OldPartsByWall,
+    Bug::AcknowledgedFailure,
 ];
 
 /// A set of bugs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Bugs(u64);
+pub struct Bugs(u128);
 
 impl Bugs {
     /// Returns the named bugs; `None` if a name is unknown.
@@ -150,7 +167,7 @@ impl Bugs {
         let mut out = Bugs::default();
         for name in names {
             let (bug, _) = NAMES.iter().find(|(_, known)| *known == name)?;
-            out.0 |= 1 << *bug as u64;
+            out.0 |= 1 << *bug as u128;
         }
         Some(out)
     }
@@ -158,7 +175,7 @@ impl Bugs {
     /// Whether a bug is planted that no server has. Assertions about what the protocol
     /// preserves are then switched off, and the checkers judge the run.
     pub fn any_planted(self) -> bool {
-        let defects = DEFECTS.iter().fold(0, |set, bug| set | 1 << *bug as u64);
+        let defects = DEFECTS.iter().fold(0, |set, bug| set | 1 << *bug as u128);
         self.0 & !defects != 0
     }
 
@@ -169,12 +186,13 @@ impl Bugs {
             missed_watches: self.has(Bug::WatchMissed),
             unsynced_log: self.has(Bug::KeeperUnsynced),
             early_answers: self.has(Bug::KeeperEarlyAck),
+            ignored_writes: self.has(Bug::KeeperWriteIgnored),
             minority_commits: self.has(Bug::KeeperMinority),
         }
     }
 
     /// Whether the bug is planted.
     pub fn has(self, bug: Bug) -> bool {
-        self.0 & (1 << bug as u64) != 0
+        self.0 & (1 << bug as u128) != 0
     }
 }

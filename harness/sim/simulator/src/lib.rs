@@ -7,6 +7,7 @@ pub mod block;
 pub mod bugs;
 pub mod coverage;
 mod digits;
+pub mod disk;
 pub mod errors;
 pub mod interpreter;
 pub mod keeper;

@@ -1,6 +1,7 @@
 //! Defines the Python module `harness.native.simulator`.
 
 mod allocator;
+mod disks;
 mod generator;
 mod interpreter;
 mod machines;
@@ -201,10 +202,6 @@ impl Simulation {
     fn kill(&self, name: &str) -> PyResult<()> {
         self.simulation.kill(self.node(name)?);
         Ok(())
-    }
-
-    fn cut_power(&self, name: &str) -> PyResult<usize> {
-        Ok(self.simulation.cut_power(self.node(name)?))
     }
 
     fn stop(&self, name: &str) -> PyResult<()> {
@@ -470,6 +467,7 @@ impl Simulation {
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     allocator::keep_memory();
     module.add("FETCH_NS", FETCH_NS)?;
+    module.add_class::<disks::Disks>()?;
     module.add_class::<generator::Combinator>()?;
     module.add_class::<interpreter::Interpreter>()?;
     module.add_class::<machines::Machines>()?;

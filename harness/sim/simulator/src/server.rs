@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::block::Block;
+use crate::disk::Device;
 use crate::errors::{KeeperError, ServerError};
 use crate::keeper::connection::ServerEnd;
 use crate::keeper::ensemble::Ensemble;
@@ -16,7 +17,9 @@ use crate::keeper::server::KeeperServers;
 use crate::network::Node;
 use crate::server::host::{Deployment, Host, PartData, ReplicaServer};
 use crate::sql::Queries;
+use crate::table::damage::Flip;
 use crate::table::fetch::FETCH_NS;
+use crate::table::part_files;
 use crate::table::parts::{Info, Ordered, Value};
 use crate::table::replica::{Table, TableDisk};
 use crate::table::schema::Schema;
@@ -33,6 +36,9 @@ pub struct ServerDisk {
     pub lives: Cell<u64>,
     /// Median time of fetching a small part: reading, sending and writing it.
     pub fetch_ns: Rc<Cell<Ns>>,
+    pub device: Rc<Device>,
+    /// The bits that were flipped on it.
+    pub flips: RefCell<Vec<Flip>>,
 }
 
 impl Default for ServerDisk {
@@ -41,6 +47,8 @@ impl Default for ServerDisk {
             tables: RefCell::default(),
             lives: Cell::new(0),
             fetch_ns: Rc::new(Cell::new(FETCH_NS)),
+            device: Rc::default(),
+            flips: RefCell::default(),
         }
     }
 }
@@ -217,6 +225,12 @@ impl Server {
 
     async fn start(self: Rc<Self>) {
         self.world.work(self.world.around(START_NS)).await;
+        if !self.disk.device.quiet() && !part_files::starts(&self.disk.device) {
+            // It can neither read its files nor write its status file.
+            let server = self.clone();
+            self.world.spawn(None, async move { server.die() });
+            return;
+        }
         // 18.16.1 with tables does not start without ZooKeeper.
         while self.attach().await.is_err() {
             self.tables.borrow_mut().clear();
@@ -298,11 +312,15 @@ impl ReplicaServer for Server {
 
     fn part_data(&self, table: &str, part: &str) -> Option<PartData> {
         let table = self.tables.borrow().get(table)?.clone();
-        let rows = table.part(part)?.rows.clone();
+        let (rows, delay_ns) = part_files::served(&table, part)?;
         let shared = table.disk.storage.zero_copy;
         let blob = table.disk.references.parts.borrow().get(part).cloned();
         let blob = blob.filter(|_| shared);
-        Some(PartData { rows, blob })
+        Some(PartData {
+            rows,
+            blob,
+            delay_ns,
+        })
     }
 
     fn doubt(&self, table: &str, part: &str) {

@@ -1,5 +1,6 @@
 //! Simulates a cluster: every server of a topology, on one virtual clock, from one seed.
 
+pub mod disks;
 mod machine;
 
 use std::cell::{Cell, RefCell};
@@ -239,13 +240,6 @@ impl Simulation {
     /// Kills a node with SIGKILL; no-op if it does not run.
     pub fn kill(&self, node: Node) {
         self.end_life(node, Server::die);
-    }
-
-    /// Kills a node and takes from its disk what is not durable. Returns how many entries.
-    pub fn cut_power(&self, node: Node) -> usize {
-        self.kill(node);
-        let keeper = self.common.keeper_servers.find(node);
-        keeper.map_or(0, |server| server.lose_cache())
     }
 
     /// Stops a node with SIGTERM.

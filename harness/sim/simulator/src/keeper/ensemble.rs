@@ -31,6 +31,8 @@ pub struct KeeperBugs {
     pub unsynced_log: bool,
     /// A server answers before its log is durable, so that a power cut takes the end of it.
     pub early_answers: bool,
+    /// A server goes on that cannot write its log.
+    pub ignored_writes: bool,
     /// The leader commits what it alone has.
     pub minority_commits: bool,
 }
@@ -38,7 +40,8 @@ pub struct KeeperBugs {
 impl KeeperBugs {
     /// Whether servers may forget committed transactions or commit forgotten ones.
     pub fn lose_commits(self) -> bool {
-        self.unsynced_log || self.early_answers || self.minority_commits
+        let forgotten = self.unsynced_log || self.early_answers || self.ignored_writes;
+        forgotten || self.minority_commits
     }
 }
 

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::digits::Digits;
+use crate::disk::Device;
 use crate::errors::KeeperError;
 use crate::keeper::paths::{child, Hashed, Path};
 use crate::keeper::reading::{Found, Reading, Readings};
@@ -99,6 +100,12 @@ pub struct Disk {
     pub tree: Tree,
     /// Number of log entries that the tree contains. All of them are committed.
     pub applied: usize,
+    /// The disk on which the log is.
+    pub device: Rc<Device>,
+    /// The entry with a flipped bit.
+    pub flipped: Option<Zxid>,
+    /// With a planted bug: the number of entries before the first one that could not be written.
+    pub unwritten: Option<usize>,
 }
 
 impl Disk {
@@ -107,14 +114,10 @@ impl Disk {
         self.log.last().map_or((0, 0), |txn| txn.zxid)
     }
 
-    /// Forgets the entries after that time, and the tree that contains them. Returns how many.
-    pub fn forget_after(&mut self, time_ns: Ns) -> usize {
-        let before = self.log.len();
-        while self.log.last().is_some_and(|txn| txn.time_ns > time_ns) {
-            self.log.pop();
-        }
+    /// Forgets the entries from this one on, and the tree that contains them.
+    pub fn forget_from(&mut self, count: usize) {
+        self.log.truncate(count);
         (self.tree, self.applied) = (Tree::default(), 0);
-        before - self.log.len()
     }
 }
 

@@ -9,12 +9,14 @@
 mod acked;
 mod broadcast;
 mod election;
+mod log_disk;
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use rustc_hash::FxHashMap;
 
+use crate::disk::Device;
 use crate::keeper::clients::Clients;
 use crate::keeper::connection::{Listener, ServerEnd};
 use crate::keeper::ensemble::Ensemble;
@@ -29,7 +31,6 @@ use acked::{Ack, Acked};
 
 /// Time after which a candidate, or a server that joined one, starts another election.
 const JOIN_NS: Ns = 2 * SECOND;
-const UNSYNCED_NS: Ns = SECOND;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Looking,
@@ -106,8 +107,11 @@ impl KeeperServer {
         })
     }
 
-    /// Starts the server. The ensemble must have it as its node's current life.
+    /// Starts the server, which ends at once if it cannot load its log. The ensemble must have it as its node's current life.
     pub fn begin(self: &Rc<Self>) {
+        if !self.loads() {
+            return self.die();
+        }
         let mut state = self.state.borrow_mut();
         state.start_election();
         state.tick();
@@ -169,18 +173,9 @@ impl KeeperServer {
         }
         state.clients.close_all();
         state.world.kill(&self.process);
+        state.forget_unwritten();
         if state.ensemble.bugs.unsynced_log {
-            state.forget_unsynced();
-        }
-    }
-
-    /// Takes from a dead server's disk what is not durable: no entry of its log, unless it answers
-    /// before it syncs. Returns how many.
-    pub fn lose_cache(&self) -> usize {
-        let state = self.state.borrow();
-        match state.ensemble.bugs.early_answers {
-            true => state.forget_unsynced(),
-            false => 0,
+            state.forget_unsynced(None);
         }
     }
 }
@@ -208,6 +203,7 @@ struct State {
     world: Rc<World>,
     process: Rc<Process>,
     disk: Rc<RefCell<Disk>>,
+    device: Rc<Device>,
     role: Role,
     epoch: u64,
     leader: Option<Node>,
@@ -253,6 +249,7 @@ impl State {
     ) -> State {
         let now_ns = ensemble.world.now_ns();
         let nodes = ensemble.names.len();
+        let device = disk.borrow().device.clone();
         State {
             me,
             node,
@@ -260,6 +257,7 @@ impl State {
             peers: peers.clone(),
             world: ensemble.world.clone(),
             process,
+            device,
             disk,
             role: Role::Looking,
             epoch: 0,
@@ -423,7 +421,7 @@ impl State {
         for (session, allowed_ns) in self.session_paths.open(tree) {
             let silent_ns = now_ns - *self.seen.entry(session).or_insert(now_ns);
             assert!(silent_ns >= 0, "sessions were heard of in the past");
-            if silent_ns > allowed_ns {
+            if silent_ns > allowed_ns && self.role == Role::Leading {
                 let mut observer = self.ensemble.observer.borrow_mut();
                 observer.session_expired(now_ns, silent_ns - stood_ns, allowed_ns);
                 drop(observer);
@@ -486,13 +484,5 @@ impl State {
         } else if let Some(leader) = self.leader {
             self.tell(leader, move |leader| leader.on_request(request));
         }
-    }
-
-    // --- the end of a life ----------------------------------------------------------------------
-
-    fn forget_unsynced(&self) -> usize {
-        assert!(!self.process.alive(), "only a dead server forgets");
-        let since_ns = self.world.now_ns() - UNSYNCED_NS;
-        self.disk.borrow_mut().forget_after(since_ns)
     }
 }

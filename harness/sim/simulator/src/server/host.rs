@@ -117,6 +117,8 @@ impl Host {
 pub struct PartData {
     pub rows: Rows,
     pub blob: Option<Rc<str>>,
+    /// How much longer the disk took.
+    pub delay_ns: Ns,
 }
 
 /// A replica's server as its own tables and those of other servers see it.

@@ -23,6 +23,7 @@ use crate::table::insert::insert;
 use crate::table::moves::move_partition;
 use crate::table::mutation;
 use crate::table::optimize::optimize;
+use crate::table::part_files;
 use crate::table::parts::{rows_repr, Part, Row, Value};
 use crate::table::quorum::QuorumKind;
 use crate::table::quorum_wait::Wanted;
@@ -265,7 +266,11 @@ impl Server {
             if table.disk.storage.on_store {
                 Box::pin(self.read_objects(&table, selection.partition.as_deref())).await?;
             }
-            let rows = answer(&table, reading, &selection).await?;
+            let rows = if self.disk.device.quiet() {
+                answer(&table, reading, &selection).await?
+            } else {
+                Box::pin(part_files::select(&table, reading, &selection)).await?
+            };
             Ok(if select.grouped { groups(&rows) } else { rows })
         }
     }
@@ -333,7 +338,9 @@ impl Server {
                 version: 0,
             })),
             settings,
+            device: self.disk.device.clone(),
             parts: RefCell::default(),
+            removed: RefCell::default(),
             detached: RefCell::default(),
             storage: creation.storage,
             references: References::default(),

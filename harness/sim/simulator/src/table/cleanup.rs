@@ -11,6 +11,7 @@ use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
 use crate::table::entries::Data;
+use crate::table::part_files;
 use crate::table::parts::Part;
 use crate::table::replica::Table;
 use crate::table::shared;
@@ -45,10 +46,13 @@ async fn clean_once(table: &Table, zk: &KeeperSession, led: bool) -> Result<(), 
     Ok(())
 }
 
-async fn old_parts(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError> {
+async fn old_parts(table: &Table, zk: &KeeperSession) -> Result<(), QueryError> {
     let before = table.age_clock_ns() - table.settings.old_parts_lifetime * SECOND;
     let is_old = |part: &Part| (1..before).contains(&part.old_ns.get());
     let old = table.disk.parts.borrow().some(is_old);
+    if !table.disk.device.quiet() {
+        part_files::change(table)?;
+    }
     for part in old {
         let shown = table.active.borrow().get(&part.info).is_some();
         assert!(

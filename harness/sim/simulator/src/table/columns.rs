@@ -8,13 +8,18 @@
 
 use std::rc::Rc;
 
-use crate::errors::KeeperError;
+use crate::errors::{KeeperError, QueryError};
 use crate::keeper::session::{Found, KeeperSession, Reading};
 use crate::keeper::tree::Operation;
 use crate::protocol::Mechanism;
 use crate::table::entries::{Columns, Data, Entry};
+use crate::table::part_files;
 use crate::table::paths::ReplicaPaths;
 use crate::table::replica::Table;
+use crate::world::{Ns, SECOND};
+
+/// ALTER_ERROR_SLEEP_MS.
+const ERROR_SLEEP_NS: Ns = 10 * SECOND;
 
 /// Returns whether ALTERs are entries of the log.
 pub fn in_log(table: &Table) -> bool {
@@ -53,7 +58,7 @@ pub async fn execute(
     table: &Table,
     zk: &KeeperSession,
     after: &Rc<Columns>,
-) -> Result<(), KeeperError> {
+) -> Result<(), QueryError> {
     let before = table.columns();
     if after.version < before.version {
         return Ok(());
@@ -64,6 +69,7 @@ pub async fn execute(
         Operation::put(own.metadata_version.clone(), Data::Number(after.version)),
     ])
     .await?;
+    part_files::write_metadata(table)?;
     assert!(
         table.columns().version <= after.version,
         "ALTERs are executed in order"
@@ -115,6 +121,10 @@ pub async fn cloned(
 
 /// Follows the shared columns as 18.16.1 does: on the disk first, then in ZooKeeper.
 pub async fn follow(table: &Table, zk: &KeeperSession, found: Found) -> Result<(), KeeperError> {
+    // The alter thread tries again until it has written the columns.
+    while !table.disk.device.quiet() && part_files::write_metadata(table).is_err() {
+        table.world.sleep(ERROR_SLEEP_NS).await;
+    }
     take_over(table, vec![found]);
     let after = table.columns();
     if table.columns_set.get() == after.version {

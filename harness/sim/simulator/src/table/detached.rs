@@ -112,6 +112,7 @@ pub async fn attach_own(
     shared::attach(table, zk, &entry.name, blob).await?;
     let (info, name) = (entry.new.clone(), entry.name.clone());
     let part = Part::named(info, name, own.rows.clone(), table.world.now_ns());
+    part.written.set(own.written.get());
     table.store(part.clone());
     let committed = commit(table, zk, &part).await?;
     assert_eq!(

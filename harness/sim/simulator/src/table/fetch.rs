@@ -12,6 +12,7 @@ use crate::server::host::{Host, PartData, ReplicaServer};
 use crate::server::shortages::{cannot_open, CLOSED, DNS_ERROR};
 use crate::table::entries::{Data, Entry};
 use crate::table::log;
+use crate::table::part_files;
 use crate::table::parts::{Info, Part};
 use crate::table::quorum::{failed_path, join, join_covered, pending};
 use crate::table::replica::Table;
@@ -83,7 +84,8 @@ async fn receive(
 ) -> Result<bool, QueryError> {
     table.server.host().open(&held.name)?;
     let shares = shared::begin_fetch(table, zk, &held.name).await?;
-    let PartData { rows, blob } = download(table, &held).await?;
+    let PartData { rows, blob, .. } = download(table, &held).await?;
+    let written = part_files::write(table).await?;
     let shares = match blob {
         Some(blob) if shares => shared::share(table, zk, &held.name, &blob).await?,
         _ => false,
@@ -101,6 +103,7 @@ async fn receive(
         table.world.sleep(100 * MS).await;
         table.forget(&part);
     }
+    part.written.set(written);
     table.store(part.clone());
     if commit(table, zk, &part).await? == Committed::No {
         table.queue.virtual_parts.borrow_mut().remove(&part.info);
@@ -306,7 +309,8 @@ fn serve_part(
         data = Err(NotSent::Closed);
     }
     let world = own.ensemble.world.clone();
-    let took_ns = world.around(fetch_ns);
+    let more_ns = data.as_ref().map_or(0, |data| data.delay_ns);
+    let took_ns = world.around(fetch_ns) + more_ns;
     let set = move || answer.set(&world, data);
     let (network, to) = (&own.ensemble.network, Some(&asker.process));
     network.send_later(took_ns, own.node, asker.node, to, set);

@@ -8,12 +8,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use crate::bugs::Bug;
+use crate::disk::Written;
 use crate::errors::{KeeperError, QueryError, ServerError, CONNECTION_LOSS, NODE_EXISTS, NO_NODE};
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::{child, Operation, Path};
 use crate::protocol::Mechanism;
 use crate::table::block_numbers::{allocate, exists};
 use crate::table::entries::{Data, Entry, EntryKind, Quorum};
+use crate::table::part_files;
 use crate::table::parts::{Info, Part, Row, Rows};
 use crate::table::quorum::failed_path;
 use crate::table::quorum_wait::{
@@ -54,12 +56,14 @@ pub async fn insert(table: &Rc<Table>, rows: Vec<Row>, wanted: &Wanted) -> Resul
         table.schema.sort(&mut block)?;
         table.world.work(table.world.around(WRITE_NS)).await;
         table.server.host().open(&partition)?;
+        let written = part_files::write_inserted(table, &mut block).await?;
         let block = Block {
             partition,
             rows: block.into(),
             asked: asked.as_ref(),
             deduplicate: wanted.deduplicate,
             detached: None,
+            written,
             taken: RefCell::default(),
         };
         match (&zk, &retries) {
@@ -79,6 +83,7 @@ pub struct Block<'a> {
     deduplicate: bool,
     /// The name of the detached part of which it is made.
     detached: Option<Rc<str>>,
+    written: Written,
     /// The node of the number that an earlier try took; a planted bug keeps it.
     taken: RefCell<Option<Path>>,
 }
@@ -92,6 +97,7 @@ impl Block<'_> {
             asked: None,
             deduplicate: false,
             detached: Some(part.name.clone()),
+            written: part.written.get(),
             taken: RefCell::default(),
         }
     }
@@ -181,6 +187,7 @@ pub async fn commit(
     assert!(part.info.is_block(), "an insert's block number is its own");
     let fresh = table.part(&part.name).is_none() || table.bugs.any_planted();
     assert!(fresh, "a block number is assigned once");
+    part.written.set(block.written);
     table.store(part.clone());
     let mut done = zk.multi(operations).await;
     if let (Some(retries), Err(error)) = (retries, &done) {

@@ -18,6 +18,7 @@ use crate::table::entries::{Data, Entry, EntryKind, TableData};
 use crate::table::fetch::{commit, Committed};
 use crate::table::log::pull;
 use crate::table::mutation::{changed, current_version, desired_version};
+use crate::table::part_files;
 use crate::table::parts::{append_row_repr, Info, Part, Row, Rows, Value};
 use crate::table::replica::Table;
 use crate::table::shared;
@@ -340,6 +341,7 @@ async fn merge_sources(
     table.world.work(table.world.around(MERGE_NS)).await;
     table.server.host().open(&entry.name)?;
     shared::read(table, sources.iter().map(|part| &part.name)).await?;
+    part_files::read(table, &sources).await?;
     if table.bugs.has(Bug::MergeDrops) {
         sources.pop();
     }
@@ -403,6 +405,7 @@ async fn mutate_part(
     table.world.work(table.world.around(MERGE_NS)).await;
     table.server.host().open(&entry.name)?;
     shared::read(table, std::iter::once(&part.name)).await?;
+    part_files::read(table, std::slice::from_ref(part)).await?;
     assert!(
         part.info.mutation < entry.new.mutation,
         "a mutation replaces one part"
@@ -420,9 +423,11 @@ async fn announce(
     to_store: bool,
 ) -> Result<(), QueryError> {
     let (info, name) = (entry.new.clone(), entry.name.clone());
+    let written = part_files::write(table).await?;
     let blob = shared::upload(table, &rows, to_store).await?;
     shared::attach(table, zk, &name, blob).await?;
     let part = Part::named(info, name, rows, table.world.now_ns());
+    part.written.set(written);
     table.store(part.clone());
     let committed = commit(table, zk, &part).await?;
     assert_eq!(

@@ -1,8 +1,9 @@
 //! Simulates the part check thread: it looks on every replica, active or not, for parts that could
 //! not be fetched.
 //!
-//! Source: ReplicatedMergeTreePartCheckThread::checkPart and searchForMissingPart of 18.16.1, which
-//! also compares local parts with their checksums; here it only opens them.
+//! It also reads local parts that a query, a merge or another replica could not read.
+//!
+//! Source: ReplicatedMergeTreePartCheckThread::checkPart and searchForMissingPart of 18.16.1.
 
 use std::rc::Rc;
 
@@ -11,7 +12,9 @@ use crate::errors::{KeeperError, QueryError};
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::child;
 use crate::table::log;
+use crate::table::part_files;
 use crate::table::parts::{Info, Part};
+use crate::table::quorum::leave;
 use crate::table::replica::Table;
 use crate::world::{Ns, SECOND};
 
@@ -36,6 +39,13 @@ async fn check(table: &Rc<Table>, part: &Info) -> Result<(), QueryError> {
     if let (Some(here), true) = (&here, table.server.host().lacks_files()) {
         return without_files(table, here).await;
     }
+    let shown = table.active.borrow().get(part).cloned();
+    if let Some(shown) = shown.filter(|_| !table.disk.device.quiet()) {
+        return match part_files::is_sound(table, &shown).await {
+            true => Ok(()),
+            false => detach_broken(table, &shown).await,
+        };
+    }
     if here.is_some() || table.active.borrow().containing(part).is_some() {
         return Ok(());
     }
@@ -53,6 +63,20 @@ async fn without_files(table: &Rc<Table>, part: &Rc<Part>) -> Result<(), QueryEr
     let zk = table.writable()?;
     if zk.exists(child(&table.own.parts, &part.name)).await? {
         log::fetch_again(table, &zk, &part.info).await?;
+        table.forget(part);
+    }
+    Ok(())
+}
+
+/// Detaches a part that cannot be read, removes it from ZooKeeper and queues a fetch.
+async fn detach_broken(table: &Rc<Table>, part: &Rc<Part>) -> Result<(), QueryError> {
+    let zk = table.writable()?;
+    if !table.bugs.has(Bug::AcknowledgedFailure) {
+        leave(table, &zk, &part.info, &part.name).await?;
+    }
+    log::fetch_again(table, &zk, &part.info).await?;
+    let same = |here: &Rc<Part>| Rc::ptr_eq(here, part);
+    if table.part(&part.name).as_ref().is_some_and(same) {
         table.forget(part);
     }
     Ok(())

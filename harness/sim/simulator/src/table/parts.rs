@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxHasher;
 
 use crate::digits::{self, Digits};
+use crate::disk::{Content, Written};
 use crate::world::Ns;
 
 /// A map that keeps the order of insertion.
@@ -179,6 +180,9 @@ pub struct Part {
     pub made_ns: Ns,
     /// The time since which another part covers it, by `Table::age_clock_ns`; 0 if none does.
     pub old_ns: Cell<Ns>,
+    /// Whether a power cut would take its files.
+    pub written: Cell<Written>,
+    pub content: Content,
 }
 
 impl Part {
@@ -195,6 +199,21 @@ impl Part {
             rows,
             made_ns,
             old_ns: Cell::new(0),
+            written: Cell::new(Written::Cached),
+            content: Content::Whole,
+        })
+    }
+
+    /// Creates the same part with other content, because its files were damaged or repaired.
+    pub fn with_content(&self, content: Content, rows: Rows) -> Rc<Part> {
+        Rc::new(Part {
+            info: self.info.clone(),
+            name: self.name.clone(),
+            rows,
+            made_ns: self.made_ns,
+            old_ns: self.old_ns.clone(),
+            written: self.written.clone(),
+            content,
         })
     }
 }

@@ -63,6 +63,42 @@ pub async fn join_covered(
     Ok(())
 }
 
+/// Takes this replica out of the pending quorum of a part that it is about to remove.
+pub async fn leave(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    part: &Info,
+    name: &str,
+) -> Result<(), KeeperError> {
+    let Some((path, status, version)) = pending(table, zk, name).await? else {
+        return Ok(());
+    };
+    if status.part != *part || !status.replicas.contains(&table.me) {
+        return Ok(());
+    }
+    let mut quorum = Quorum::clone(&status);
+    quorum.replicas.retain(|replica| *replica != table.me);
+    let data = Data::payload(quorum);
+    // Of two serial quorums one after the other both nodes have version 0.
+    let last = zk.get(table.paths.last_part.clone()).await?;
+    let again = pending(table, zk, name).await?;
+    if again.is_none_or(|(_, same, _)| same.part != *part) {
+        return Ok(());
+    }
+    let last = last.map(|(_, version)| version);
+    zk.multi(vec![
+        Operation::check(table.paths.last_part.clone(), last),
+        Operation::absent(failed_path(table, name)),
+        Operation::Put {
+            path,
+            data,
+            version: Some(version),
+        },
+    ])
+    .await?;
+    Ok(())
+}
+
 /// Adds this replica to the parallel quorums of the parts that it has.
 pub async fn join_pending(
     table: &Rc<Table>,

@@ -5,12 +5,13 @@
 
 use std::rc::Rc;
 
+use crate::bugs::Bug;
 use crate::errors::{KeeperError, QueryError, ServerError, SESSION_EXPIRED};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::protocol::Mechanism;
 use crate::table::entries::{Data, TableData};
 use crate::table::parts::Info;
-use crate::table::quorum::QuorumKind;
+use crate::table::quorum::{failed_path, QuorumKind};
 use crate::table::replica::Table;
 use crate::table::retries::{is_connection, is_lost, Retries};
 use crate::world::{Ns, Promise, TimedOut, MS};
@@ -176,7 +177,17 @@ async fn quorum_came(
         let waited = table.world.wait_for(&event, asked.timeout_ms * MS).await;
         waited.map_err(|TimedOut| KeeperError::new("Timeout while waiting for quorum"))?;
     }
-    let active = zk.get(table.own.is_active.clone()).await?;
+    // Whoever found the part on no active replica has marked its quorum as failed, though this
+    // replica was active all the time: it could not read the part, and removed it.
+    let readings = [
+        Reading::get(table.own.is_active.clone()),
+        Reading::exists(failed_path(table, &part.name())),
+    ];
+    let [active, failed] = zk.read_all(readings, None).await?;
+    if !failed.is_nothing() && !table.bugs.has(Bug::AcknowledgedFailure) {
+        return Err(KeeperError::new("The quorum of the part has failed"));
+    }
+    let active = active.get();
     let mut same = true;
     if table.mechanisms.has(Mechanism::InsertRetries) {
         let host = zk.get(table.own.host.clone()).await?;

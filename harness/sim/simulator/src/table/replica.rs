@@ -4,11 +4,13 @@
 //! Source: StorageReplicatedMergeTree of 18.16.1.
 
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
 use crate::bugs::{Bug, Bugs};
+use crate::disk::{Device, Written};
 use crate::errors::ServerError;
 use crate::keeper::session::{KeeperSession, Readings};
 use crate::keeper::tree::{Names, Path};
@@ -38,7 +40,11 @@ pub struct TableDisk {
     /// The table's columns, also those that were added.
     pub columns: RefCell<Rc<Columns>>,
     pub settings: TableSettings,
+    /// The disk on which the files are.
+    pub device: Rc<Device>,
     pub parts: RefCell<Stored>,
+    /// The parts that were removed last, with the time: a power cut may undo that.
+    pub removed: RefCell<VecDeque<(Ns, Rc<Part>)>>,
     /// The detached parts by name.
     pub detached: RefCell<Ordered<Rc<str>, Rc<Part>>>,
     pub storage: Storage,
@@ -101,6 +107,10 @@ impl Table {
 
     /// Stores a part on the disk without making it visible.
     pub fn store(&self, part: Rc<Part>) {
+        if part.written.get() == Written::Synced {
+            // The directory is synced once it has its name (fsync_part_directory).
+            self.disk.device.commit_journal(self.world.now_ns());
+        }
         if self.disk.parts.borrow_mut().insert(part) {
             self.replaced.set(self.replaced.get() + 1);
         }
@@ -156,7 +166,7 @@ impl Table {
             self.replaced.set(self.replaced.get() + 1);
         }
         self.active.borrow_mut().remove(&part.info);
-        self.disk.parts.borrow_mut().remove(&part.name);
+        self.disk.remove(&part.name, self.world.now_ns());
         self.disk.references.release(&part.name);
         let shown = self.active.borrow().get(&part.info).is_some();
         assert!(!shown, "a removed part is not visible");

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 use crate::bugs::Bug;
+use crate::disk::Content;
 use crate::errors::{KeeperError, QueryError};
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{Found, KeeperSession, Reading};
@@ -98,7 +99,7 @@ impl Table {
         columns::take_over(self, found);
         let mut parts: Vec<Rc<Part>> = {
             let mut parts = self.disk.parts.borrow_mut();
-            parts.retain(|part| listed.contains(&part.name));
+            parts.retain(|part| listed.contains(&part.name) && part.content != Content::BadIndex);
             parts.some(|_| true)
         };
         let references = &self.disk.references;

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use crate::block::Block;
 use crate::errors::ServerError;
+use crate::table::part_files;
 use crate::table::parts::{append_row_repr, Part, Value};
 use crate::table::schema::{Conditions, Schema};
 
@@ -54,6 +55,7 @@ impl Selection {
         if self.with_part && parts.is_empty() {
             return Ok(Block::default());
         }
+        part_files::check(parts)?;
         match self.columns.as_ref().map_err(ServerError::clone)? {
             Columns::Count => Ok(self.counted(conditions, parts)),
             Columns::At(places) => Ok(self.taken(conditions, places, parts)),

@@ -31,8 +31,8 @@ impl Stored {
         false
     }
 
-    pub fn remove(&mut self, name: &str) {
-        self.parts.remove(name);
+    pub fn remove(&mut self, name: &str) -> Option<Rc<Part>> {
+        self.parts.remove(name).map(|(_, part)| part)
     }
 
     pub fn retain(&mut self, keeps: impl Fn(&Part) -> bool) {

@@ -29,6 +29,9 @@ impl State {
 
     pub(super) fn propose(&mut self, request: Request) {
         assert_eq!(self.role, Role::Leading, "only a leader proposes");
+        let Some(delay_ns) = self.write_log() else {
+            return;
+        };
         let (changes, answer) = match self.changes(&request) {
             Ok((changes, answered)) => (changes, Ok(answered)),
             Err(error) => (Vec::new(), Err(error)),
@@ -54,7 +57,7 @@ impl State {
             let txn = txn.clone();
             self.tell(peer, move |peer| peer.on_propose(me, txn));
         }
-        let took_ns = self.world.around(FSYNC_NS);
+        let took_ns = self.world.around(FSYNC_NS) + delay_ns;
         let ack = Ack::new(self.epoch, count);
         self.schedule(took_ns, move |leader| leader.on_ack(me, ack));
     }
@@ -83,12 +86,15 @@ impl State {
     fn on_propose(&mut self, leader: Node, txn: Rc<Txn>) {
         let (epoch, number) = txn.zxid;
         if self.follows(leader, epoch) {
+            let Some(delay_ns) = self.write_log() else {
+                return;
+            };
             let mut disk = self.disk.borrow_mut();
             assert_eq!(number, disk.log.len() as u64, "proposals arrive in order");
             assert!(disk.last() < txn.zxid, "zxids increase along the log");
             disk.log.push(txn);
             let ack = Ack::new(epoch, disk.log.len());
-            let took_ns = self.world.around(FSYNC_NS);
+            let took_ns = self.world.around(FSYNC_NS) + delay_ns;
             let me = self.node;
             self.tell_later(took_ns, leader, move |leader| leader.on_ack(me, ack));
         }

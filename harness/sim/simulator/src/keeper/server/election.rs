@@ -40,6 +40,9 @@ impl State {
         if self.role != Role::Looking || since_ns != self.since_ns {
             return;
         }
+        if !self.can_promise() {
+            return self.schedule(VOTE_NS, move |me| me.vote(since_ns));
+        }
         self.assert_sound();
         let now_ns = self.world.now_ns();
         let me = self.node;
@@ -136,7 +139,7 @@ impl State {
         if self.role != Role::Looking || epoch < accepted || (epoch == accepted && !leads) {
             return;
         }
-        if self.before(last, candidate) {
+        if self.before(last, candidate) || !self.can_promise() {
             return;
         }
         self.join(candidate, epoch);
@@ -197,13 +200,17 @@ impl State {
     /// Replaces this server's log by the leader's.
     fn on_sync(&mut self, leader: Node, epoch: u64, log: Vec<Rc<Txn>>) {
         if self.role == Role::Joining && self.leader == Some(leader) && epoch == self.epoch {
+            let Some(delay_ns) = self.write_log() else {
+                return;
+            };
             self.role = Role::Following;
             self.heard_ns.fill(0);
             self.heard_ns[leader] = self.world.now_ns();
             let (me, ack) = (self.node, Ack::new(epoch, log.len()));
             self.adopt(log);
             self.seen.clear();
-            self.tell_later(FSYNC_NS, leader, move |leader| leader.on_ack(me, ack));
+            let took_ns = FSYNC_NS + delay_ns;
+            self.tell_later(took_ns, leader, move |leader| leader.on_ack(me, ack));
         }
     }
 

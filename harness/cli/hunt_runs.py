@@ -92,6 +92,7 @@ class HuntRuns:
             _seed(server_seed) if server_seed else plan.seed.child("cluster"),
             bugs=bugs(self.request.options.bug),
             protocol=self.request.protocol,
+            fsync=self.request.options.server_settings.fsync,
         )
         cluster.simulation.servers.cover()
         try:

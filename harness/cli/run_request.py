@@ -142,7 +142,8 @@ class RunRequest:
         option, simulated = self.options, self.simulated
         bugs(option.bug)
         for flag in option.docker_only if simulated or self.external else ():
-            raise UsageError(f"{flag}: --cluster {option.cluster} has no containers")
+            if flag != "--fsync" or not simulated:
+                raise UsageError(f"{flag}: --cluster {option.cluster} has no containers")
         for name in ("replicas", "keepers", "shards", "keeper_route") if self.external else ():
             if self.context.get_parameter_source(name) is not ParameterSource.DEFAULT:
                 flag = f"--{name.replace('_', '-')} {self.context.params[name]}"
@@ -421,6 +422,7 @@ class RunRequest:
             self.options.server_seed or plan.seed.child("cluster"),
             bugs=bugs(self.options.bug),
             protocol=self.protocol,
+            fsync=self.options.server_settings.fsync,
         )
 
     @property

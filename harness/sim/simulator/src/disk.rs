@@ -118,6 +118,18 @@ pub enum Content {
     BadIndex,
 }
 
+/// What a power cut took.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Changes of metadata: parts that came or went, or entries of ZooKeeper's log.
+    pub changes: u64,
+    /// Pages of files; a file of a simulated part has one.
+    pub pages: u64,
+    pub files: u64,
+    /// Of the changes and pages that were not durable, those that survived.
+    pub kept: u64,
+}
+
 struct Rule {
     name: Box<str>,
     kind: FaultKind,

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 use simulator::bugs::Bugs;
+use simulator::disk::Lost;
 use simulator::errors::{KeeperError, CONNECTION_LOSS, SESSION_EXPIRED};
 use simulator::keeper::ensemble::Ensemble;
 use simulator::keeper::messages::Disk;
@@ -305,7 +306,7 @@ fn all_die(cluster: &Cluster, power: bool) -> Session {
     for node in KEEPERS {
         cluster.keeper(node).die();
         if power {
-            cluster.keeper(node).lose_cache();
+            cluster.keeper(node).lose_cache(None, &mut Lost::default());
         }
     }
     cluster.start(&KEEPERS);

@@ -34,6 +34,8 @@ impl Disks {
     }
 }
 
+/// The hits of each fault, and the numbers of changes, pages and flipped bits.
+type State = (Vec<(String, u64)>, u64, u64, usize);
 /// A flipped bit: file, offset, bit, the byte as it should be read and as it is.
 type Flipped = (String, usize, u32, u8, u8);
 
@@ -60,7 +62,7 @@ impl Disks {
         Ok(())
     }
 
-    fn state(&self, name: &str) -> PyResult<(Vec<(String, u64)>, u64, u64, usize)> {
+    fn state(&self, name: &str) -> PyResult<State> {
         let state = self.simulation.disk_state(found(&self.nodes, name)?);
         Ok((state.hits, state.changes, state.pages, state.flips))
     }

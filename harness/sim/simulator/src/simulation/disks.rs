@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use super::{Host, Simulation};
-use crate::disk::{Device, Fsync};
+use crate::disk::{Device, Fsync, Lost};
 use crate::network::Node;
 use crate::seed::Seed;
 use crate::server::Server;
-use crate::table::damage::{self, Lost, PartFile};
+use crate::table::damage::{self, PartFile};
 
 /// What a power cut took, and whether of the two files that were marked before the synced and the
 /// other one survived.

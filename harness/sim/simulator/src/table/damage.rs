@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::bugs::{Bug, Bugs};
-use crate::disk::Content;
+use crate::disk::{Content, Lost};
 use crate::seed::Seed;
 use crate::server::Server;
 use crate::table::part_files::FILES;
@@ -13,18 +13,6 @@ use crate::world::{Ns, SECOND};
 
 /// Age after which a removal is certainly durable.
 const REMEMBERED_NS: Ns = 6 * SECOND;
-
-/// What a power cut took.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Lost {
-    /// Changes of metadata: parts that came or went, or entries of ZooKeeper's log.
-    pub changes: u64,
-    /// Pages of files; a file of a simulated part has one.
-    pub pages: u64,
-    pub files: u64,
-    /// Of the changes and pages that were not durable, those that survived.
-    pub kept: u64,
-}
 
 impl TableDisk {
     /// Removes a part, and remembers it for as long as a power cut may undo that.

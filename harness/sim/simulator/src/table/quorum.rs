@@ -177,6 +177,14 @@ async fn update_quorum(
             replicas.push(table.me.clone());
         }
         let mut operations = Vec::with_capacity(4);
+        if !table.disk.device.quiet() && !bugs.has(Bug::AcknowledgedFailure) {
+            // The part check may have removed the part since it was announced.
+            let active = table.active.borrow();
+            let Some((_, has)) = active.covering(part) else {
+                return Ok(());
+            };
+            operations.push(Operation::check(child(&table.own.parts, &has.name), None));
+        }
         if serial && bugs.has(Bug::QuorumAba) {
             let again = zk.get(last_path.clone()).await?;
             last = again.expect("the table has this node");

@@ -4,10 +4,9 @@
 //! role up and looks for a leader, without effect until it can write again (docs/lab/machine.md).
 //! Its votes are left out here: a real one sends them, and its epoch cannot be written.
 
-use crate::disk::{Fsync, Request};
+use crate::disk::{Fsync, Lost, Request};
 use crate::keeper::server::{KeeperServer, State};
 use crate::seed::Seed;
-use crate::table::damage::Lost;
 use crate::world::{Ns, SECOND};
 
 const UNSYNCED_NS: Ns = SECOND;

@@ -107,6 +107,8 @@ def _durable(
         source = moments.op or ack
         yield _anomaly("acknowledged-early", f"{said()}, {early[0]}", pair, source.index)
         return
+    if any(moments.recorded_in_time(part, ack) for part in known):
+        return  # what is registered at rest may be later, as a lost part is registered anew
     look = parts.look_after(ack.time_ns)
     first = [zxid for part in known if (zxid := moments.reached(part)) is not None]
     if look is not None and first and min(first) > look.zxid:

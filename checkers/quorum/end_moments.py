@@ -83,15 +83,18 @@ class EndMoments:
                 )
         return None
 
+    def recorded_in_time(self, part: str, ack: Op) -> bool:
+        """Return whether the record of a simulated cluster proves that the quorum of a part was
+        there when it was acknowledged."""
+        return part in self.recorded and self.early(part, ack) is None
+
     def reached(self, part: str) -> int | None:
         """Return the first transaction by which a quorum is known to have had a part; None if none
-        is, and none is asked for if a record has the end of the quorum.
+        is.
 
         What is registered at rest is later than the log says if a replica has lost the part since
         and registered it anew.
         """
-        if part in self.recorded:
-            return None
         one = self.logged.get(part)
         known = (one.reached if one is not None else None, self.parts.reached(part, self.size))
         return min((zxid for zxid in known if zxid is not None), default=None)

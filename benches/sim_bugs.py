@@ -29,6 +29,7 @@ IDLE = (
     "--workload replication --protocol repaired --option big-rows=100 --rate 4 --interval 0.5 "
     "--time-limit 40"
 )
+MEMBERS = "--protocol repaired-25.8 --interval 2 --time-limit 15"
 PLAIN = "--insert plain --read plain --promise eventual --rate 100 --time-limit"
 TRIALS: Mapping[str, str] = {
     "quorum-aba": "--workload dedup --insert quorum --protocol repaired --replicas 7 --nemesis "
@@ -90,6 +91,13 @@ TRIALS: Mapping[str, str] = {
     "--duration 3",
     "clone-uncounted": "--workload dedup --insert parallel --protocol repaired-25.8 --rate 100 "
     "--nemesis kill-clickhouse --interval 1 --duration 6 --time-limit 40",
+    "empty-disk-forgets": f"{MEMBERS} --nemesis empty-disk --duration 1 --rate 15",
+    "old-disk-adopted": f"--workload drop-partition {MEMBERS} --nemesis old-disk-clickhouse "
+    "--duration 20",
+    "replica-unfilled": f"{MEMBERS} --nemesis replace-clickhouse --duration 3 --rate 60",
+    "removed-stale": f"--workload zk-register {MEMBERS} --nemesis reconfig --duration 3 --rate 60",
+    "role-loses-watches": "--protocol repaired --interval 2 --time-limit 15 "
+    "--nemesis reconfig-observer --duration 3 --rate 60",
     "clone-keeps-dropped": f"{SHARED} --option move=true --nemesis partition",
     "dedup-own-clock": "--workload dedup --protocol repaired-25.8 --option window-s=8 --rate 30 "
     "--nemesis clock-jump-clickhouse --interval 0.5 --time-limit 40",

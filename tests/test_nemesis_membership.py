@@ -10,7 +10,6 @@ from compose.settings import Settings
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.clusters.replica import query
-from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
 from harness.core.op import NEMESIS, Done, Json, Kind, Op
 from harness.core.seed import Seed
@@ -123,8 +122,3 @@ def test_a_zookeeper_server_leaves_joins_and_observes(cluster: DockerCluster) ->
 def test_an_ensemble_that_cannot_be_changed_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot change the members .* reconfigEnabled"):
         check_capabilities(nemesis_of("reconfig"), fresh(tmp_path, Settings()))
-
-
-def test_a_simulated_cluster_has_no_disks_to_replace() -> None:
-    with pytest.raises(UsageError, match="nemesis replace: cluster sim lacks CanReplaceDisks"):
-        check_capabilities(nemesis_of("replace"), SimCluster(THREE, Seed(1)))

@@ -128,16 +128,20 @@ OF_MACHINES = {
     *("unresolved-as-dead", "old-parts-by-wall"),
 }
 """Bugs that faults of clocks and resources find: tests/test_sim_machines.py."""
-
 OF_DISKS = {
     *("fsync-ignored", "fsync-error-ignored", "torn-unchecked", "flip-unchecked", "eio-as-empty"),
     *("short-write", "keeper-write-ignored", "acknowledged-failure"),
 }
 """Bugs that faults of disks find: tests/test_sim_disks.py."""
+OF_MEMBERS = {
+    *("empty-disk-forgets", "old-disk-adopted", "replica-unfilled"),
+    *("removed-stale", "role-loses-watches"),
+}
+"""Bugs that faults of members show: tests/test_sim_members.py."""
 
 
 def test_every_bug_is_on_trial() -> None:
-    elsewhere = BY_HAND | SHARED | ELSEWHERE | OF_MACHINES | OF_DISKS
+    elsewhere = BY_HAND | SHARED | ELSEWHERE | OF_MACHINES | OF_DISKS | OF_MEMBERS
     assert CASES.keys() | elsewhere == BUGS.keys()
 
 

@@ -14,6 +14,7 @@ from harness.clusters.simulated_connections import (
 )
 from harness.clusters.simulated_disks import SimulatedDisks
 from harness.clusters.simulated_machines import SimulatedMachines
+from harness.clusters.simulated_members import SimulatedMembers
 from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.errors import ClusterError
 from harness.core.link_quality import LinkEvidence, LinkFault, shown
@@ -34,7 +35,7 @@ UNFORCED: Final = frozenset({"keeper-early-ack"})
 """What ZooKeeper servers without forceSync do: the log is not durable when they answer."""
 
 
-class SimCluster(SimulatedDisks, SimulatedMachines):
+class SimCluster(SimulatedDisks, SimulatedMachines, SimulatedMembers):
     """One process, one thread, no ports; its time is its own."""
 
     def __init__(

@@ -7,6 +7,7 @@ from harness.native._native import (
     Disks,
     Interpreter,
     Machines,
+    Members,
     Scheduler,
     Simulation,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "Disks",
     "Interpreter",
     "Machines",
+    "Members",
     "Scheduler",
     "Simulation",
 ]

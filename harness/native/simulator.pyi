@@ -381,3 +381,49 @@ class Machines:
         """Return whether the last life of a server ended because it lacked memory."""
     def accepts(self, name: str) -> bool:
         """Return whether a server answers on a new connection."""
+
+@final
+class Members:
+    """The disks, replicas and ensemble of a simulation, as faults of members change them.
+
+    Calls with a `number` make it due when they have ended; `Simulation.answer` returns how. Disks
+    belong to servers that do not run."""
+
+    def __new__(cls, simulation: Simulation) -> Members:
+        """Nothing is copied or noted yet."""
+    # Disks.
+    def refers_to_store(self, name: str) -> bool:
+        """Return whether tables of a replica have data in an object store."""
+    def empty_disk(self, name: str, parts_only: bool) -> None:
+        """Remove the parts of a replica's tables, or everything."""
+    def files(self, name: str, parts_only: bool) -> int:
+        """Return how many tables and parts a replica has, and one for a file of its own, or how
+        many parts; of a ZooKeeper server, the number of entries of its log."""
+    def back_up_disk(self, name: str) -> None:
+        """Copy a disk in place of an older copy."""
+    def restore_disk(self, name: str) -> bool:
+        """Put the copy in place of the disk; return whether there is one."""
+    # Replicas.
+    def note_tables(self, name: str) -> list[str]:
+        """Note the tables of a replica; return their names."""
+    def noted_tables(self, name: str) -> list[str]: ...
+    def missing_tables(self, name: str) -> list[str]:
+        """Return the noted tables that a replica does not have."""
+    def add_table(self, simulation: Simulation, number: int, name: str, table: str) -> None:
+        """Create a noted table on a replica that runs."""
+    def registered(self, name: str, table: str) -> bool | None:
+        """Return whether ZooKeeper has a replica of a noted table; None if no server leads."""
+    def followers(self) -> int | None:
+        """Return how many servers follow ZooKeeper's leader and are no observers; None if none
+        leads."""
+    def tables_behind(self, name: str) -> list[tuple[str, bool, int]]:
+        """Return for each table whether it is active, and how many parts it is to fetch or
+        merge."""
+    # The ensemble.
+    def ensemble(self) -> list[tuple[str, str]] | None:
+        """Return the role of each member in the leader's configuration; None if none leads."""
+    def reconfigure(
+        self, simulation: Simulation, number: int, by: str, name: str, role: str
+    ) -> None:
+        """Ask the server `by` to make a server "participant" or "observer", or to remove it,
+        for ""."""

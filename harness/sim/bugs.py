@@ -92,6 +92,16 @@ BUGS: Mapping[str, str] = {
     "it without its last row",
     "keeper-write-ignored": "a ZooKeeper server that cannot write its log acknowledges all the "
     "same, and has forgotten it when it is started again",
+    "empty-disk-forgets": "a replica that starts without a part that it has registered removes the "
+    "registration, and does not fetch the part",
+    "old-disk-adopted": "a replica that starts registers the parts on its disk that ZooKeeper does "
+    "not list, if they were visible when it ended, so that dropped rows come back",
+    "replica-unfilled": "a new replica of a table that has rows begins at the end of the log, and "
+    "clones no other",
+    "removed-stale": "a ZooKeeper server that has left the ensemble gets nothing of the log any "
+    "more, and still serves its clients",
+    "role-loses-watches": "a ZooKeeper server that becomes an observer, or a participant again, "
+    "keeps the connections of its clients and forgets their watches",
     "both-move": "zero-copy: a replica that moves a part to the store holds no marker, so that two "
     "may look and move; the first description did so",
     "dedup-own-clock": "the replica that removes old blocks takes its own clock for the present, "

@@ -19,7 +19,7 @@ _UNSIMULATED: Final = frozenset(
     {
         *(Mechanism.ASYNC_INSERT, Mechanism.DEDUPLICATION_TOKEN, Mechanism.FAILPOINTS),
         Mechanism.REPLICATED_DATABASES,
-        *(Mechanism.DROP_REPLICA, Mechanism.REPLICA_ERRORS, Mechanism.ZOOKEEPER_RELOAD),
+        *(Mechanism.REPLICA_ERRORS, Mechanism.ZOOKEEPER_RELOAD),
     }
 )
 """Mechanisms that simulated servers lack, whatever their version has."""

@@ -66,6 +66,11 @@ pub enum Bug {
     EioAsEmpty,
     ShortWrite,
     KeeperWriteIgnored,
+    EmptyDiskForgets,
+    OldDiskAdopted,
+    ReplicaUnfilled,
+    RemovedStale,
+    RoleLosesWatches,
 }
 
 /// Every bug with the name that users type.
@@ -131,6 +136,11 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::EioAsEmpty, "eio-as-empty"),
     (Bug::ShortWrite, "short-write"),
     (Bug::KeeperWriteIgnored, "keeper-write-ignored"),
+    (Bug::EmptyDiskForgets, "empty-disk-forgets"),
+    (Bug::OldDiskAdopted, "old-disk-adopted"),
+    (Bug::ReplicaUnfilled, "replica-unfilled"),
+    (Bug::RemovedStale, "removed-stale"),
+    (Bug::RoleLosesWatches, "role-loses-watches"),
 ];
 
 /// The bugs that 18.16.1 or 25.8 has, and with it their protocols.
@@ -188,6 +198,8 @@ impl Bugs {
             early_answers: self.has(Bug::KeeperEarlyAck),
             ignored_writes: self.has(Bug::KeeperWriteIgnored),
             minority_commits: self.has(Bug::KeeperMinority),
+            removed_stale: self.has(Bug::RemovedStale),
+            lost_watches: self.has(Bug::RoleLosesWatches),
         }
     }
 

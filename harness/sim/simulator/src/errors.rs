@@ -6,8 +6,11 @@ use std::rc::Rc;
 
 pub const NO_NODE: &str = "NONODE";
 pub const NODE_EXISTS: &str = "NODEEXISTS";
+pub const NOT_EMPTY: &str = "NOTEMPTY";
 pub const BAD_VERSION: &str = "BADVERSION";
 pub const CONNECTION_LOSS: &str = "CONNECTIONLOSS";
+pub const RECONFIG_IN_PROGRESS: &str = "RECONFIGINPROGRESS";
+pub const NEW_CONFIG_NO_QUORUM: &str = "NEWCONFIGNOQUORUM";
 pub const SESSION_EXPIRED: &str = "SESSIONEXPIRED";
 
 /// A failed ZooKeeper request. `code` is one of the names above, `at` the index of the failed
@@ -37,7 +40,7 @@ impl KeeperError {
 
     /// Whether the request itself is at fault, as opposed to the connection.
     pub fn is_users(&self) -> bool {
-        [NO_NODE, NODE_EXISTS, BAD_VERSION].contains(&self.code)
+        [NO_NODE, NODE_EXISTS, BAD_VERSION, NOT_EMPTY].contains(&self.code)
     }
 }
 

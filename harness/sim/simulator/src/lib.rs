@@ -12,6 +12,7 @@ pub mod errors;
 pub mod interpreter;
 pub mod keeper;
 pub mod link_quality;
+pub mod members;
 pub mod message_json;
 pub mod network;
 pub mod protocol;

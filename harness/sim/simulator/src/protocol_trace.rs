@@ -303,6 +303,7 @@ mod tests {
                 answer: Ok(Answered::Done(done.into())),
                 time_ns: 0,
                 wall_ns: 0,
+                members: None,
             };
             self.trace.committing(5, &txn, &self.tree);
             for change in &txn.changes {

@@ -5,6 +5,7 @@ mod disks;
 mod generator;
 mod interpreter;
 mod machines;
+mod members;
 mod scheduler;
 mod value;
 mod vocabulary;
@@ -471,6 +472,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<generator::Combinator>()?;
     module.add_class::<interpreter::Interpreter>()?;
     module.add_class::<machines::Machines>()?;
+    module.add_class::<members::Members>()?;
     module.add_class::<scheduler::Scheduler>()?;
     module.add_class::<scheduler::Assigned>()?;
     module.add_class::<Simulation>()

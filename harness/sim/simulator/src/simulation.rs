@@ -112,7 +112,7 @@ pub struct Simulation {
     pub(crate) hosts: Vec<Host>,
     /// The protocol trace of the servers' writes to ZooKeeper.
     pub trace: Rc<RefCell<ProtocolTrace>>,
-    common: Rc<Common>,
+    pub(crate) common: Rc<Common>,
     /// Promises whose replies were taken; later queries reuse them.
     spare: RefCell<Vec<Promise<Reply>>>,
 }
@@ -233,7 +233,7 @@ impl Simulation {
             .clone()
     }
 
-    fn keeper(&self, node: Node) -> Rc<KeeperServer> {
+    pub fn keeper(&self, node: Node) -> Rc<KeeperServer> {
         self.common.keeper_servers.at(node)
     }
 
@@ -319,7 +319,7 @@ impl Simulation {
 
     // --- observation ----------------------------------------------------------------------------
 
-    fn name(&self, node: Node) -> &Rc<str> {
+    pub fn name(&self, node: Node) -> &Rc<str> {
         &self.ensemble.names[node]
     }
 

@@ -65,6 +65,11 @@ pub enum Statement {
         stopped: bool,
         table: Option<Rc<str>>,
     },
+    /// SYSTEM DROP REPLICA.
+    DropReplica {
+        replica: Rc<str>,
+        table: Rc<str>,
+    },
     /// SELECT of a hash of the rows of each part.
     Hashes {
         table: Rc<str>,
@@ -318,6 +323,15 @@ const READERS: &[(&str, Reader)] = &[
                 table: groups.word("table"),
                 column: groups.word("column"),
                 added: groups.get("verb").eq_ignore_ascii_case("ADD"),
+            }))
+        },
+    ),
+    (
+        r"SYSTEM DROP REPLICA '(?P<replica>\w+)' FROM TABLE (?P<table>[\w.]+)",
+        |groups| {
+            Ok(Some(Statement::DropReplica {
+                replica: groups.word("replica"),
+                table: groups.word("table"),
             }))
         },
     ),

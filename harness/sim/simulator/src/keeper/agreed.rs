@@ -67,6 +67,7 @@ mod tests {
                 answer: Ok(Answered::Nothing),
                 time_ns: 0,
                 wall_ns: 0,
+                members: None,
             })
         };
         zxids.iter().map(txn).collect()

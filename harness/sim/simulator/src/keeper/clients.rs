@@ -170,6 +170,12 @@ impl Clients {
         self.of_children.clear();
     }
 
+    /// Forgets every watch, and keeps the connections. Only a planted bug does so.
+    pub fn forget_watches(&mut self) {
+        self.of_data.clear();
+        self.of_children.clear();
+    }
+
     /// Resets a connection.
     pub fn refuse(&self, listener: &Listener) {
         self.tell(listener, ClientConnection::lose);

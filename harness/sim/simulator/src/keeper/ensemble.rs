@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::keeper::agreed::Agreed;
+use crate::keeper::configuration::Configuration;
 use crate::keeper::message_log::MessageLog;
 use crate::keeper::messages::Txn;
 use crate::keeper::tree::Tree;
@@ -35,6 +36,10 @@ pub struct KeeperBugs {
     pub ignored_writes: bool,
     /// The leader commits what it alone has.
     pub minority_commits: bool,
+    /// A server that has left the ensemble gets nothing of the log any more, and still serves.
+    pub removed_stale: bool,
+    /// A server whose role changes keeps its clients and forgets their watches.
+    pub lost_watches: bool,
 }
 
 impl KeeperBugs {
@@ -63,6 +68,13 @@ pub struct Ensemble {
     pub messages: MessageLog,
     /// Number of sessions that were opened.
     pub sessions: Cell<u64>,
+    /// The members with which the ensemble begins.
+    pub first: Rc<Configuration>,
+    /// Whether a new configuration was ever proposed.
+    pub reconfigured: Cell<bool>,
+    /// Whether the disk of a server was ever emptied or replaced by a copy. A commit that only a
+    /// majority had may be lost with it, as in ZooKeeper.
+    pub replaced_disks: Cell<bool>,
 }
 
 impl Ensemble {
@@ -75,6 +87,7 @@ impl Ensemble {
         bugs: KeeperBugs,
         observer: Rc<RefCell<dyn Observer>>,
     ) -> Rc<Ensemble> {
+        let first = Rc::new(Configuration::of(&keepers));
         Rc::new(Ensemble {
             world: world.clone(),
             network,
@@ -87,6 +100,9 @@ impl Ensemble {
             agreed: RefCell::default(),
             messages: MessageLog::default(),
             sessions: Cell::new(0),
+            first,
+            reconfigured: Cell::new(false),
+            replaced_disks: Cell::new(false),
         })
     }
 
@@ -98,12 +114,16 @@ impl Ensemble {
         number
     }
 
-    /// Return the number of servers that must have an entry before it is committed.
+    /// Return whether servers may forget committed transactions or commit forgotten ones.
+    pub fn may_lose_commits(&self) -> bool {
+        self.bugs.lose_commits() || self.replaced_disks.get()
+    }
+
+    /// Return the number of the first members that must have an entry before it is committed.
     pub fn majority(&self) -> usize {
-        if self.bugs.minority_commits {
-            1
-        } else {
-            self.keepers.len() / 2 + 1
+        match self.bugs.minority_commits {
+            true => 1,
+            false => self.first.majority(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use crate::digits::Digits;
 use crate::disk::Device;
 use crate::errors::KeeperError;
+use crate::keeper::configuration::{Configuration, MemberRole};
 use crate::keeper::paths::{child, Hashed, Path};
 use crate::keeper::reading::{Found, Reading, Readings};
 use crate::keeper::tree::{Change, Done, Operation, Tree};
@@ -45,6 +46,8 @@ pub enum Write {
     /// Closes the session.
     Close,
     Sync,
+    /// Gives a server this role in the ensemble.
+    Reconfig(Node, Option<MemberRole>),
 }
 
 /// A client's write on its way to the leader.
@@ -84,6 +87,8 @@ pub struct Txn {
     pub time_ns: Ns,
     /// What the wall clock of the leader showed.
     pub wall_ns: Ns,
+    /// The members of the ensemble from this entry on, if it changes them.
+    pub members: Option<Rc<Configuration>>,
 }
 
 /// Returns the duration of a tick on a clock of this speed.

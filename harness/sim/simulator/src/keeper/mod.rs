@@ -2,6 +2,7 @@
 
 pub mod agreed;
 pub mod clients;
+pub mod configuration;
 pub mod connection;
 pub mod data;
 pub mod ensemble;

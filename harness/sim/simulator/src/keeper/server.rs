@@ -8,7 +8,9 @@
 
 mod acked;
 mod broadcast;
+mod configuring;
 mod election;
+mod expiry;
 mod log_disk;
 
 use std::cell::RefCell;
@@ -28,6 +30,7 @@ use crate::network::Node;
 use crate::world::{Action, Ns, Process, World, SECOND};
 
 use acked::{Ack, Acked};
+use configuring::Configurations;
 
 /// Time after which a candidate, or a server that joined one, starts another election.
 const JOIN_NS: Ns = 2 * SECOND;
@@ -235,6 +238,7 @@ struct State {
     /// Paths of the sessions' nodes.
     session_paths: SessionPaths,
     clients: Clients,
+    configurations: Configurations,
 }
 
 impl State {
@@ -250,6 +254,7 @@ impl State {
         let now_ns = ensemble.world.now_ns();
         let nodes = ensemble.names.len();
         let device = disk.borrow().device.clone();
+        let configurations = Configurations::of(ensemble, &disk.borrow());
         State {
             me,
             node,
@@ -278,6 +283,7 @@ impl State {
             seen: FxHashMap::default(),
             session_paths: SessionPaths::default(),
             clients: Clients::new(node, ensemble),
+            configurations,
         }
     }
 
@@ -366,7 +372,7 @@ impl State {
         match self.role {
             Role::Leading => {
                 let followers = || self.acked.peers().filter(|peer| *peer != self.node);
-                if 1 + followers().filter(|peer| near(*peer)).count() < self.ensemble.majority() {
+                if !self.keep_leading(followers().filter(|peer| near(*peer))) {
                     self.start_election();
                 } else {
                     let (me, epoch) = (self.node, self.epoch);
@@ -407,42 +413,6 @@ impl State {
             let heard = seen.iter().map(|session| (*session, now_ns));
             self.seen.extend(heard);
         }
-    }
-
-    /// Closes the sessions whose silence exceeded their limit.
-    fn expire(&mut self, now_ns: Ns) {
-        if !self.serves || self.ensemble.bugs.immortal_sessions {
-            return;
-        }
-        let tree = self.planned.as_ref();
-        let tree = tree.expect("a serving leader has a planned tree");
-        // A paused leader cannot expire a session, so the pause does not count.
-        let stood_ns = (now_ns - self.ticked_ns - self.tick_ns).max(0);
-        for (session, allowed_ns) in self.session_paths.open(tree) {
-            let silent_ns = now_ns - *self.seen.entry(session).or_insert(now_ns);
-            assert!(silent_ns >= 0, "sessions were heard of in the past");
-            if silent_ns > allowed_ns && self.role == Role::Leading {
-                let mut observer = self.ensemble.observer.borrow_mut();
-                observer.session_expired(now_ns, silent_ns - stood_ns, allowed_ns);
-                drop(observer);
-                self.propose(Request {
-                    origin: self.node,
-                    session,
-                    xid: -1,
-                    write: Write::Close,
-                });
-            }
-        }
-    }
-
-    fn sessions(&mut self) -> Vec<(Ns, Ns)> {
-        let now_ns = self.world.now_ns();
-        let silent = |(session, allowed_ns): (u64, Ns)| {
-            let seen_ns = self.seen.get(&session).copied().unwrap_or(now_ns);
-            (now_ns - seen_ns, allowed_ns)
-        };
-        let open = self.session_paths.open(&self.disk.borrow().tree);
-        open.into_iter().map(silent).collect()
     }
 
     // --- clients --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{ready, Poll};
 
 use crate::errors::{KeeperError, CONNECTION_LOSS, NODE_EXISTS, NO_NODE};
+use crate::keeper::configuration::MemberRole;
 use crate::keeper::connection::{ClientConnection, Listener};
 use crate::keeper::ensemble::Ensemble;
 use crate::keeper::messages::{Answer, Answered, Ask, Write};
@@ -247,6 +248,15 @@ impl KeeperSession {
     /// leader that has not noticed yet answers as well.
     pub fn sync(&self) -> impl Future<Output = Result<(), KeeperError>> + '_ {
         self.ask(Ask::Write(Write::Sync), |_| ())
+    }
+
+    /// Give a server a role in the ensemble, or remove it from the ensemble.
+    pub fn reconfig(
+        &self,
+        node: Node,
+        role: Option<MemberRole>,
+    ) -> impl Future<Output = Result<(), KeeperError>> + '_ {
+        self.ask(Ask::Write(Write::Reconfig(node, role)), |_| ())
     }
 
     /// Wait until later reads see every write that was acknowledged before the call: commit an

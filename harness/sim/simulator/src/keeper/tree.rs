@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use crate::errors::{KeeperError, BAD_VERSION, NODE_EXISTS, NO_NODE};
+use crate::errors::{KeeperError, BAD_VERSION, NODE_EXISTS, NOT_EMPTY, NO_NODE};
 use crate::keeper::paths::{above, number, numbered, split, Key, PathMap};
 use crate::world::Ns;
 
@@ -368,8 +368,9 @@ impl Tree {
             }
             Operation::Remove { version, .. } => {
                 let change = Change::removal(path.clone());
-                found(change.key(), *version)?;
-                Ok((Some(change), Done::Other))
+                let empty = found(change.key(), *version)?.children.is_empty();
+                let done = empty.then_some((Some(change), Done::Other));
+                done.ok_or_else(|| KeeperError::of(NOT_EMPTY, path))
             }
             Operation::Put { data, version, .. } => {
                 let change = Change::new(path.clone(), |_| Effect::Put(data.clone()));

@@ -18,6 +18,7 @@ use crate::system_tables::{system_rows, undone};
 use crate::table::alter::alter;
 use crate::table::detached::{attach_partition, check_detachable};
 use crate::table::drop_range::drop_partition;
+use crate::table::drop_replica::drop_replica;
 use crate::table::entries::{Columns, EntryKind};
 use crate::table::insert::insert;
 use crate::table::moves::move_partition;
@@ -246,6 +247,9 @@ impl Server {
                 let table = self.table(table)?;
                 move_partition(&table, partition, **volume == *"remote").await?;
             }
+            Statement::DropReplica { replica, table } => {
+                drop_replica(&self.table(table)?, replica).await?;
+            }
             Statement::Fetches { stopped, table } => self.fetches(*stopped, table.as_deref()),
         }
         Ok(Rc::default())
@@ -345,10 +349,15 @@ impl Server {
             storage: creation.storage,
             references: References::default(),
         });
-        let table = Table::new(self.clone(), disk.clone());
-        table.create(&self.host.keeper().await?).await?;
+        self.add(disk, false).await
+    }
+
+    /// Adds a table with nothing on its disk. `clones` says that other replicas may have rows.
+    pub async fn add(self: &Rc<Self>, disk: Rc<TableDisk>, clones: bool) -> Result<(), QueryError> {
+        let (name, table) = (disk.name.clone(), Table::new(self.clone(), disk.clone()));
+        table.create(&self.host.keeper().await?, clones).await?;
         self.disk.tables.borrow_mut().insert(name.clone(), disk);
-        let before = self.tables.borrow_mut().insert(name.clone(), table.clone());
+        let before = self.tables.borrow_mut().insert(name, table.clone());
         assert!(before.is_none(), "a table is created once");
         self.spawn(table.clone().live());
         while table.readonly.get() {

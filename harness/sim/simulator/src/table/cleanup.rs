@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, QueryError, ServerError};
+use crate::errors::{KeeperError, QueryError, ServerError, NO_NODE};
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
@@ -100,15 +100,16 @@ async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), QueryError> 
             Reading::get(own.host.clone()),
         ];
         let [pointer, active, is_lost, host] = zk.read_all(readings, None).await?;
-        let found = "a replica's nodes are created together and stay";
-        let pointer = pointer.get().expect(found).0.as_number();
+        // Another replica may have dropped it meanwhile.
+        let gone = || KeeperError::of(NO_NODE, &own.root);
+        let pointer = pointer.get().ok_or_else(gone)?.0.as_number();
         let active = !active.is_nothing();
         let behind = LaggingReplica {
             replica: replica.clone(),
-            host: host.get().expect(found).1,
+            host: host.get().ok_or_else(gone)?.1,
             pointer,
         };
-        if is_lost.get().expect(found).0.as_text() == "1" {
+        if is_lost.get().ok_or_else(gone)?.0.as_text() == "1" {
             lost.push(behind);
             if active {
                 recovering.push(pointer);

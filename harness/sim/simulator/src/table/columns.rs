@@ -30,8 +30,9 @@ pub fn in_log(table: &Table) -> bool {
 pub fn shared_nodes(table: &Table, first: bool) -> Vec<Operation> {
     let paths = &table.paths;
     if !first {
-        // A replica that joins an altered table would need its columns, which is not simulated.
-        return vec![Operation::check(paths.columns.clone(), Some(0))];
+        // A replica joins with the columns that the table has, or not at all (122).
+        let version = table.columns().version;
+        return vec![Operation::check(paths.columns.clone(), Some(version))];
     }
     vec![
         Operation::create(paths.columns.clone(), table.columns().data()),
@@ -48,7 +49,10 @@ pub fn own_nodes(table: &Table) -> Vec<Operation> {
     )];
     if in_log(table) {
         let version = own.metadata_version.clone();
-        nodes.push(Operation::create(version, Data::Number(0)));
+        nodes.push(Operation::create(
+            version,
+            Data::Number(table.columns().version),
+        ));
     }
     nodes
 }

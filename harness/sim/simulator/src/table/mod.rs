@@ -10,6 +10,7 @@ pub mod columns;
 pub mod damage;
 pub mod detached;
 pub mod drop_range;
+pub mod drop_replica;
 pub mod entries;
 pub mod execute;
 pub mod fetch;

@@ -90,8 +90,9 @@ pub async fn wait_until_executed(
     let own = table.paths.of(replica);
     let pointer = Reading::get(own.log_pointer.clone());
     read_until(table, pointer, |found| {
+        // A replica that was dropped is not waited for.
         let pointer = found.get();
-        pointer.is_some_and(|(pointer, _)| pointer.as_number() > logged.number)
+        pointer.is_none_or(|(pointer, _)| pointer.as_number() > logged.number)
     })
     .await?;
     let careless = table.bugs.has(Bug::CloneUnwaited);

@@ -178,12 +178,16 @@ pub struct Part {
     pub name: Rc<str>,
     pub rows: Rows,
     pub made_ns: Ns,
-    /// The time since which another part covers it, by `Table::age_clock_ns`; 0 if none does.
+    /// The time since which another part covers it, by `Table::age_clock_ns`; 0 if none does,
+    /// UNSEEN until it is visible.
     pub old_ns: Cell<Ns>,
     /// Whether a power cut would take its files.
     pub written: Cell<Written>,
     pub content: Content,
 }
+
+/// `old_ns` of a part that was never visible.
+pub const UNSEEN: Ns = -1;
 
 impl Part {
     pub fn new(info: Info, rows: Rows, made_ns: Ns) -> Rc<Part> {
@@ -198,7 +202,7 @@ impl Part {
             name,
             rows,
             made_ns,
-            old_ns: Cell::new(0),
+            old_ns: Cell::new(UNSEEN),
             written: Cell::new(Written::Cached),
             content: Content::Whole,
         })

@@ -21,7 +21,7 @@ use crate::table::answers::Answers;
 use crate::table::entries::{Columns, Mutation};
 use crate::table::listed::Listed;
 use crate::table::missing::Missing;
-use crate::table::parts::{Info, Ordered, Part};
+use crate::table::parts::{Info, Ordered, Part, UNSEEN};
 use crate::table::paths::{ReplicaPaths, TablePaths};
 use crate::table::queue::Queue;
 use crate::table::references::{References, Storage};
@@ -134,6 +134,8 @@ impl Table {
         if active.get(&part.info).is_none() {
             // Another part, which came meanwhile, covers it: it is obsolete.
             part.old_ns.set(self.age_clock_ns().max(1));
+        } else if part.old_ns.get() == UNSEEN {
+            part.old_ns.set(0);
         }
         drop(active);
         for old in covered {

@@ -41,8 +41,13 @@ const NODES: [&str; 7] = [
 ];
 
 impl Table {
-    /// Creates the table's nodes, unless another replica did, and those of this replica.
-    pub async fn create(self: &Rc<Self>, zk: &Rc<KeeperSession>) -> Result<(), KeeperError> {
+    /// Creates the table's nodes, unless another replica did, and those of this replica. If it
+    /// `clones`, it begins as a lost replica does.
+    pub async fn create(
+        self: &Rc<Self>,
+        zk: &Rc<KeeperSession>,
+        clones: bool,
+    ) -> Result<(), KeeperError> {
         let (path, paths, own) = (&self.disk.path, &self.paths, &self.own);
         for (end, _) in path.match_indices('/').skip(1) {
             zk.ensure(&path[..end], Data::default()).await?;
@@ -64,10 +69,10 @@ impl Table {
         let logged = zk.children(paths.log.clone()).await?;
         let pointer = logged.first().map_or(0, |name| number_of(name));
         let others = zk.children(paths.replicas.clone()).await?;
-        let lost = if others.is_empty() || pointer == 0 {
-            "0"
-        } else {
-            "1"
+        let lost = !others.is_empty() && (pointer > 0 || clones);
+        let (lost, pointer) = match self.bugs.has(Bug::ReplicaUnfilled) && clones {
+            true => (false, logged.last().map_or(0, |name| number_of(name) + 1)),
+            false => (lost, pointer),
         };
         let operations = vec![
             Operation::create(own.root.clone(), Data::default()),
@@ -75,7 +80,10 @@ impl Table {
             Operation::create(own.log_pointer.clone(), Data::Number(pointer)),
             Operation::create(own.queue.clone(), Data::default()),
             Operation::create(own.parts.clone(), Data::default()),
-            Operation::create(own.is_lost.clone(), Data::text(lost)),
+            Operation::create(
+                own.is_lost.clone(),
+                Data::text(if lost { "1" } else { "0" }),
+            ),
         ];
         let nodes = [
             operations,
@@ -98,8 +106,13 @@ impl Table {
         let listed = found.pop().and_then(Found::children).unwrap_or_default();
         columns::take_over(self, found);
         let mut parts: Vec<Rc<Part>> = {
+            let adopts = self.bugs.has(Bug::OldDiskAdopted);
             let mut parts = self.disk.parts.borrow_mut();
-            parts.retain(|part| listed.contains(&part.name) && part.content != Content::BadIndex);
+            let adopted = |part: &Part| adopts && part.old_ns.get() == 0;
+            parts.retain(|part| {
+                let known = listed.contains(&part.name) || adopted(part);
+                known && part.content != Content::BadIndex
+            });
             parts.some(|_| true)
         };
         let references = &self.disk.references;
@@ -114,6 +127,11 @@ impl Table {
         for part in &parts {
             part.old_ns.set(0);
             self.activate(part);
+            if !listed.contains(&part.name) {
+                let rows = Data::payload(part.rows.clone());
+                let node = Operation::create(child(&self.own.parts, &part.name), rows);
+                zk.create(node).await?;
+            }
         }
         for name in listed.iter() {
             if self.part(name).is_some() {
@@ -122,7 +140,7 @@ impl Table {
             let info = Info::named(name);
             let mut operations = vec![Operation::remove(child(&self.own.parts, name))];
             let covered = self.active.borrow().containing(&info).is_some();
-            if !covered {
+            if !covered && !self.bugs.has(Bug::EmptyDiskForgets) {
                 let entry = Data::payload(Entry::get(info));
                 operations.push(log::queued(self, entry));
             }

@@ -50,6 +50,11 @@ impl Acked {
         self.0.len()
     }
 
+    /// Returns each server with its number of entries.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (Node, usize)> + '_ {
+        self.0.iter().copied()
+    }
+
     pub(super) fn peers(&self) -> impl Iterator<Item = Node> + '_ {
         self.0.iter().map(|(peer, _)| *peer)
     }

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use crate::errors::{KeeperError, SESSION_EXPIRED};
+use crate::keeper::configuration::{Configuration, CONFIG};
 use crate::keeper::messages::{session_path, Answered, Request, Txn, Write, FSYNC_NS, SESSIONS};
 use crate::keeper::server::{Ack, Role, State};
 use crate::keeper::tree::{Change, Data, Effect, Operation, Path, Tree};
@@ -32,7 +33,11 @@ impl State {
         let Some(delay_ns) = self.write_log() else {
             return;
         };
-        let (changes, answer) = match self.changes(&request) {
+        let mut members = None;
+        if let Write::Reconfig(node, role) = request.write {
+            members = Some(self.next_configuration(node, role));
+        }
+        let (changes, answer) = match self.changes(&request, members.as_ref()) {
             Ok((changes, answered)) => (changes, Ok(answered)),
             Err(error) => (Vec::new(), Err(error)),
         };
@@ -48,12 +53,15 @@ impl State {
             answer,
             time_ns: self.world.now_ns(),
             wall_ns: self.world.wall_ns(self.node),
+            members: members.and_then(Result::ok),
         });
         disk.log.push(txn.clone());
         let count = disk.log.len();
         drop(disk);
+        self.configurations.propose(count, &txn);
         let me = self.node;
-        for peer in self.acked.peers().filter(|peer| *peer != me) {
+        let informed = |peer: &Node| *peer != me && !self.is_left_behind(*peer);
+        for peer in self.acked.peers().filter(informed) {
             let txn = txn.clone();
             self.tell(peer, move |peer| peer.on_propose(me, txn));
         }
@@ -62,7 +70,11 @@ impl State {
         self.schedule(took_ns, move |leader| leader.on_ack(me, ack));
     }
 
-    fn changes(&mut self, request: &Request) -> Result<(Vec<Change>, Answered), KeeperError> {
+    fn changes(
+        &mut self,
+        request: &Request,
+        members: Option<&Result<Rc<Configuration>, KeeperError>>,
+    ) -> Result<(Vec<Change>, Answered), KeeperError> {
         let session = request.session;
         let path = self.session_paths.of(session);
         let tree = self.planned.as_mut();
@@ -78,6 +90,11 @@ impl State {
             }
             Write::Multi(operations) => planned(tree, operations, session),
             Write::Close => Ok((closed(tree, &path.path, session), Answered::Nothing)),
+            Write::Reconfig(..) => {
+                let members = members.expect("a new configuration was made");
+                let text = members.clone()?.text(&self.ensemble.names);
+                Ok((configured(tree, &text), Answered::Nothing))
+            }
             Write::Sync => unreachable!("a sync has no changes"),
         }
     }
@@ -92,6 +109,7 @@ impl State {
             let mut disk = self.disk.borrow_mut();
             assert_eq!(number, disk.log.len() as u64, "proposals arrive in order");
             assert!(disk.last() < txn.zxid, "zxids increase along the log");
+            self.configurations.propose(disk.log.len() + 1, &txn);
             disk.log.push(txn);
             let ack = Ack::new(epoch, disk.log.len());
             let took_ns = self.world.around(FSYNC_NS) + delay_ns;
@@ -124,7 +142,10 @@ impl State {
     pub(super) fn commit_acknowledged(&mut self) {
         let waits = !self.serves || self.ready.len() + 1 < self.acked.len();
         let least = self.committed + usize::from(!waits);
-        let committed = self.acked.on(self.ensemble.majority(), least);
+        let committed = match self.ensemble.reconfigured.get() {
+            false => self.acked.on(self.ensemble.majority(), least),
+            true => self.acknowledged(),
+        };
         if committed < self.activated_at || committed < self.committed {
             return;
         }
@@ -146,7 +167,11 @@ impl State {
             self.activate(committed);
         }
         let epoch = self.epoch;
-        for peer in &self.ready {
+        for peer in self
+            .ready
+            .iter()
+            .filter(|peer| !self.is_left_behind(**peer))
+        {
             self.tell(*peer, move |peer| peer.on_commit(epoch, committed));
         }
         self.apply(committed);
@@ -225,6 +250,9 @@ impl State {
                 self.clients.close(txn.session);
             }
         }
+        if self.configurations.pending() {
+            self.activate_configuration(committed);
+        }
     }
 
     /// Applies one entry, unless the tree has all `committed` ones.
@@ -234,7 +262,7 @@ impl State {
             return None;
         }
         let txn = disk.log[disk.applied].clone();
-        if !self.ensemble.bugs.lose_commits() {
+        if !self.ensemble.may_lose_commits() {
             let mut agreed = self.ensemble.agreed.borrow_mut();
             agreed.applies(disk.applied, txn.zxid);
         }
@@ -256,7 +284,7 @@ impl State {
         let first = self.role == Role::Leading && disk.applied > ensemble.observed.get();
         if first {
             let before = ensemble.observed.replace(disk.applied);
-            let next = before + 1 == disk.applied || ensemble.bugs.lose_commits();
+            let next = before + 1 == disk.applied || ensemble.may_lose_commits();
             assert!(next, "the observer sees every entry");
             let mut observer = ensemble.observer.borrow_mut();
             observer.committing(now_ns, &txn, &disk.tree);
@@ -332,6 +360,18 @@ fn closed(tree: &mut Tree, path: &Path, session: u64) -> Vec<Change> {
         "ephemeral nodes end with their session"
     );
     changes
+}
+
+/// Returns the change of the node that shows the members.
+#[cold]
+fn configured(tree: &mut Tree, text: &str) -> Vec<Change> {
+    let data = Data::text(text);
+    let operation = match tree.has(CONFIG) {
+        true => Operation::put(CONFIG, data),
+        false => Operation::create(CONFIG, data),
+    };
+    let planned = tree.planned(&[operation], 0);
+    planned.expect("sessions have made the node above").0
 }
 
 /// Returns the changes of a multi.

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::keeper::messages::{Txn, Zxid, FSYNC_NS};
+use crate::keeper::server::configuring::Configurations;
 use crate::keeper::server::{Ack, Role, State};
 use crate::keeper::tree::Tree;
 use crate::network::Node;
@@ -53,26 +54,25 @@ impl State {
         for peer in self.others() {
             self.tell(peer, move |peer| peer.on_vote(me, last, accepted));
         }
-        let (mut wins, mut fresh) = (true, 0);
+        let (mut wins, mut voters) = (true, vec![me]);
         for (peer, vote) in self.votes.iter().enumerate() {
             let Some((at_ns, last, promised)) = *vote else {
                 continue;
             };
             if now_ns - at_ns <= 2 * VOTE_NS {
-                fresh += 1;
-                wins &= self.before(last, peer);
+                if self.configurations.vote(peer) {
+                    voters.push(peer);
+                    wins &= self.before(last, peer);
+                }
                 accepted = accepted.max(promised);
             }
         }
-        if wins && self.are_majority(fresh + 1) && now_ns - since_ns >= VOTE_NS {
+        let elected = wins && self.configurations.vote(me) && self.configurations.agree(&voters);
+        if elected && now_ns - since_ns >= VOTE_NS {
             self.become_candidate(accepted + 1);
         } else {
             self.schedule(VOTE_NS, move |me| me.vote(since_ns));
         }
-    }
-
-    fn are_majority(&self, many: usize) -> bool {
-        many > self.ensemble.keepers.len() / 2
     }
 
     /// Handles a vote from a server that looks for a leader.
@@ -165,14 +165,16 @@ impl State {
     }
 
     fn lead_if_joined(&mut self) {
-        if self.role == Role::Joining && self.are_majority(self.joined.len() + 1) {
+        let mut promised = self.joined.clone();
+        promised.push(self.node);
+        if self.role == Role::Joining && self.configurations.agree(&promised) {
             self.role = Role::Leading;
             assert_eq!(
                 self.leader,
                 Some(self.node),
                 "a candidate promises itself first"
             );
-            if !self.ensemble.bugs.lose_commits() {
+            if !self.ensemble.may_lose_commits() {
                 let mut agreed = self.ensemble.agreed.borrow_mut();
                 agreed.leads(self.epoch, self.node, &self.disk.borrow().log);
             }
@@ -218,9 +220,9 @@ impl State {
         let disk = &mut *self.disk.borrow_mut();
         let at = disk.applied;
         if at > 0 && (at > log.len() || log[at - 1].zxid != disk.log[at - 1].zxid) {
-            // A planted bug lost committed entries: build the tree again.
+            // Committed entries were lost: build the tree again.
             assert!(
-                self.ensemble.bugs.lose_commits(),
+                self.ensemble.may_lose_commits(),
                 "a leader's log has every committed entry"
             );
             disk.tree = Tree::default();
@@ -229,6 +231,7 @@ impl State {
         let ascends = log.windows(2).all(|pair| pair[0].zxid < pair[1].zxid);
         assert!(ascends, "zxids increase along the log");
         disk.log = log;
+        self.configurations = Configurations::of(&self.ensemble, disk);
         self.committed = disk.applied;
         assert!(
             self.committed <= disk.log.len(),

@@ -1,0 +1,235 @@
+"""Members of simulated clusters: each fault is seen and over when it has ended, planted bugs are
+found under it alone, and what cannot be done is refused by name."""
+
+from typing import Any
+
+import pytest
+from sim_by_hand import planted, replica_of, rows, table_on, wait
+from sim_play import play
+
+from harness.clients.clickhouse import connect
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.errors import ClusterError, UsageError
+from harness.core.op import NEMESIS, Done, Json, Kind, Op
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from nemesis import membership, reconfig
+from nemesis.catalogue import parse_nemesis
+from nemesis.composed import Composed, check_capabilities
+from nemesis.options import FaultOptions
+
+THREE = Topology.of()
+NEW = "repaired-25.8"
+QUORUM = {"insert_quorum": 2, "insert_quorum_timeout": 10_000}
+EVERYONE = dict.fromkeys(THREE.keepers, reconfig.PARTICIPANT)
+MEMBERS = "empty-disk,old-disk,replace,reconfig,reconfig-observer"
+
+
+def nemesis_of(name: str, cluster: SimCluster) -> Composed:
+    nemesis = parse_nemesis(name, THREE, Seed(1), FaultOptions(seen_within_s=30))
+    check_capabilities(nemesis, cluster)
+    return nemesis
+
+
+def call(cluster: SimCluster, nemesis: Composed, edge: str, node: str, name: str = "") -> Done:
+    (f,) = nemesis.fs
+    value: dict[str, Json] = {"fault": 1, "edge": edge, "name": name or f, "nodes": [node]}
+    op = Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f=f, time_ns=0, value=value)
+    done = nemesis.invoke(cluster, op)
+    assert done.kind is Kind.OK, done.error
+    return done
+
+
+@pytest.mark.parametrize("name", [membership.EMPTY, membership.OLD, membership.REPLACE])
+def test_a_replica_has_every_row_again_when_the_fault_has_ended(name: str) -> None:
+    cluster = planted("", NEW)
+    table = table_on(cluster)
+    nemesis = nemesis_of(name if name == membership.EMPTY else f"{name}-clickhouse", cluster)
+    for value in range(3):
+        connect(cluster, "ch1").insert(table.name, [(0, value)], QUORUM)
+    call(cluster, nemesis, "begin", "ch1")
+    # A file of its own, one of the table, and three parts.
+    left = {membership.EMPTY: 2, membership.OLD: 5, membership.REPLACE: 0}
+    assert cluster.disk_files("ch1", parts_only=False) == left[name]
+    connect(cluster, "ch2").insert(table.name, [(0, 3)], QUORUM)
+    call(cluster, nemesis, "end", "ch1")
+    every = [(0, value) for value in range(4)]
+    assert rows(cluster, "ch1", table) == every
+    assert len(replica_of(cluster, "ch1", table)["parts"]) == len(every)
+    nemesis.heal(cluster)
+    connect(cluster, "ch1").insert(table.name, [(0, 4)], QUORUM)
+
+
+def test_an_old_disk_has_what_was_dropped_and_it_is_set_aside() -> None:
+    cluster = planted("", NEW)
+    table = table_on(cluster)
+    connect(cluster, "ch1").insert(table.name, [(0, 1)], QUORUM)
+    nemesis = nemesis_of("old-disk-clickhouse", cluster)
+    call(cluster, nemesis, "begin", "ch1")
+    connect(cluster, "ch2").command(f"ALTER TABLE {table.name} DROP PARTITION 0")
+    connect(cluster, "ch2").insert(table.name, [(0, 2)], QUORUM)
+    call(cluster, nemesis, "end", "ch1")
+    assert rows(cluster, "ch1", table) == [(0, 2)]
+    wait(cluster, 20)
+    assert rows(cluster, "ch1", table) == [(0, 2)]
+
+
+def test_a_part_that_nobody_else_has_is_lost_with_its_disk() -> None:
+    cluster = planted("", NEW)
+    table = table_on(cluster)
+    cluster.stop_fetches(["ch2", "ch3"])
+    connect(cluster, "ch1").insert(table.name, [(0, 1)])
+    cluster.kill(["ch1"])
+    cluster.empty_disks(["ch1"], parts_only=True)
+    cluster.start(["ch1"])
+    cluster.start_fetches(["ch2", "ch3"])
+    wait(cluster, 60)
+    assert [rows(cluster, node, table) for node in THREE.replicas] == [[], [], []]
+    assert cluster.behind("ch1") == []
+
+
+@pytest.mark.parametrize("name", [membership.OLD, membership.REPLACE])
+def test_a_zookeeper_server_follows_again_when_the_fault_has_ended(name: str) -> None:
+    cluster = planted("", NEW)
+    table = table_on(cluster)
+    nemesis = nemesis_of(f"{name}-zookeeper", cluster)
+    call(cluster, nemesis, "begin", "zk2")
+    assert cluster.registered("zk2") is (name == membership.OLD)
+    connect(cluster, "ch1").insert(table.name, [(0, 1)])
+    before = cluster.disk_files("zk2", parts_only=False)
+    call(cluster, nemesis, "end", "zk2")
+    assert cluster.simulation.wait_until(lambda: not cluster.unready(), 20_000_000_000)
+    assert cluster.registered("zk2")
+    assert cluster.disk_files("zk2", parts_only=False) >= before
+    for node in ("zk1", "zk3"):
+        cluster.kill([node])
+        wait(cluster, cluster.simulation.world.now_ns / 1e9 + 10)
+        cluster.start([node])
+        assert cluster.simulation.wait_until(lambda: not cluster.unready(), 20_000_000_000)
+    assert rows(cluster, "ch1", table) == [(0, 1)], "what was acknowledged outlives a failover"
+
+
+def test_a_zookeeper_server_leaves_joins_and_observes() -> None:
+    cluster = planted("", NEW)
+    cluster.up()
+    nemesis = nemesis_of("reconfig,reconfig-observer", cluster)
+    for node in THREE.keepers:
+        call(cluster, nemesis, "begin", node, reconfig.NAME)
+        assert cluster.ensemble() == {other: r for other, r in EVERYONE.items() if other != node}
+        cluster.restart([node])
+        assert cluster.simulation.wait_until(lambda: not cluster.unready(), 20_000_000_000)
+        call(cluster, nemesis, "end", node, reconfig.NAME)
+        assert cluster.ensemble() == EVERYONE
+        call(cluster, nemesis, "begin", node, reconfig.OBSERVER)
+        assert cluster.ensemble() == {**EVERYONE, node: "observer"}
+        assert cluster.leader() != node
+        nemesis.heal(cluster)
+        assert cluster.ensemble() == EVERYONE
+
+
+def test_two_of_two_are_a_majority_and_one_with_an_observer_is_none() -> None:
+    cluster = planted("", NEW)
+    cluster.up()
+    leader = cluster.leader()
+    first, second = (node for node in THREE.keepers if node != leader)
+    cluster.reconfigure(first, "observer")
+    assert cluster.ensemble()[first] == "observer"
+    cluster.kill([second])
+    assert cluster.simulation.wait_until(lambda: cluster.leader() is None, 20_000_000_000)
+    with pytest.raises(ClusterError, match="no ZooKeeper server leads"):
+        cluster.ensemble()
+    cluster.start([second])
+    assert cluster.simulation.wait_until(lambda: not cluster.unready(), 20_000_000_000)
+    assert cluster.ensemble()[first] == "observer", "the log has the configuration"
+
+
+def test_a_configuration_without_a_quorum_is_refused() -> None:
+    cluster = planted("", NEW)
+    cluster.up()
+    cluster.kill(["zk2"])
+    wait(cluster, 20)
+    for node in ("zk1", "zk3"):
+        with pytest.raises(ClusterError, match="NEWCONFIGNOQUORUM"):
+            cluster.reconfigure(node, "")
+    assert cluster.ensemble() == EVERYONE
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol", "refusal"),
+    [
+        ("replace", "repaired", "replicas that drop another"),
+        ("replace-clickhouse", "18.16", "replicas that drop another"),
+    ],
+)
+def test_servers_without_the_statement_are_refused_by_name(
+    name: str, protocol: str, refusal: str
+) -> None:
+    with pytest.raises(UsageError, match=refusal):
+        nemesis_of(name, SimCluster(THREE, Seed(1), protocol=protocol))
+
+
+def test_the_disk_of_a_server_that_runs_is_its_own() -> None:
+    cluster = planted("", NEW)
+    cluster.up()
+    with pytest.raises(ClusterError, match="ch1 runs"):
+        cluster.empty_disks(["ch1"], parts_only=True)
+    cluster.kill(["ch1"])
+    with pytest.raises(ClusterError, match="no copy of its disk"):
+        cluster.restore_disks(["ch1"])
+
+
+def test_a_replica_that_runs_is_not_dropped() -> None:
+    cluster = planted("", NEW)
+    table = table_on(cluster)
+    client = connect(cluster, "ch1")
+    with pytest.raises(Exception, match="305"):
+        client.command(f"SYSTEM DROP REPLICA 'ch2' FROM TABLE {table.name}")
+    with pytest.raises(Exception, match="305"):
+        client.command(f"SYSTEM DROP REPLICA 'ch1' FROM TABLE {table.name}")
+
+
+def test_a_seed_is_one_run() -> None:
+    runs = [play(7, MEMBERS, protocol=NEW, rate=40.0, time_limit_s=20.0) for _ in range(2)]
+    assert runs[0].journal == runs[1].journal
+    assert not runs[0].accusers
+    assert play(8, MEMBERS, protocol=NEW, rate=40.0, time_limit_s=20.0).journal != runs[0].journal
+
+
+BUGS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    # With more inserts the replica is lost, and clones another.
+    "empty-disk-forgets": ("empty-disk", "set-full", {"rate": 15.0, "duration_s": 1.0}),
+    # The partitions are dropped again and again; the copy is put back after the last time.
+    "old-disk-adopted": (
+        "old-disk-clickhouse",
+        "dropped",
+        {"name": "drop-partition", "duration_s": 20.0},
+    ),
+    "replica-unfilled": ("replace-clickhouse", "set-full", {}),
+    "removed-stale": ("reconfig", "linearizable", {"name": "zk-register"}),
+    "role-loses-watches": ("reconfig-observer", "protocol", {}),
+}
+"""For each bug: the nemesis that shows it, the checker that finds it, the options of the run."""
+PLANTED_SEEDS = (1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found(bug: str) -> None:
+    nemesis, checker, options = BUGS[bug]
+
+    def accusers(seed: int, planted: str) -> set[str]:
+        run = {"protocol": NEW, "rate": 60.0, "time_limit_s": 15.0, "interval_s": 2.0, **options}
+        return play(seed, nemesis, bug=planted, **run).accusers
+
+    found = next((seed for seed in PLANTED_SEEDS if checker in accusers(seed, bug)), None)
+    assert found is not None
+    assert not accusers(found, "")
+
+
+def test_a_part_that_is_registered_anew_had_its_quorum_in_time() -> None:
+    """The checker took the moment of a quorum from what is registered at rest."""
+    run: dict[str, Any] = {
+        "name": "quorum-durability",
+        "promise": "eventual",
+        "protocol": "repaired",
+    }
+    assert not play(12, "empty-disk", rate=40.0, time_limit_s=8.0, interval_s=2.0, **run).accusers

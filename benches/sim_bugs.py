@@ -31,6 +31,8 @@ IDLE = (
 )
 MEMBERS = "--protocol repaired-25.8 --interval 2 --time-limit 15"
 PLAIN = "--insert plain --read plain --promise eventual --rate 100 --time-limit"
+DISKS = "--protocol repaired --read linearizable --rate 100 --time-limit"
+SYNCED = "--workload replication --protocol repaired-25.8 --fsync all --option big-rows=100"
 TRIALS: Mapping[str, str] = {
     "quorum-aba": "--workload dedup --insert quorum --protocol repaired --replicas 7 --nemesis "
     "pause-clickhouse-minority --interval 0.02 --duration 0.03 --rate 200 --time-limit 20",
@@ -75,6 +77,17 @@ TRIALS: Mapping[str, str] = {
     "--duration 9 --time-limit 40",
     "stale-leader-claim": "--workload merges --protocol repaired --nemesis pause-clickhouse-leader "
     "--option own-rows=100 --option sync=2 --duration 9 --interval 2 --time-limit 30",
+    "fsync-ignored": f"{SYNCED} --nemesis power-cut-all --rate 40 --time-limit 12",
+    "fsync-error-ignored": f"{SYNCED} --nemesis disk-eio-fsync-all,power-cut-all --rate 5 "
+    "--interval 2 --duration 2 --time-limit 30",
+    "torn-unchecked": f"{DISKS} 12 --nemesis power-cut-torn",
+    "flip-unchecked": f"{DISKS} 20 --nemesis disk-flip --interval 0.5 --duration 1",
+    "eio-as-empty": f"{DISKS} 12 --nemesis disk-eio-reads",
+    "short-write": f"{DISKS} 12 --nemesis disk-full",
+    "keeper-write-ignored": f"{DISKS} 20 --nemesis disk-full-zookeeper-all,kill-zookeeper-all "
+    "--interval 1 --duration 2",
+    "acknowledged-failure": "--workload quorum-durability --protocol repaired --nemesis "
+    "disk-eio-reads --rate 40 --time-limit 12",
     "number-kept": "--workload block-numbers --protocol 25.8 --nemesis pause-clickhouse-one "
     "--interval 1 --duration 7 --time-limit 25",
     "watch-missed": LINEARIZABLE,

@@ -3,11 +3,12 @@
 use std::rc::Rc;
 
 use super::{Host, Simulation};
+use crate::bugs::Bugs;
 use crate::disk::{Device, Fsync, Lost};
 use crate::network::Node;
 use crate::seed::Seed;
-use crate::server::Server;
 use crate::table::damage::{self, PartFile};
+use crate::table::replica::Table;
 
 /// What a power cut took, and whether of the two files that were marked before the synced and the
 /// other one survived.
@@ -148,7 +149,9 @@ impl Simulation {
                 drop(tables);
                 let at = seed.below(0, files.len().max(1) as u64) as usize;
                 let file = files.into_iter().nth(at)?;
-                let (flipped, flip) = flip_part(file, seed, &self.server(node));
+                let live = self.live(node, file.table());
+                let bugs = self.common.deployment.bugs;
+                let (flipped, flip) = flip_part(file, seed, bugs, live.as_deref());
                 disk.flips.borrow_mut().push(flip);
                 Some(flipped)
             }
@@ -173,12 +176,17 @@ impl Simulation {
         }
     }
 
+    /// Returns a table in the current life of its server.
+    fn live(&self, node: Node, table: &str) -> Option<Rc<Table>> {
+        self.server(node).tables.borrow().get(table).cloned()
+    }
+
     /// Flips every flipped bit of a disk back, unless its file is gone.
     pub fn restore_bits(&self, node: Node) {
         match &self.hosts[node] {
             Host::Replica { disk, .. } => {
                 for flip in disk.flips.take() {
-                    flip.restore(&self.server(node));
+                    flip.restore(self.live(node, flip.table()).as_deref());
                 }
             }
             Host::Keeper { disk, .. } => disk.borrow_mut().flipped = None,
@@ -187,12 +195,17 @@ impl Simulation {
     }
 }
 
-fn flip_part(file: PartFile, seed: Seed, server: &Server) -> (Flipped, damage::Flip) {
+fn flip_part(
+    file: PartFile,
+    seed: Seed,
+    bugs: Bugs,
+    live: Option<&Table>,
+) -> (Flipped, damage::Flip) {
     let (path, bytes) = (file.path.clone(), file.bytes());
     let offset = seed.below(1, bytes.len() as u64) as usize;
     let bit = seed.below(2, 8) as u32;
     let byte = bytes[offset] ^ 1 << bit;
-    let flip = file.flip(offset, bit, server);
+    let flip = file.flip(offset, bit, bugs, live);
     let flipped = Flipped {
         path,
         offset,

@@ -5,10 +5,9 @@ use std::rc::Rc;
 use crate::bugs::{Bug, Bugs};
 use crate::disk::{Content, Lost};
 use crate::seed::Seed;
-use crate::server::Server;
 use crate::table::part_files::FILES;
 use crate::table::parts::{rows_repr, Part, Row, Rows, Value};
-use crate::table::replica::TableDisk;
+use crate::table::replica::{Table, TableDisk};
 use crate::world::{Ns, SECOND};
 
 /// Age after which a removal is certainly durable.
@@ -183,15 +182,19 @@ impl PartFile {
         }
     }
 
-    /// Flips a bit, and lets the server see it.
-    pub fn flip(self, offset: usize, bit: u32, server: &Server) -> Flip {
+    /// Returns the name of its table.
+    pub fn table(&self) -> &Rc<str> {
+        &self.table.name
+    }
+
+    /// Flips a bit, and lets the table see it, if its server runs.
+    pub fn flip(self, offset: usize, bit: u32, bugs: Bugs, live: Option<&Table>) -> Flip {
         let seen = NAMES.iter().any(|(name, seen)| *name == self.name && *seen);
         let content = if seen {
             Content::BadData
         } else {
             Content::BadIndex
         };
-        let bugs = server.host.deployment.bugs;
         let damaged = match seen && bugs.has(Bug::FlipUnchecked) {
             true => {
                 let rows = with_flipped(&self.part.rows, offset, bit);
@@ -200,7 +203,7 @@ impl PartFile {
             false => self.part.with_content(content, self.part.rows.clone()),
         };
         self.table.device.damage();
-        replace(&self.table, &damaged, server);
+        replace(&self.table, &damaged, live);
         Flip {
             file: self,
             damaged,
@@ -211,6 +214,11 @@ impl PartFile {
 }
 
 impl Flip {
+    /// Returns the name of its table.
+    pub fn table(&self) -> &Rc<str> {
+        self.file.table()
+    }
+
     /// Whether the file is still there with the flipped bit.
     pub fn is_there(&self) -> bool {
         let parts = self.file.table.parts.borrow();
@@ -229,19 +237,19 @@ impl Flip {
     }
 
     /// Flips the bit back, unless the file is gone.
-    pub fn restore(&self, server: &Server) {
+    pub fn restore(&self, live: Option<&Table>) {
         if self.is_there() {
             let rows = self.file.part.rows.clone();
             let whole = self.damaged.with_content(Content::Whole, rows);
-            replace(&self.file.table, &whole, server);
+            replace(&self.file.table, &whole, live);
         }
     }
 }
 
-/// Replaces a part on the disk and in the server's memory.
-fn replace(disk: &TableDisk, part: &Rc<Part>, server: &Server) {
+/// Replaces a part on the disk and in the memory of its table.
+fn replace(disk: &TableDisk, part: &Rc<Part>, live: Option<&Table>) {
     disk.exchange(part.clone());
-    if let Some(table) = server.tables.borrow().get(&disk.name) {
+    if let Some(table) = live {
         table.active.borrow_mut().replace(|info, known| {
             let same = *info == part.info;
             if same { part } else { known }.clone()

@@ -13,10 +13,9 @@ use crate::protocol::Mechanism;
 use crate::table::parts::{Part, Row, Rows};
 use crate::table::replica::Table;
 use crate::table::select::{answer, Reading};
-use crate::table::selection::Selection;
+use crate::table::selection::{check, Selection};
 use crate::world::{Ns, MS, SECOND};
 
-const CHECKSUM_DOESNT_MATCH: i32 = 40;
 const CANNOT_READ_FROM_FILE_DESCRIPTOR: i32 = 74;
 const CANNOT_WRITE_TO_FILE_DESCRIPTOR: i32 = 75;
 const CANNOT_FSYNC: i32 = 204;
@@ -133,24 +132,6 @@ fn unwritten(table: &Table, trouble: Trouble) -> ServerError {
 }
 
 // --- reading ------------------------------------------------------------------------------------
-
-/// Returns error 40 if the data of some part is damaged.
-#[inline]
-pub fn check(parts: &[&Rc<Part>]) -> Result<(), ServerError> {
-    match parts.iter().find(|part| part.content == Content::BadData) {
-        None => Ok(()),
-        Some(part) => Err(mismatch(part)),
-    }
-}
-
-#[cold]
-fn mismatch(part: &Part) -> ServerError {
-    let text = format!(
-        "Checksum doesn't match: corrupted data in part {}",
-        part.name
-    );
-    ServerError::new(CHECKSUM_DOESNT_MATCH, text)
-}
 
 /// Reads these parts; what cannot be read is checked.
 pub async fn read(table: &Rc<Table>, parts: &[Rc<Part>]) -> Result<(), ServerError> {

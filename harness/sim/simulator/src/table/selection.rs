@@ -3,10 +3,12 @@
 use std::rc::Rc;
 
 use crate::block::Block;
+use crate::disk::Content;
 use crate::errors::ServerError;
-use crate::table::part_files;
 use crate::table::parts::{append_row_repr, Part, Value};
 use crate::table::schema::{Conditions, Schema};
+
+const CHECKSUM_DOESNT_MATCH: i32 = 40;
 
 /// A SELECT, prepared for tables of one schema. An unknown column is an error only when it is
 /// evaluated.
@@ -55,7 +57,7 @@ impl Selection {
         if self.with_part && parts.is_empty() {
             return Ok(Block::default());
         }
-        part_files::check(parts)?;
+        check(parts)?;
         match self.columns.as_ref().map_err(ServerError::clone)? {
             Columns::Count => Ok(self.counted(conditions, parts)),
             Columns::At(places) => Ok(self.taken(conditions, places, parts)),
@@ -104,6 +106,24 @@ impl Selection {
         }
         out
     }
+}
+
+/// Returns error 40 if the data of some part is damaged.
+#[inline]
+pub fn check(parts: &[&Rc<Part>]) -> Result<(), ServerError> {
+    match parts.iter().find(|part| part.content == Content::BadData) {
+        None => Ok(()),
+        Some(part) => Err(mismatch(part)),
+    }
+}
+
+#[cold]
+fn mismatch(part: &Part) -> ServerError {
+    let text = format!(
+        "Checksum doesn't match: corrupted data in part {}",
+        part.name
+    );
+    ServerError::new(CHECKSUM_DOESNT_MATCH, text)
 }
 
 fn columns(schema: &Schema, what: &str) -> Result<Columns, ServerError> {

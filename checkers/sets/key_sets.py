@@ -90,7 +90,7 @@ class Inserts(Mapping[int, InsertOutcome]):
         return InsertOutcome(value, 1 << bit, Kind(kind), self._rows[call], ended, attempts)
 
 
-class Reads(Decoded[AnsweredRead]):
+class AnsweredReads(Decoded[AnsweredRead]):
     """The answered reads of a key, final ones included, in order of invocation."""
 
     def __init__(self, rows: Rows, found: histories.Set) -> None:
@@ -118,7 +118,7 @@ class KeySet:
         self.key = found.key
         self._time_ns = rows.columns.time_ns
         self.inserts: Mapping[int, InsertOutcome] = Inserts(rows, found)
-        self.reads: Sequence[AnsweredRead] = Reads(rows, found)
+        self.reads: Sequence[AnsweredRead] = AnsweredReads(rows, found)
 
     @cached_property
     def values(self) -> tuple[int, ...]:

@@ -79,11 +79,11 @@ NOT_EXPRESSED = frozenset(
     {
         *("clone-unwaited", "clone-keeps-dropped", "undone-alter", "stale-leader-claim"),
         *("clone-uncounted", "pending-merged", "failed-duplicate", "attach-own-copy"),
-        *("shortage-as-broken", "old-parts-by-wall"),
+        *("shortage-as-broken", "old-parts-by-wall", "acknowledged-failure"),
     }
 )
 """Defects of servers that no small model has: of clones, ALTERs, claims to lead, detached parts,
-merges and retries of parallel quorum inserts, descriptors, ages of parts."""
+merges and retries of parallel quorum inserts, descriptors, ages of parts, unreadable parts."""
 DEFECTS = next(frozenset(defects) for model, *_, defects in MODELS if model == "quorum")
 
 

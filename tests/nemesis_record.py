@@ -11,8 +11,8 @@ from typing import Any
 
 from harness.core.connections import QueryChannel, ZooKeeper
 from harness.core.engines import Engines
-from harness.core.op import NEMESIS, Kind, Op
-from harness.core.protocols import Endpoint
+from harness.core.op import NEMESIS, Done, Json, Kind, Op
+from harness.core.protocols import Cluster, Endpoint
 from harness.core.runtime import WallTime
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
@@ -175,3 +175,13 @@ def explode(error: BaseException) -> Callable[[], None]:
         raise error
 
     return raise_it
+
+
+def call(cluster: Cluster, nemesis: Composed, edge: str, node: str, name: str = "") -> Done:
+    """Begin or end the only family of a nemesis on one node; it must succeed."""
+    (f,) = nemesis.fs
+    value: dict[str, Json] = {"fault": 1, "edge": edge, "name": name or f, "nodes": [node]}
+    op = Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f=f, time_ns=0, value=value)
+    done = nemesis.invoke(cluster, op)
+    assert done.kind is Kind.OK, done.error
+    return done

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nemesis_record import call
 from real_servers import THREE, wait_until
 
 from compose.settings import Settings
@@ -11,7 +12,6 @@ from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.clusters.replica import query
 from harness.core.errors import UsageError
-from harness.core.op import NEMESIS, Done, Json, Kind, Op
 from harness.core.seed import Seed
 from nemesis import membership, reconfig
 from nemesis.catalogue import parse_nemesis
@@ -51,15 +51,6 @@ def fresh(directory: Path, settings: Settings) -> DockerCluster:
     return DockerCluster(
         THREE, directory, images=build_images(lambda text: None), settings=settings
     )
-
-
-def call(cluster: DockerCluster, nemesis: Composed, edge: str, node: str, name: str = "") -> Done:
-    (f,) = nemesis.fs
-    value: dict[str, Json] = {"fault": 1, "edge": edge, "name": name or f, "nodes": [node]}
-    op = Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f=f, time_ns=0, value=value)
-    done = nemesis.invoke(cluster, op)
-    assert done.kind is Kind.OK, done.error
-    return done
 
 
 def insert(cluster: DockerCluster, node: str, value: int) -> None:

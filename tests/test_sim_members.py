@@ -4,13 +4,13 @@ found under it alone, and what cannot be done is refused by name."""
 from typing import Any
 
 import pytest
+from nemesis_record import call
 from sim_by_hand import planted, replica_of, rows, table_on, wait
 from sim_play import play
 
 from harness.clients.clickhouse import connect
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import ClusterError, UsageError
-from harness.core.op import NEMESIS, Done, Json, Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis import membership, reconfig
@@ -29,15 +29,6 @@ def nemesis_of(name: str, cluster: SimCluster) -> Composed:
     nemesis = parse_nemesis(name, THREE, Seed(1), FaultOptions(seen_within_s=30))
     check_capabilities(nemesis, cluster)
     return nemesis
-
-
-def call(cluster: SimCluster, nemesis: Composed, edge: str, node: str, name: str = "") -> Done:
-    (f,) = nemesis.fs
-    value: dict[str, Json] = {"fault": 1, "edge": edge, "name": name or f, "nodes": [node]}
-    op = Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f=f, time_ns=0, value=value)
-    done = nemesis.invoke(cluster, op)
-    assert done.kind is Kind.OK, done.error
-    return done
 
 
 @pytest.mark.parametrize("name", [membership.EMPTY, membership.OLD, membership.REPLACE])

@@ -1,52 +1,28 @@
 //! Tests a simulated cluster as a whole, and what a cut does to the order of packets.
 
+mod cluster;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use simulator::block::Block;
-use simulator::bugs::Bugs;
 use simulator::errors::ServerError;
 use simulator::network::{Network, Node};
-use simulator::protocol::Mechanisms;
 use simulator::seed::Seed;
 use simulator::server::Settings;
-use simulator::simulation::{Member, Options, Role, Simulation};
+use simulator::simulation::{Role, Simulation};
 use simulator::table::parts::Value;
-use simulator::table::settings::TableSettings;
 use simulator::world::{Ns, Resource, World, MS, SECOND};
+
+use cluster::{pass, started};
 
 const CREATE: &str = "CREATE TABLE d.t (key Int64, value Int64) ENGINE = \
      ReplicatedMergeTree('/d/t', '{replica}') PARTITION BY key ORDER BY value";
 
 /// Starts three replicas, and three ZooKeeper servers after them.
-fn started() -> Rc<Simulation> {
-    let member = |node: Node| Member {
-        name: format!("node{node}").into(),
-        role: if node < 3 {
-            Role::Replica(vec![node + 3])
-        } else {
-            Role::Keeper
-        },
-    };
-    let pairs = (0..6).flat_map(|source| (0..6).map(move |target| (source, target)));
-    let links: Vec<_> = pairs.filter(|(source, target)| source != target).collect();
-    let options = Options {
-        bugs: Bugs::default(),
-        mechanisms: Mechanisms::default(),
-        settings: TableSettings::default(),
-        reading: "linearizable".into(),
-        rates: Vec::new(),
-    };
-    let simulation = Simulation::new((0..6).map(member).collect(), &links, Seed(1), options);
-    simulation.up();
-    pass(&simulation, 5 * SECOND);
-    assert!(simulation.unready().is_empty());
-    simulation
-}
-
-fn pass(simulation: &Simulation, ns: Ns) {
-    let world = &simulation.world;
-    assert_eq!(world.step(world.now_ns() + ns), None);
+fn six() -> Rc<Simulation> {
+    let replicas = (0..3).map(|node| Role::Replica(vec![node + 3]));
+    started(replicas.chain((0..3).map(|_| Role::Keeper)))
 }
 
 /// The result of a query, once it is there.
@@ -75,7 +51,7 @@ fn ask(simulation: &Rc<Simulation>, node: Node, sql: &str, row: Option<[i64; 2]>
 
 #[test]
 fn a_replica_selects_what_another_inserts() {
-    let simulation = started();
+    let simulation = six();
     for node in 0..3 {
         let created = ask(&simulation, node, CREATE, None);
         pass(&simulation, 3 * SECOND);
@@ -104,7 +80,7 @@ fn a_replica_selects_what_another_inserts() {
 
 #[test]
 fn the_children_of_the_root_can_be_selected() {
-    let simulation = started();
+    let simulation = six();
     ask(&simulation, 0, CREATE, None);
     pass(&simulation, 3 * SECOND);
     let of_root = "SELECT name FROM system.zookeeper WHERE path = '/'";
@@ -117,7 +93,7 @@ fn the_children_of_the_root_can_be_selected() {
 
 #[test]
 fn an_ended_world_is_freed() {
-    let simulation = started();
+    let simulation = six();
     for node in 0..3 {
         ask(&simulation, node, CREATE, None);
         pass(&simulation, 3 * SECOND);

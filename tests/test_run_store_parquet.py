@@ -145,3 +145,31 @@ def test_another_layout_or_no_parquet_is_not_read(tmp_path: Path) -> None:
         read_parquet(other)
     with pytest.raises(HistoryError, match="is no Parquet file that can be read"):
         read_parquet(text)
+
+
+def damaged(path: Path, name: str, column: pa.Array) -> None:
+    """Write a history with another column of this name."""
+    table = table_of(History(OPS))
+    table = table.set_column(table.schema.get_field_index(name), name, column)
+    pq.write_table(table, path)
+
+
+def test_a_list_with_a_null_is_no_value(tmp_path: Path) -> None:
+    lists = pa.array([[7, None]] + [None] * (len(OPS) - 1), pa.list_(pa.int64()))
+    damaged(tmp_path / "history.parquet", "values", lists)
+    with pytest.raises(HistoryError, match="a list with a null"):
+        read_parquet(tmp_path / "history.parquet")
+
+
+def test_a_text_that_is_not_utf_8_is_no_value(tmp_path: Path) -> None:
+    texts = pa.array([b'{"a":"\xff"}'] + [None] * (len(OPS) - 1), pa.binary())
+    damaged(tmp_path / "history.parquet", "detail", texts.view(pa.string()))
+    with pytest.raises(HistoryError, match="UTF8"):
+        read_parquet(tmp_path / "history.parquet")
+
+
+def test_a_history_that_is_too_long_for_this_machine_says_so(tmp_path, monkeypatch) -> None:
+    write_parquet(History(OPS), tmp_path / "history.parquet")
+    monkeypatch.setattr("harness.run.journal.TEXT_BYTES_MAX", 100)
+    with pytest.raises(HistoryError, match=r"cannot be read: its text has .* at most 100, a third"):
+        read_parquet(tmp_path / "history.parquet")

@@ -231,7 +231,7 @@ def test_a_power_cut_undoes_a_removal_that_no_journal_has() -> None:
 
 
 def test_torn_writes_leave_parts_that_are_noticed() -> None:
-    """Of sixty files some survive, and every row is there at the end."""
+    """Some of sixty files survive, and every row is there at the end."""
     cluster = planted("", "repaired")
     table = table_on(cluster)
     cluster.sync_disks()

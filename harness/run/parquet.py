@@ -168,8 +168,10 @@ def read_parquet(path: Path) -> History:
         lines = _text(file)
     except FormError as error:
         raise HistoryError(f"{path}: has a row that is not an op: {error!r}") from error
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{path}: is no Parquet file that can be read: {error}") from error
+    except ValueError as error:
+        raise HistoryError(f"{path}: cannot be read: {error}") from error
     try:
         return history_of_lines(lines)
     except HistoryError as error:
@@ -192,7 +194,11 @@ def _lines(batch: pa.RecordBatch) -> bytes:
         column = batch.column(field.name)
         if column.type != field.type:
             column = column.cast(field.type)
-        if column.offset:  # a slice of a larger column
+        column.validate(full=True)  # offsets, indices and UTF-8, which no reader checks
+        is_list = field.type == _NUMBERS
+        if is_list and column.values.null_count:
+            raise ValueError("a value is a list with a null")
+        if column.offset or (is_list and column.values.offset):  # a slice of a larger column
             column = column.take(pa.array(np.arange(len(column))))
         if field.type == _NAMES:
             words[field.name] = column.dictionary.to_pylist()

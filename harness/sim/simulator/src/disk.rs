@@ -126,7 +126,7 @@ pub struct Lost {
     /// Pages of files; a file of a simulated part has one.
     pub pages: u64,
     pub files: u64,
-    /// Of the changes and pages that were not durable, those that survived.
+    /// Number of changes and pages that survived though they were not durable.
     pub kept: u64,
 }
 

@@ -20,9 +20,9 @@ pub struct Cut {
 
 /// The words by which a file is found.
 pub struct Wanted {
-    /// Of which one is in its path.
+    /// Words one of which is in its path.
     pub below: Vec<String>,
-    /// Of which none is.
+    /// Words none of which is in its path.
     pub without: Vec<String>,
     /// Its endings; one that ends with `*` is a beginning.
     pub endings: Vec<String>,

@@ -105,9 +105,14 @@ class RunOptions(ImageOptions):
             "--s3-endpoint": self.s3_endpoint,
             "--parts": self.parts,
             "--storage": self.storage,
-            "--fsync": self.fsync,
         }
         return {flag: value for flag, value in {**own, **self.images}.items() if value}
+
+    @property
+    def own_servers_only(self) -> dict[str, Any]:
+        """Return the given options that only a cluster whose servers the run starts has, by
+        flag."""
+        return {"--fsync": self.fsync} if self.fsync else {}
 
     @property
     def fixed(self) -> dict[str, Any]:

@@ -142,8 +142,9 @@ class RunRequest:
         option, simulated = self.options, self.simulated
         bugs(option.bug)
         for flag in option.docker_only if simulated or self.external else ():
-            if flag != "--fsync" or not simulated:
-                raise UsageError(f"{flag}: --cluster {option.cluster} has no containers")
+            raise UsageError(f"{flag}: --cluster {option.cluster} has no containers")
+        for flag in option.own_servers_only if self.external else ():
+            raise UsageError(f"{flag}: --cluster external does not start servers")
         for name in ("replicas", "keepers", "shards", "keeper_route") if self.external else ():
             if self.context.get_parameter_source(name) is not ParameterSource.DEFAULT:
                 flag = f"--{name.replace('_', '-')} {self.context.params[name]}"

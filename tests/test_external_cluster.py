@@ -317,6 +317,7 @@ def test_what_servers_of_somebody_else_lack_is_refused_before_the_run(
         ("--nemesis", "kill"): "nemesis kill: cluster external lacks CanKill",
         ("--replicas", "2"): "--replicas 2: --servers says which servers there are",
         ("--storage", "faulty"): "--storage: --cluster external has no containers",
+        ("--fsync", "all"): "--fsync: --cluster external does not start servers",
         ("--workload", "zero-copy"): "workload zero-copy: this cluster has no object store",
         ("--workload", "config-reload"): "workload config-reload: cluster external lacks CanConf",
         ("--nemesis", "frieze"): "nemesis 'frieze' is unknown",

@@ -75,7 +75,7 @@ def server(answers: Mapping[str, str]) -> Iterator[Endpoint]:
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        ({"srvr": ZOOKEEPER_SRVR}, KeeperState("follower", 3, "3.8.0")),
+        ({"srvr": ZOOKEEPER_SRVR}, KeeperState("follower", 3, "3.8.0", zxid=0x30000002A)),
         ({"srvr": NOT_SERVING}, KeeperState("", 0, "")),
         (
             {"srvr": KEEPER_SRVR, "lgif": KEEPER_LGIF},

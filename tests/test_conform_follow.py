@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from checkers.replication.conformance import CONFORMANCE
-from harness.conform.dating import Dating
+from harness.conform.dating import Answer, Dating
 from harness.conform.ensemble import Merge, merged, read_archive
 from harness.conform.follow import Follower
 from harness.conform.replay import STEPS, TableReplay, replay, tables
@@ -60,7 +60,7 @@ def txn(zxid: int) -> Txn:
 def test_what_is_followed_is_what_is_replayed_at_the_end(seed: int) -> None:
     draw = random.Random(seed)
     logs = Logs()
-    follower = Follower(logs, NODES, ROOT, V25, lambda: 0)
+    follower = Follower(logs, NODES, ROOT, V25)
     read = dict.fromkeys(NODES, 0)
     while min(read.values()) < len(LOG):
         for node in NODES:
@@ -76,7 +76,7 @@ def test_what_is_followed_is_what_is_replayed_at_the_end(seed: int) -> None:
 def test_a_run_that_conforms_keeps_its_steps_and_their_digest() -> None:
     """Two runs whose steps differ in anything have different digests."""
     logs = Logs()
-    following = Following(Follower(logs, NODES, ROOT, V25, lambda: 0))
+    following = Following(Follower(logs, NODES, ROOT, V25))
     for node in NODES:
         logs.written[node]["log.1"] = LOG
     following.look(last=True)
@@ -98,7 +98,7 @@ def test_a_run_that_conforms_keeps_its_steps_and_their_digest() -> None:
 
 def test_what_is_there_before_is_skipped_also_in_another_file() -> None:
     logs = Logs({node: {"log.1": LOG} for node in NODES})
-    follower = Follower(logs, NODES, ROOT, V25, lambda: 0)
+    follower = Follower(logs, NODES, ROOT, V25)
     for node in NODES:
         logs.written[node]["log.2"] = LOG
     follower.look(last=True)
@@ -185,32 +185,37 @@ def test_a_departure_is_returned_with_its_transaction() -> None:
 
 
 HOUR_MS = 3_600_000
+TXN = 7
 
 
 @pytest.mark.parametrize(
-    ("dated_ms", "written_ms", "counts"),
+    ("dated_ms", "written_ms", "corrected"),
     [
-        (100_500, 100_500, (0, 0)),
-        (100_500 + HOUR_MS, 100_500, (1, 0)),
-        (100_500 - 10_000, 100_500, (1, 0)),
-        (99_100, 99_100, (0, 0)),
-        (100_500 + 5_000, 100_500 + 5_000, (0, 1)),
+        (100_060, 100_060, 0),
+        (100_060 + HOUR_MS, 100_090, 1),
+        (100_060 - 10_000, 100_040, 1),
+        (100_030, 100_040, 1),
+        (100_100, 100_090, 1),
     ],
 )
-def test_the_date_of_a_leader_whose_clock_jumped_is_put_right(
-    dated_ms: int, written_ms: int, counts: tuple[int, int]
+def test_a_date_is_moved_between_the_answers_of_the_servers(
+    dated_ms: int, written_ms: int, corrected: int
 ) -> None:
-    """The first of two servers whose logs are read has the transaction at 102 s, not at 100 s."""
+    """The leader did not have the transaction when it was asked at 100.040 s; a follower had it at
+    100.090 s. Another follower that did not have it later says nothing."""
     dating = Dating()
-    for begin_ms, zxids in ((90_000, []), (100_000, []), (102_000, [7]), (103_000, [])):
-        dating.read("zk1", begin_ms, begin_ms + 200, zxids)
-        dating.read("zk2", begin_ms + 5_000, begin_ms + 5_200, zxids)
-    assert dating.true_ms(7, dated_ms) == written_ms
-    assert (dating.corrected, dating.uncertain) == counts
+    dating.add(Answer(100_000, 100_010, TXN - 1, leads=True))
+    dating.add(Answer(100_040, 100_050, TXN - 1, leads=True))
+    dating.add(Answer(100_060, 100_065, TXN - 2, leads=False))
+    dating.add(Answer(100_080, 100_090, TXN, leads=False))
+    dating.add(Answer(100_100, 100_110, TXN - 1, leads=False))
+    assert dating.true_ms(TXN, dated_ms) == written_ms
+    assert (dating.corrected, dating.uncertain, dating.within_ms) == (corrected, 0, 50)
 
 
-def test_a_date_is_uncertain_if_reads_were_further_apart_than_clocks_jump() -> None:
+def test_a_date_is_uncertain_if_no_answer_came_for_long() -> None:
     dating = Dating()
-    dating.read("zk1", 100_000, 100_100, [])
-    dating.read("zk1", 112_000, 112_100, [7])
-    assert (dating.true_ms(7, 110_000), dating.uncertain) == (110_000, 1)
+    dating.add(Answer(100_000, 100_010, TXN - 1, leads=True))
+    dating.add(Answer(100_300, 100_310, TXN, leads=True))
+    assert (dating.true_ms(TXN, 110_000), dating.uncertain) == (100_310, 1)
+    assert (dating.true_ms(TXN + 1, 100_400), dating.uncertain) == (100_400, 2)

@@ -281,8 +281,8 @@ def half(odd: int) -> list[str]:
     [
         ("clock-jump", "zk1", 0, "known"),
         ("clock-jump", "zk1", 1, "new"),
-        ("clock-drift", "zk1", 0, "new"),
-        ("clock-stop", "zk1", 0, "new"),
+        ("clock-drift", "zk1", 0, "known"),
+        ("clock-stop", "zk1", 1, "new"),
         ("clock-drift", "ch1", 1, "known"),
     ],
 )

@@ -10,7 +10,6 @@ from checkers.sets.atomic import INSERT_MANY
 from checkers.sets.key_sets import READS, read_values
 from checkers.triage.breaks import kills
 from checkers.triage.evidence import Evidence
-from checkers.triage.inserts import CLOCK_NS
 from checkers.triage.reads import LATE_NS
 from checkers.triage.repairs import Repair
 from harness.core.history import Fault, History, Pair
@@ -53,8 +52,8 @@ def _part(evidence: Evidence, insert: Pair, value: int) -> tuple[int, str] | Non
         for name, (at_ns, replica) in evidence.commits.items()
         if name.split("_")[0] == str(value)
         and replica == insert.invoke.node
-        and at_ns >= insert.invoke.time_ns - CLOCK_NS
-        and (end_ns is None or at_ns <= end_ns + CLOCK_NS)
+        and at_ns >= insert.invoke.time_ns - evidence.precision_ns
+        and (end_ns is None or at_ns <= end_ns + evidence.precision_ns)
     ]
     return found[0] if len(found) == 1 else None
 

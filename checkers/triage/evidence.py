@@ -19,6 +19,9 @@ from harness.core.errors import UsageError
 from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind
 
+CLOCK_NS: Final = 5_000_000
+"""Precision with which ZooKeeper's clock and the run's agree: both are of one machine, and
+ZooKeeper's has milliseconds."""
 SPAN_MAX: Final = 100_000
 """Blocks of one part at most. (A dropped range, as an entry, covers all numbers.)"""
 _OF_PARTS: Final = frozenset({"begin", "hold", "drop", "commit", "end", "fail"})
@@ -79,6 +82,8 @@ class Evidence:
     """ZooKeeper servers of each replica; empty if unknown."""
     doubts: list[str] = field(default_factory=list)
     """Reasons why the facts are not all that happened."""
+    precision_ns: int = CLOCK_NS
+    """By how much the time of a fact may be wrong."""
     parts: dict[str, BlockRange] = field(default_factory=dict)
     commits: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Time and replica of each insert's commit, by part."""
@@ -282,6 +287,7 @@ def evidence_of(history: History) -> Evidence:
         _versions(trace.get("versions") or ()),
         keepers=trace.get("keepers") or {},
         doubts=_doubts(trace),
+        precision_ns=max(CLOCK_NS, dates_of(trace).get("within_ms", 0) * 1_000_000),
     )
     if len(said) > 1:
         found.doubts = [f"the run recorded {len(said)} tables, and only one is understood"]
@@ -293,6 +299,12 @@ def evidence_of(history: History) -> Evidence:
 def traces_of(history: History) -> Sequence[Mapping[str, Any]]:
     """Return the trace of each table, see `checkers.replication.conformance`."""
     return [mapping_of(op) for op in history.nemesis if op.f == TRACE and op.kind is Kind.OK]
+
+
+def dates_of(trace: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return how well the transactions of a trace are dated, see
+    `checkers.replication.conformance`; empty where no clock can be wrong."""
+    return trace.get("dates") or {}
 
 
 def facts_of_tables(

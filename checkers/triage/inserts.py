@@ -16,9 +16,6 @@ from checkers.triage.evidence import BlockRange, Evidence
 from harness.core.history import History, Pair
 from harness.core.op import Kind
 
-CLOCK_NS: Final = 5_000_000
-"""Precision with which ZooKeeper's clock and the run's agree: both are of one machine, and
-ZooKeeper's has milliseconds."""
 AFTER_NS: Final = 60_000_000_000
 """Time after its end within which an insert of unknown outcome may be committed."""
 REMOVED_NS: Final = 1_000_000_000
@@ -120,7 +117,8 @@ def _find_parts(values: Sequence[Inserted], evidence: Evidence) -> None:
             fit = [(at_ns, n) for at_ns, n in of_node if _fits(attempt, at_ns, n, evidence)]
             attempt.parts = {name for _, name in fit}
             end_ns = attempt.end_ns
-            attempt.within = {n for at_ns, n in fit if end_ns and at_ns <= end_ns + CLOCK_NS}
+            latest_ns = end_ns and end_ns + evidence.precision_ns
+            attempt.within = {n for at_ns, n in fit if latest_ns and at_ns <= latest_ns}
 
 
 def _take_lost(values: Values, history: History, evidence: Evidence) -> None:
@@ -148,16 +146,16 @@ def _take_lost(values: Values, history: History, evidence: Evidence) -> None:
 
 
 def _fits(attempt: Attempt, at_ns: int, name: str, evidence: Evidence) -> bool:
-    end_ns = attempt.end_ns
-    if at_ns < attempt.pair.invoke.time_ns - CLOCK_NS:
+    end_ns, precision_ns = attempt.end_ns, evidence.precision_ns
+    if at_ns < attempt.pair.invoke.time_ns - precision_ns:
         return False
     if attempt.pair.kind is not Kind.OK:
         return end_ns is None or at_ns <= end_ns + AFTER_NS
     assert end_ns is not None, "an acknowledged insert has ended"
     if name not in evidence.quorums:
-        return at_ns <= end_ns + CLOCK_NS
+        return at_ns <= end_ns + precision_ns
     settled_ns = evidence.ended.get(name, evidence.failed_without(name))
-    return settled_ns is not None and max(at_ns, settled_ns) <= end_ns + CLOCK_NS
+    return settled_ns is not None and max(at_ns, settled_ns) <= end_ns + precision_ns
 
 
 def _eliminate(values: Sequence[Inserted]) -> None:

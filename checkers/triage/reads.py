@@ -14,7 +14,7 @@ from checkers.sets.key_sets import AnsweredRead, KeySet
 from checkers.triage.breaks import nodes_in, sides_in
 from checkers.triage.clones import removals_of
 from checkers.triage.evidence import BlockRange, Evidence, LastPart
-from checkers.triage.inserts import CLOCK_NS, Inserted, Values
+from checkers.triage.inserts import Inserted, Values
 from harness.core.history import Fault, History
 
 LATE_NS: Final = 50_000_000
@@ -78,7 +78,8 @@ def _false_answer(insert: Inserted, part: BlockRange, evidence: Evidence) -> _Fa
         end_ns = attempt.end_ns
         if not attempt.acknowledged or end_ns is None:
             continue
-        waited = attempt.pair.invoke.time_ns - CLOCK_NS <= failed_ns <= end_ns + CLOCK_NS
+        about_ns = evidence.precision_ns
+        waited = attempt.pair.invoke.time_ns - about_ns <= failed_ns <= end_ns + about_ns
         of = f"of {part.name} had failed at {seconds(failed_ns)}"
         if not attempt.parts and waited:
             why = f"a second try of value {insert.value} was acknowledged at {seconds(end_ns)}"
@@ -196,7 +197,7 @@ class _View:
         acted_ns = evidence.acted(self.replica, self.begin_ns)
         self.seen_ns = max(acted_ns, min(behind_ns, self.begin_ns) - LATE_NS)
         """Its ZooKeeper server had certainly heard of what was before this time."""
-        self.lasts = evidence.lasts(partition, self.seen_ns - CLOCK_NS, self.end_ns)
+        self.lasts = evidence.lasts(partition, self.seen_ns - evidence.precision_ns, self.end_ns)
         self.latest_ns = max((w.at_ns for w in present), default=-1)
         self.last_present = max(present, key=lambda w: w.part.high, default=None)
 
@@ -263,7 +264,8 @@ class _View:
             last.high >= part.high
             for last in self.evidence.lasts(self.partition, at_ns, self.begin_ns)
         )
-        if named and at_ns >= self.seen_ns - CLOCK_NS and self.latest_ns < at_ns:
+        unheard = at_ns >= self.seen_ns - self.evidence.precision_ns
+        if named and unheard and self.latest_ns < at_ns:
             why = f", during {self.fault.name}" if self.fault else ""
             yield (
                 "stale-read",

@@ -16,7 +16,7 @@ from checkers.conclusion import mapping_of
 from checkers.sets.key_sets import key_sets
 from checkers.triage.anomalies import explained
 from checkers.triage.defects import DEFECTS, known_in
-from checkers.triage.evidence import Evidence, evidence_of, traces_of
+from checkers.triage.evidence import Evidence, dates_of, evidence_of, traces_of
 from checkers.triage.explanation import KNOWN, NEW, PARTLY, Cause, Explained, described
 from checkers.triage.inserts import inserted
 from checkers.triage.kept import kept
@@ -90,8 +90,8 @@ def triage(
 def _undated(history: History, evidence: Evidence) -> str:
     """Return why the times of ZooKeeper's transactions are not known; "" if they are.
 
-    They are dated by the clock of the leader. One that jumps is put right, one that runs at another
-    speed is not, because it is not known which server leads.
+    They are dated by the clock of the leader, and put right where the servers have said how far
+    they are (`harness.conform.dating`).
     """
     keepers = {keeper for own in evidence.keepers.values() for keeper in own}
     names = {
@@ -102,9 +102,8 @@ def _undated(history: History, evidence: Evidence) -> str:
     }
     if evidence.simulated or not names:
         return ""
-    drifting = sorted(name for name in names if clock_fault.drifts(name))
-    said = traces_of(history)
-    if not drifting and all(one.get("dates", {}).get("uncertain") == 0 for one in said):
+    uncertain = [dates_of(trace).get("uncertain") for trace in traces_of(history)]
+    if all(number == 0 for number in uncertain):
         return ""
     return f"ZooKeeper's transactions have no certain time after {' and '.join(sorted(names))}"
 

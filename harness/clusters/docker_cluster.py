@@ -11,7 +11,7 @@ from docker.models.containers import Container
 from compose.plan import DIRECTORY, KEEP, OWNER, ClusterPlan, Images, entrypoint, plan_cluster
 from compose.render import render, render_again, write_override
 from compose.settings import Settings
-from harness.clusters import logs, replica
+from harness.clusters import keeper, logs, replica
 from harness.clusters.clocks import NodeClocks, prepare_clocks
 from harness.clusters.compose_tool import compose_up
 from harness.clusters.disks import NodeDisks, write_program
@@ -359,7 +359,7 @@ class DockerCluster(
         """Return the rule in force by name, its hits, and the connections that hang."""
         return store_rule(self.endpoint(self.topology.stores[0]))
 
-    # --- CanListFiles, CanConfigure, KeepsTransactions, GrowsTransactions ---------------------
+    # --- CanListFiles, CanConfigure; Keeps-, Grows- and DatesTransactions ---------------------
 
     def files(self, node: str, directory: str, name: str) -> Sequence[str]:
         """Return paths below `directory` in the server's data whose file name matches `name`."""
@@ -379,6 +379,15 @@ class DockerCluster(
     def transactions_since(self, node: str, file: str, offset: int) -> tuple[Sequence[str], bytes]:
         """Return the names of a ZooKeeper server's log files, and one's bytes from `offset` on."""
         return logs.transactions_since(self._agents[node], file, offset)
+
+    def dates_may_be_wrong(self) -> bool:
+        """Return whether the clocks of ZooKeeper's servers can be set wrong."""
+        return self.settings.wrong_clocks
+
+    def newest_transaction(self, node: str) -> tuple[int, bool] | None:
+        """Return the number of the newest transaction of a server, and whether the server leads."""
+        state = keeper.state(self.endpoint(node))
+        return (state.zxid, state.mode == "leader") if state and state.zxid else None
 
     # --- parts of the above -------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ class KeeperState:
     """Version such as "3.8.0"; "" if the server does not serve now."""
     clickhouse: bool = False
     """Whether the server is a ClickHouse Keeper."""
+    zxid: int = 0
+    """Number of the newest transaction that the server has applied; 0 for a ClickHouse Keeper."""
 
 
 def request(endpoint: Endpoint, word: str, timeout_s: float = _TIMEOUT_S) -> str:
@@ -56,9 +58,9 @@ def state(endpoint: Endpoint) -> KeeperState | None:
             return KeeperState(lines.get("Mode", ""), int(term), version, clickhouse=True)
     except OSError:
         return None
-    epoch = int(lines.get("Zxid", "0x0"), 16) >> 32
+    zxid = int(lines.get("Zxid", "0x0"), 16)
     version = lines.get("Zookeeper version", "").partition("-")[0]
-    return KeeperState(lines.get("Mode", ""), epoch, version)
+    return KeeperState(lines.get("Mode", ""), zxid >> 32, version, zxid=zxid)
 
 
 def _pairs(answer: str, separator: str) -> dict[str, str]:

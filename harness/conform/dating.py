@@ -1,54 +1,65 @@
-"""Dates transactions, even those of a leader whose clock was set wrong.
+"""Dates transactions, even those of a leader whose clock is wrong.
 
-ZooKeeper dates a transaction by the clock of its leader. Whoever follows the log knows between
-which two moments a transaction was written, to a few seconds. A clock that jumped is wrong by
-exactly what it was set to, and by 10 s at least, so that one of the known errors fits these moments
-and the others do not.
+ZooKeeper dates a transaction by the clock of its leader. Whoever asks the servers again and again
+for the number of their newest transaction knows between which two moments each was committed, by a
+clock that is right: after the last answer of the leader that had a lower number, and before the
+first answer that had this one. A date between them may be right and is kept; another one is moved
+to the nearer of the two.
 """
 
-from collections.abc import Iterable
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.core.clock_fault import VARIANTS
+UNCERTAIN_MS: Final = 250
+"""Longest period between whose ends a transaction counts as dated."""
 
-ERRORS_MS: Final = (
-    0,
-    *sorted({round(f.offset_s * 1e3) for _, faults in VARIANTS.values() for f in faults} - {0}),
-)
-"""By how much a leader's clock may be ahead; 0 comes first."""
-LATE_MS: Final = 1_000
-"""Time after which a server has written a transaction at the latest that its leader has dated."""
-EARLY_MS: Final = 200
-"""How much later than it was read a transaction may be dated: clocks of one machine."""
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server said of its newest transaction, in wall-clock ms of a clock that is right."""
+
+    asked_ms: float
+    answered_ms: float
+    zxid: int
+    leads: bool
+    """Whether the server leads, so that nothing is committed before it is applied there."""
 
 
 @dataclass
 class Dating:
-    """When transactions were read first, and how well this dates them."""
+    """What servers answered, in order, and how well this dates transactions. One thread may add
+    answers while another one asks for dates."""
 
     corrected: int = 0
     """Transactions whose date was wrong, and was put right."""
     uncertain: int = 0
-    """Transactions whose date fits no error, or several."""
-    _reads_ms: dict[str, int] = field(default_factory=dict)
-    """When the last read of each server's log began, by a clock that is right."""
-    _periods: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Between which two times each transaction was written, by its number."""
+    """Transactions whose period is longer than `UNCERTAIN_MS`."""
+    within_ms: int = 0
+    """The longest period of all others."""
+    _answers: deque[Answer] = field(default_factory=deque)
+    """Those since the newest transaction that was dated."""
+    _since_ms: float = 0.0
+    """When the leader last did not have that transaction."""
 
-    def read(self, server: str, begin_ms: int, end_ms: int, zxids: Iterable[int]) -> None:
-        """Note that a server's log was read between two times, and had gained transactions."""
-        since_ms = self._reads_ms.get(server, begin_ms)
-        self._reads_ms[server] = begin_ms
-        for zxid in zxids:
-            self._periods.setdefault(zxid, (since_ms - LATE_MS, end_ms + EARLY_MS))
+    def add(self, answer: Answer) -> None:
+        """Note an answer. One that is not used later costs no memory for long."""
+        self._answers.append(answer)
 
     def true_ms(self, zxid: int, dated_ms: int) -> int:
-        """Return when a transaction of this date was written; its date if that is uncertain."""
-        since, until = self._periods.pop(zxid, (0, 0))
-        fits = [error for error in ERRORS_MS if since <= dated_ms - error <= until]
-        if len(fits) != 1:
+        """Return when a transaction of this date was committed, to `within_ms` unless it is
+        uncertain. Transactions are asked for in the order of their numbers."""
+        answers = self._answers
+        while answers and answers[0].zxid < zxid:
+            answer = answers.popleft()
+            if answer.leads:
+                self._since_ms = max(self._since_ms, answer.asked_ms)
+        until_ms = answers[0].answered_ms if answers else float("inf")
+        since_ms = min(self._since_ms, until_ms)
+        if until_ms - since_ms > UNCERTAIN_MS:
             self.uncertain += 1
-            return dated_ms
-        self.corrected += fits[0] != 0
-        return dated_ms - fits[0]
+        else:
+            self.within_ms = max(self.within_ms, round(until_ms - since_ms))
+        true_ms = round(min(max(dated_ms, since_ms), until_ms))
+        self.corrected += true_ms != dated_ms
+        return true_ms

@@ -1,11 +1,12 @@
 """Follows the tables of a run while it goes on: replays what ZooKeeper's logs have gained."""
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from harness.conform.agreed import AgreedTable, Fact
-from harness.conform.dating import Dating
+from harness.conform.dating import Answer, Dating
 from harness.conform.ensemble import Merge
 from harness.conform.entries import UnreadableError
 from harness.conform.protocol import ServerProtocol
@@ -61,13 +62,12 @@ class Follower:
     keepers: Sequence[str]
     token: str
     protocol: ServerProtocol
-    now_ms: Callable[[], int]
-    """Returns the wall-clock time."""
     tables: dict[str, TableReplay] = field(default_factory=dict)
     traces: dict[str, Trace] = field(default_factory=dict)
     transactions: int = 0
     """Number of transactions that were replayed."""
-    dating: Dating = field(default_factory=Dating)
+    dating: Dating | None = None
+    """Dates transactions; None to take their own dates for right."""
     _tails: dict[str, LogTail] = field(default_factory=dict)
     _merge: Merge = field(init=False)
 
@@ -93,7 +93,7 @@ class Follower:
                 if self.token in root:
                     self.tables.setdefault(root, TableReplay(root, self.protocol))
                     self.traces.setdefault(root, Trace(AgreedTable(root)))
-            at_ms = self.dating.true_ms(txn.zxid, txn.time_ms)
+            at_ms = self.dating.true_ms(txn.zxid, txn.time_ms) if self.dating else txn.time_ms
             for trace in self.traces.values():
                 trace.take(txn, at_ms)
             found += [(table, txn) for table in self.tables.values() if table.take(txn)]
@@ -106,7 +106,6 @@ class Follower:
     def _read(self, node: str) -> list[Txn]:
         """Return the transactions that a server's log has gained. A server that starts again begins
         another file."""
-        begin_ms = self.now_ms()
         txns: list[Txn] = []
         for _ in range(_CHUNKS_MAX):
             tail = self._tails.get(node)
@@ -120,5 +119,6 @@ class Follower:
             if not later:
                 break
             self._tails[node] = LogTail(later[0], self.token)
-        self.dating.read(node, begin_ms, self.now_ms(), (txn.zxid for txn in txns))
+        if txns and self.dating is not None:
+            self.dating.add(Answer(0, time.time() * 1e3, txns[-1].zxid, leads=False))
         return txns

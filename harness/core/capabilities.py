@@ -453,6 +453,20 @@ class GrowsTransactions(Protocol):
 
 
 @runtime_checkable
+class DatesTransactions(Protocol):
+    """The cluster says how far its ZooKeeper servers are, which dates their transactions."""
+
+    def dates_may_be_wrong(self) -> bool:
+        """Return whether the clocks by which servers date transactions can be set wrong."""
+        ...
+
+    def newest_transaction(self, node: str) -> tuple[int, bool] | None:
+        """Return the number of the newest transaction that a ZooKeeper server has applied, and
+        whether the server leads; None if it does not answer."""
+        ...
+
+
+@runtime_checkable
 class CanConfigure(Protocol):
     """The cluster changes the configuration of running servers."""
 

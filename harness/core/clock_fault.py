@@ -70,11 +70,6 @@ VARIANTS: Final[Mapping[str, tuple[str, tuple[ClockFault, ...]]]] = {
 """Description of each nemesis, and the faults that it draws among."""
 
 
-def drifts(name: str) -> bool:
-    """Return whether the faults of a nemesis make a clock run at another speed."""
-    return any(fault.rate != 1 for fault in VARIANTS[name][1])
-
-
 @dataclass(frozen=True, slots=True)
 class ClockReading:
     """Error of a server's wall clock at a moment: between two limits, for an answer takes time and

@@ -31,10 +31,6 @@ class Runtime(Protocol):
         nor names made of dates, nor the speed of the machine may affect a run. Its files need not
         be flushed to disk, because the seed reproduces them, and its servers cannot be lost,
         because they are in this process.
-
-        Then nothing of the machine may get in: no date, no name that is made of one, no longer run
-        because the machine is slow. Nor need anything be flushed to the disk, for the seed brings
-        it back; and the servers, which are in this process, cannot be lost.
         """
         ...
 

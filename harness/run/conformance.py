@@ -8,10 +8,11 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from checkers.replication.conformance import CONFORMANCE, DEPARTURE, TRACE
+from harness.conform.dating import Answer, Dating
 from harness.conform.follow import Follower, Trace
 from harness.conform.protocol import DEPARTURES, protocol_of
 from harness.conform.replay import Replayed, Step, Stopped
-from harness.core.capabilities import CanPause, GrowsTransactions
+from harness.core.capabilities import CanPause, DatesTransactions, GrowsTransactions
 from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, HarnessError
 from harness.core.op import Json, Written
@@ -20,6 +21,11 @@ from harness.run.stop import Stop
 
 INTERVAL_S: Final = 1.0
 """Interval between two looks at the logs."""
+LEADER_INTERVAL_S: Final = 0.01
+"""Time between an answer of the leader about its newest transaction and the next request: the
+precision with which transactions are dated, if the machine is idle."""
+OTHERS_INTERVAL_S: Final = 0.1
+"""The same of other servers, one of which may lead next."""
 
 
 class Following:
@@ -68,8 +74,7 @@ class Following:
         ]
         tables: dict[str, Json] = {root: _table(result) for root, result in results.items()}
         gaps: list[Json] = [*self._follower.gaps]
-        dating = self._follower.dating
-        dates = {"corrected": dating.corrected, "uncertain": dating.uncertain}
+        dates = _dates(self._follower.dating)
         traces = [
             (TRACE, {**self._servers, **_trace(root, trace, zero_s), "gaps": gaps, "dates": dates})
             for root, trace in self._follower.traces.items()
@@ -87,13 +92,22 @@ def following(
     if not isinstance(cluster, GrowsTransactions) or dialect.lacks((Mechanism.TRANSACTION_LOG,)):
         yield None
         return
-    try:
-        servers = _servers(cluster)
-        follower = Follower(cluster, keepers, token, protocol_of(dialect), _now_ms)
-        followed = Following(follower, servers=servers)
-    except HarnessError as error:
-        followed = Following(None, str(error))
     over = threading.Event()
+    with _dating(cluster, over) as dating:
+        try:
+            servers = _servers(cluster)
+            follower = Follower(cluster, keepers, token, protocol_of(dialect), dating=dating)
+            followed = Following(follower, servers=servers)
+        except HarnessError as error:
+            followed = Following(None, str(error))
+        with _looking(followed, departed, over):
+            yield followed
+
+
+@contextmanager
+def _looking(
+    followed: Following, departed: Callable[[int], None], over: threading.Event
+) -> Iterator[None]:
 
     def follow() -> None:
         known = 0
@@ -106,14 +120,51 @@ def following(
     thread = threading.Thread(target=follow, name="conformance", daemon=True)
     thread.start()
     try:
-        yield followed
+        yield
     finally:
         over.set()
         thread.join()
 
 
-def _now_ms() -> int:
-    return round(time.time() * 1e3)
+@contextmanager
+def _dating(cluster: Cluster, over: threading.Event) -> Iterator[Dating | None]:
+    """Ask ZooKeeper's servers for their newest transactions until `over` is set, after the block at
+    the latest; None where their dates are right."""
+    if not isinstance(cluster, DatesTransactions) or not cluster.dates_may_be_wrong():
+        yield None
+        return
+    dating = Dating()
+    asked = cluster
+
+    def ask(node: str) -> None:
+        leads = True
+        while not over.wait(LEADER_INTERVAL_S if leads else OTHERS_INTERVAL_S):
+            asked_ms = time.time() * 1e3
+            newest = asked.newest_transaction(node)
+            leads = newest is not None and newest[1]
+            if newest is not None:
+                dating.add(Answer(asked_ms, time.time() * 1e3, *newest))
+
+    names = cluster.topology.keepers
+    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in names]
+    for thread in threads:
+        thread.start()
+    try:
+        yield dating
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def _dates(dating: Dating | None) -> Json:
+    if dating is None:
+        return {}
+    return {
+        "corrected": dating.corrected,
+        "uncertain": dating.uncertain,
+        "within_ms": dating.within_ms,
+    }
 
 
 def freeze(cluster: Cluster, stop: Stop) -> None:

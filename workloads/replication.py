@@ -6,8 +6,10 @@ a big block while it is fetched, and a replica's log pointer never goes back. Cu
 and a killed source or receiver may break this (partition, kill, pause).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from checkers.ladder import Level
 from checkers.replication.log_pointers import OBSERVE, LogPointers
@@ -22,7 +24,7 @@ from harness.clients.replicated_table import TableSchema, data_directory
 from harness.clients.table_in_zookeeper import places
 from harness.clients.table_session import TableSession
 from harness.core.capabilities import CanListFiles
-from harness.core.op import Call, Op, Value
+from harness.core.op import Call, Json, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
 from harness.core.seed import Seed
 from harness.generators.calls import numbered, repeat
@@ -30,7 +32,15 @@ from harness.generators.choose import mix
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload
 
-SCHEMA = TableSchema("key Int64, value Int64, size Int64, payload String")
+_LIFETIME_S: Final = 10
+"""Time after which a server removes the directory of a fetch that it has given up."""
+_LEFT_S: Final = 3 * _LIFETIME_S
+"""Time after which a directory that is still there at rest counts as left."""
+_POLL_S: Final = 0.5
+SCHEMA = TableSchema(
+    "key Int64, value Int64, size Int64, payload String",
+    settings={"old_parts_lifetime": 10, "temporary_directories_lifetime": _LIFETIME_S},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +112,16 @@ def _session(options: ReplicationOptions, cluster: Cluster, token: str) -> Sessi
     def rows(connection: ClickHouse, op: Op) -> Value:
         return {"blocks": [list(one) for one in counted(connection, op)]}
 
-    def temporary(connection: ClickHouse, op: Op) -> Value:
+    def temporary(connection: ClickHouse, op: Op) -> Mapping[str, Json]:
         return _unfinished_fetches(cluster, connection, op.node, table.database)
+
+    def left(connection: ClickHouse, op: Op) -> Value:
+        clock = cluster.runtime.clock()
+        while True:
+            found = temporary(connection, op)
+            if not found.get("directories") or clock.now_ns() > _LEFT_S * 1e9:
+                return found
+            clock.sleep_until(clock.now_ns() + round(_POLL_S * 1e9))
 
     return TableSession(
         cluster,
@@ -115,7 +133,7 @@ def _session(options: ReplicationOptions, cluster: Cluster, token: str) -> Sessi
             "rows": rows,
             "final-rows": rows,
             TEMPORARY: temporary,
-            FINAL_TEMPORARY: temporary,
+            FINAL_TEMPORARY: left,
         },
         timeout_s=options.timeout_s,
         looks={OBSERVE: places},
@@ -124,7 +142,7 @@ def _session(options: ReplicationOptions, cluster: Cluster, token: str) -> Sessi
 
 def _unfinished_fetches(
     cluster: Cluster, connection: ClickHouse, node: str | None, database: str
-) -> Value:
+) -> Mapping[str, Json]:
     """Return the directories of fetches under way on a replica, and parts of such a name that are
     active, which none may be."""
     if not isinstance(cluster, CanListFiles) or node is None:

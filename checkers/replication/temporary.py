@@ -19,7 +19,8 @@ class Temporary:
     the replica puts the parts that it fetches (tmp_fetch_…, today tmp-fetch_…), "odd": active parts
     that have no part's name}.
 
-    INVALID: an active part of such a name ("visible"), at rest a directory ("left").
+    INVALID: an active part of such a name ("visible"), at rest a directory that the server has not
+    removed, for which the look waits ("left").
     """
 
     name = "temporary"

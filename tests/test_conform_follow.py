@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from checkers.replication.conformance import CONFORMANCE
-from harness.conform.dating import Answer, Dating
+from harness.conform.dating import Progress, Dating
 from harness.conform.ensemble import Merge, merged, read_archive
 from harness.conform.follow import Follower
 from harness.conform.replay import STEPS, TableReplay, replay, tables
@@ -204,18 +204,18 @@ def test_a_date_is_moved_between_the_answers_of_the_servers(
     """The leader did not have the transaction when it was asked at 100.040 s; a follower had it at
     100.090 s. Another follower that did not have it later says nothing."""
     dating = Dating()
-    dating.add(Answer(100_000, 100_010, TXN - 1, leads=True))
-    dating.add(Answer(100_040, 100_050, TXN - 1, leads=True))
-    dating.add(Answer(100_060, 100_065, TXN - 2, leads=False))
-    dating.add(Answer(100_080, 100_090, TXN, leads=False))
-    dating.add(Answer(100_100, 100_110, TXN - 1, leads=False))
+    dating.add(Progress(100_000, 100_010, TXN - 1, leads=True))
+    dating.add(Progress(100_040, 100_050, TXN - 1, leads=True))
+    dating.add(Progress(100_060, 100_065, TXN - 2, leads=False))
+    dating.add(Progress(100_080, 100_090, TXN, leads=False))
+    dating.add(Progress(100_100, 100_110, TXN - 1, leads=False))
     assert dating.true_ms(TXN, dated_ms) == written_ms
     assert (dating.corrected, dating.uncertain, dating.within_ms) == (corrected, 0, 50)
 
 
 def test_a_date_is_uncertain_if_no_answer_came_for_long() -> None:
     dating = Dating()
-    dating.add(Answer(100_000, 100_010, TXN - 1, leads=True))
-    dating.add(Answer(100_300, 100_310, TXN, leads=True))
+    dating.add(Progress(100_000, 100_010, TXN - 1, leads=True))
+    dating.add(Progress(100_300, 100_310, TXN, leads=True))
     assert (dating.true_ms(TXN, 110_000), dating.uncertain) == (100_310, 1)
     assert (dating.true_ms(TXN + 1, 100_400), dating.uncertain) == (100_400, 2)

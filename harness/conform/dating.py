@@ -16,7 +16,7 @@ UNCERTAIN_MS: Final = 250
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Progress:
     """What a server said of its newest transaction, in wall-clock ms of a clock that is right."""
 
     asked_ms: float
@@ -37,12 +37,12 @@ class Dating:
     """Transactions whose period is longer than `UNCERTAIN_MS`."""
     within_ms: int = 0
     """The longest period of all others."""
-    _answers: deque[Answer] = field(default_factory=deque)
+    _answers: deque[Progress] = field(default_factory=deque)
     """Those since the newest transaction that was dated."""
     _since_ms: float = 0.0
     """When the leader last did not have that transaction."""
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: Progress) -> None:
         """Note an answer. One that is not used later costs no memory for long."""
         self._answers.append(answer)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.conform.agreed import AgreedTable, Fact
-from harness.conform.dating import Answer, Dating
+from harness.conform.dating import Progress, Dating
 from harness.conform.ensemble import Merge
 from harness.conform.entries import UnreadableError
 from harness.conform.protocol import ServerProtocol
@@ -120,5 +120,5 @@ class Follower:
                 break
             self._tails[node] = LogTail(later[0], self.token)
         if txns and self.dating is not None:
-            self.dating.add(Answer(0, time.time() * 1e3, txns[-1].zxid, leads=False))
+            self.dating.add(Progress(0, time.time() * 1e3, txns[-1].zxid, leads=False))
         return txns

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from checkers.replication.conformance import CONFORMANCE, DEPARTURE, TRACE
-from harness.conform.dating import Answer, Dating
+from harness.conform.dating import Progress, Dating
 from harness.conform.follow import Follower, Trace
 from harness.conform.protocol import DEPARTURES, protocol_of
 from harness.conform.replay import Replayed, Step, Stopped
@@ -143,7 +143,7 @@ def _dating(cluster: Cluster, over: threading.Event) -> Iterator[Dating | None]:
             newest = asked.newest_transaction(node)
             leads = newest is not None and newest[1]
             if newest is not None:
-                dating.add(Answer(asked_ms, time.time() * 1e3, *newest))
+                dating.add(Progress(asked_ms, time.time() * 1e3, *newest))
 
     names = cluster.topology.keepers
     threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in names]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from checkers.replication.conformance import CONFORMANCE
-from harness.conform.dating import Progress, Dating
+from harness.conform.dating import Dating, Progress
 from harness.conform.ensemble import Merge, merged, read_archive
 from harness.conform.follow import Follower
 from harness.conform.replay import STEPS, TableReplay, replay, tables
@@ -185,37 +185,52 @@ def test_a_departure_is_returned_with_its_transaction() -> None:
 
 
 HOUR_MS = 3_600_000
-TXN = 7
 
 
-@pytest.mark.parametrize(
-    ("dated_ms", "written_ms", "corrected"),
-    [
-        (100_060, 100_060, 0),
-        (100_060 + HOUR_MS, 100_090, 1),
-        (100_060 - 10_000, 100_040, 1),
-        (100_030, 100_040, 1),
-        (100_100, 100_090, 1),
-    ],
-)
-def test_a_date_is_moved_between_the_answers_of_the_servers(
-    dated_ms: int, written_ms: int, corrected: int
-) -> None:
-    """The leader did not have the transaction when it was asked at 100.040 s; a follower had it at
-    100.090 s. Another follower that did not have it later says nothing."""
+def dated(*errors_ms: int, every_ms: int = 100, asked: Sequence[int] = (-40, 10)) -> Dating:
+    """Return the dating of transactions one after another, the first of them at 100 s, whose dates
+    are wrong by this. The leader did not have each when it was asked 40 ms before it, and had it in
+    an answer 10 ms after it."""
     dating = Dating()
-    dating.add(Progress(100_000, 100_010, TXN - 1, leads=True))
-    dating.add(Progress(100_040, 100_050, TXN - 1, leads=True))
-    dating.add(Progress(100_060, 100_065, TXN - 2, leads=False))
-    dating.add(Progress(100_080, 100_090, TXN, leads=False))
-    dating.add(Progress(100_100, 100_110, TXN - 1, leads=False))
-    assert dating.true_ms(TXN, dated_ms) == written_ms
-    assert (dating.corrected, dating.uncertain, dating.within_ms) == (corrected, 0, 50)
+    for number, _ in enumerate(errors_ms):
+        at_ms = 100_000 + number * every_ms
+        dating.add(Progress(at_ms + asked[0], at_ms, number, leads=True))
+        dating.add(Progress(at_ms, at_ms + asked[1], number + 1, leads=False))
+        dating.add(Progress(at_ms + asked[1], at_ms + asked[1] + 1, number, leads=False))
+    for number, error_ms in enumerate(errors_ms):
+        dating.moment(number + 1, 100_000 + number * every_ms + error_ms)
+    dating.settle()
+    return dating
 
 
-def test_a_date_is_uncertain_if_no_answer_came_for_long() -> None:
-    dating = Dating()
-    dating.add(Progress(100_000, 100_010, TXN - 1, leads=True))
-    dating.add(Progress(100_300, 100_310, TXN, leads=True))
-    assert (dating.true_ms(TXN, 110_000), dating.uncertain) == (100_310, 1)
-    assert (dating.true_ms(TXN + 1, 100_400), dating.uncertain) == (100_400, 2)
+@pytest.mark.parametrize("error_ms", [0, HOUR_MS, -10_000, -30, 9])
+def test_a_date_that_fits_what_a_clock_was_set_to_is_put_right(error_ms: int) -> None:
+    """A clock whose error is small is as good as right."""
+    near_ms = error_ms if abs(error_ms) < 100 else 0
+    dating = dated(0, error_ms, 0)
+    assert [moment.at_ms for moment in dating.moments] == [100_000, 100_100 + near_ms, 100_200]
+    assert [*dating.vague()] == []
+
+
+def test_a_transaction_may_be_dated_before_it_is_committed() -> None:
+    dating = dated(-140)
+    assert (dating.moments[0].at_ms, [*dating.vague()]) == (99_960, [])
+
+
+def test_a_date_that_fits_no_error_and_what_is_near_it_is_vague() -> None:
+    """A clock that runs fast is 5 ms ahead at first, which may be right."""
+    dating = dated(0, 0, 0, 0, 0, 0, 5, 105, 205, -HOUR_MS // 2)
+    assert [moment.at_ms for moment in dating.moments[:3]] == [100_000, 100_100, 100_200]
+    assert [moment.at_ms for moment in dating.moments[6:]] == [100_605, 100_710, 100_810, 100_860]
+    assert next(dating.vague()) == (100_160, 100_210, 50)
+    assert len([*dating.vague()]) == 8
+
+
+def test_periods_that_overlap_are_one() -> None:
+    dating = dated(500, 500, 500, every_ms=20)
+    assert [*dating.vague()] == [(99_960, 100_050, 50)]
+
+
+def test_what_is_vague_only_a_little_is_precise() -> None:
+    dating = dated(500, asked=(-10, 10))
+    assert (dating.moments[0].at_ms, [*dating.vague()]) == (100_010, [])

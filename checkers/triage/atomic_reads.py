@@ -52,8 +52,8 @@ def _part(evidence: Evidence, insert: Pair, value: int) -> tuple[int, str] | Non
         for name, (at_ns, replica) in evidence.commits.items()
         if name.split("_")[0] == str(value)
         and replica == insert.invoke.node
-        and at_ns >= insert.invoke.time_ns - evidence.precision_ns
-        and (end_ns is None or at_ns <= end_ns + evidence.precision_ns)
+        and at_ns >= insert.invoke.time_ns - evidence.error_ns(at_ns)
+        and (end_ns is None or at_ns <= end_ns + evidence.error_ns(at_ns))
     ]
     return found[0] if len(found) == 1 else None
 

@@ -82,8 +82,8 @@ class Evidence:
     """ZooKeeper servers of each replica; empty if unknown."""
     doubts: list[str] = field(default_factory=list)
     """Reasons why the facts are not all that happened."""
-    precision_ns: int = CLOCK_NS
-    """By how much the time of a fact may be wrong."""
+    vague: Sequence[tuple[int, int, int]] = ()
+    """Periods whose facts have no precise time, and by how much it may be wrong."""
     parts: dict[str, BlockRange] = field(default_factory=dict)
     commits: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Time and replica of each insert's commit, by part."""
@@ -111,6 +111,16 @@ class Evidence:
     _copies: Counter[tuple[str, int]] = field(default_factory=Counter)
     """Number of replicas that have a block of a partition, up to where facts were taken; 0 where
     all have lost it."""
+
+    def error_ns(self, at_ns: int) -> int:
+        """Return by how much the time of a fact may be wrong that has this one."""
+        return max(
+            (by for since, until, by in self.vague if since <= at_ns <= until), default=CLOCK_NS
+        )
+
+    def is_vague(self, from_ns: int, to_ns: int) -> bool:
+        """Return whether facts of some time of an interval have no precise time."""
+        return any(since <= to_ns and from_ns <= until for since, until, _ in self.vague)
 
     def part(self, name: str) -> BlockRange | None:
         """Return the part of a name."""
@@ -287,7 +297,10 @@ def evidence_of(history: History) -> Evidence:
         _versions(trace.get("versions") or ()),
         keepers=trace.get("keepers") or {},
         doubts=_doubts(trace),
-        precision_ns=max(CLOCK_NS, dates_of(trace).get("within_ms", 0) * 1_000_000),
+        vague=[
+            (since * 1_000_000, until * 1_000_000, within * 1_000_000)
+            for since, until, within in (trace.get("dates") or {}).get("vague", ())
+        ],
     )
     if len(said) > 1:
         found.doubts = [f"the run recorded {len(said)} tables, and only one is understood"]
@@ -299,12 +312,6 @@ def evidence_of(history: History) -> Evidence:
 def traces_of(history: History) -> Sequence[Mapping[str, Any]]:
     """Return the trace of each table, see `checkers.replication.conformance`."""
     return [mapping_of(op) for op in history.nemesis if op.f == TRACE and op.kind is Kind.OK]
-
-
-def dates_of(trace: Mapping[str, Any]) -> Mapping[str, int]:
-    """Return how well the transactions of a trace are dated, see
-    `checkers.replication.conformance`; empty where no clock can be wrong."""
-    return trace.get("dates") or {}
 
 
 def facts_of_tables(

@@ -34,7 +34,7 @@ class Cause:
     unexplained: tuple[str, ...]
     """What is not explained, a sentence each; () if everything is."""
     why: str = ""
-    """Why nothing could be explained, if the run recorded too little."""
+    """Why not everything could be explained, if the run recorded too little."""
 
     @staticmethod
     def new(invalid: Sequence[Verdict], why: str) -> "Cause":

@@ -117,8 +117,9 @@ def _find_parts(values: Sequence[Inserted], evidence: Evidence) -> None:
             fit = [(at_ns, n) for at_ns, n in of_node if _fits(attempt, at_ns, n, evidence)]
             attempt.parts = {name for _, name in fit}
             end_ns = attempt.end_ns
-            latest_ns = end_ns and end_ns + evidence.precision_ns
-            attempt.within = {n for at_ns, n in fit if latest_ns and at_ns <= latest_ns}
+            attempt.within = {
+                n for at_ns, n in fit if end_ns and at_ns <= end_ns + evidence.error_ns(at_ns)
+            }
 
 
 def _take_lost(values: Values, history: History, evidence: Evidence) -> None:
@@ -146,16 +147,18 @@ def _take_lost(values: Values, history: History, evidence: Evidence) -> None:
 
 
 def _fits(attempt: Attempt, at_ns: int, name: str, evidence: Evidence) -> bool:
-    end_ns, precision_ns = attempt.end_ns, evidence.precision_ns
-    if at_ns < attempt.pair.invoke.time_ns - precision_ns:
+    end_ns, error_ns = attempt.end_ns, evidence.error_ns(at_ns)
+    if at_ns < attempt.pair.invoke.time_ns - error_ns:
         return False
     if attempt.pair.kind is not Kind.OK:
         return end_ns is None or at_ns <= end_ns + AFTER_NS
     assert end_ns is not None, "an acknowledged insert has ended"
     if name not in evidence.quorums:
-        return at_ns <= end_ns + precision_ns
+        return at_ns <= end_ns + error_ns
     settled_ns = evidence.ended.get(name, evidence.failed_without(name))
-    return settled_ns is not None and max(at_ns, settled_ns) <= end_ns + precision_ns
+    if settled_ns is None or at_ns > end_ns + error_ns:
+        return False
+    return settled_ns <= end_ns + evidence.error_ns(settled_ns)
 
 
 def _eliminate(values: Sequence[Inserted]) -> None:

@@ -78,7 +78,7 @@ def _false_answer(insert: Inserted, part: BlockRange, evidence: Evidence) -> _Fa
         end_ns = attempt.end_ns
         if not attempt.acknowledged or end_ns is None:
             continue
-        about_ns = evidence.precision_ns
+        about_ns = evidence.error_ns(failed_ns)
         waited = attempt.pair.invoke.time_ns - about_ns <= failed_ns <= end_ns + about_ns
         of = f"of {part.name} had failed at {seconds(failed_ns)}"
         if not attempt.parts and waited:
@@ -152,9 +152,11 @@ class Reads:
         if not missing:
             return
         view = _View(self._history, self._evidence, self._partition, read, self._present(read))
+        vague = self._evidence.is_vague(view.begin_ns - view.late_ns, view.end_ns)
         for at_ns, bit, value in self._order[:count]:
             if missing >> bit & 1 and self._settled[value][0].begin_ns < read.end.time_ns:
-                yield Miss(value, dict(self._explained(view, self._settled[value], at_ns)))
+                by = () if vague else self._explained(view, self._settled[value], at_ns)
+                yield Miss(value, dict(by))
 
     def _present(self, read: AnsweredRead) -> Sequence[Settled]:
         found = (self._settled[v] for _, bit, v in self._order if read.mask >> bit & 1)
@@ -197,7 +199,8 @@ class _View:
         acted_ns = evidence.acted(self.replica, self.begin_ns)
         self.seen_ns = max(acted_ns, min(behind_ns, self.begin_ns) - LATE_NS)
         """Its ZooKeeper server had certainly heard of what was before this time."""
-        self.lasts = evidence.lasts(partition, self.seen_ns - evidence.precision_ns, self.end_ns)
+        error_ns = evidence.error_ns(self.seen_ns)
+        self.lasts = evidence.lasts(partition, self.seen_ns - error_ns, self.end_ns)
         self.latest_ns = max((w.at_ns for w in present), default=-1)
         self.last_present = max(present, key=lambda w: w.part.high, default=None)
 
@@ -264,7 +267,7 @@ class _View:
             last.high >= part.high
             for last in self.evidence.lasts(self.partition, at_ns, self.begin_ns)
         )
-        unheard = at_ns >= self.seen_ns - self.evidence.precision_ns
+        unheard = at_ns >= self.seen_ns - self.evidence.error_ns(at_ns)
         if named and unheard and self.latest_ns < at_ns:
             why = f", during {self.fault.name}" if self.fault else ""
             yield (

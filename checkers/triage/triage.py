@@ -13,10 +13,11 @@ from itertools import combinations
 from typing import Final
 
 from checkers.conclusion import mapping_of
+from checkers.phrasing import listed, seconds
 from checkers.sets.key_sets import key_sets
 from checkers.triage.anomalies import explained
 from checkers.triage.defects import DEFECTS, known_in
-from checkers.triage.evidence import Evidence, dates_of, evidence_of, traces_of
+from checkers.triage.evidence import Evidence, evidence_of, traces_of
 from checkers.triage.explanation import KNOWN, NEW, PARTLY, Cause, Explained, described
 from checkers.triage.inserts import inserted
 from checkers.triage.kept import kept
@@ -74,7 +75,7 @@ def triage(
         gone = len(left) < len(accused) or _count(left) < _count(invalid)
         named = [examples[name] for name in repairs.names if _matters(name, repairs, judged, again)]
         helping = [*named, *beside] if gone else []
-        why = "" if helping else next(iter(evidence.doubts), "")
+        why = _vague(evidence) if helping else next(iter(evidence.doubts), _vague(evidence))
         return Cause(PARTLY if helping else NEW, tuple(helping), described(left), why)
     others = direct.keys()
     smallest = next(
@@ -102,10 +103,16 @@ def _undated(history: History, evidence: Evidence) -> str:
     }
     if evidence.simulated or not names:
         return ""
-    uncertain = [dates_of(trace).get("uncertain") for trace in traces_of(history)]
-    if all(number == 0 for number in uncertain):
+    if all(trace.get("dates") for trace in traces_of(history)):
         return ""
     return f"ZooKeeper's transactions have no certain time after {' and '.join(sorted(names))}"
+
+
+def _vague(evidence: Evidence) -> str:
+    if not evidence.vague:
+        return ""
+    periods = [f"{seconds(since)} to {seconds(until)}" for since, until, _ in evidence.vague]
+    return f"ZooKeeper's transactions have no precise time from {listed(periods)}"
 
 
 def _matters(

@@ -37,8 +37,9 @@ def undone(history: History, writer: str, begin_ns: int, end_ns: int) -> Iterato
     """Yield a sentence for each part that a replica may have written in an interval and did not
     register: first those that it had claimed, to merge or mutate them, then those of inserts. A
     session that ended with its server proves nothing."""
-    about_ns = evidence_of(history).precision_ns
+    evidence = evidence_of(history)
     for claim in _lost_claims(history):
+        about_ns = evidence.error_ns(claim.at_ns)
         amid = claim.at_ns - about_ns <= begin_ns and end_ns <= claim.end_ns + about_ns
         own = claim.replica == writer and amid
         if own and not _killed(history, writer, begin_ns, claim.end_ns):
@@ -68,7 +69,7 @@ def released(history: History, replica: str, at_ns: int, others_ns: Sequence[int
     text = f"{replica} released the last lock at {seconds(at_ns)}"
     if gone_ns is not None and not _killed(history, replica, at_ns, gone_ns):
         return f"{text}, and its session ended at {seconds(gone_ns)}"
-    about_ns = evidence_of(history).precision_ns
+    about_ns = evidence_of(history).error_ns(at_ns)
     if any(abs(other_ns - at_ns) <= about_ns for other_ns in others_ns):
         return f"{text}, and another replica that of its own copy at the same moment"
     return None

@@ -3,16 +3,33 @@
 ZooKeeper dates a transaction by the clock of its leader. Whoever asks the servers again and again
 for the number of their newest transaction knows between which two moments each was committed, by a
 clock that is right: after the last answer of the leader that had a lower number, and before the
-first answer that had this one. A date between them may be right and is kept; another one is moved
-to the nearer of the two.
+first answer that had this one. On a busy machine these are a quarter of a second apart.
+
+A clock that is right, or that has jumped, is wrong by exactly what it was set to. So a date that
+fits the two moments by one of these errors is right to the millisecond. One that fits by none, for
+the clock drifts or stands still, is known only to be between the two; and so are those shortly
+before and after it, which fit because such an error is small at first.
 """
 
+from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-UNCERTAIN_MS: Final = 250
-"""Longest period between whose ends a transaction counts as dated."""
+from harness.core.clock_fault import VARIANTS
+
+ERRORS_MS: Final = (
+    0,
+    *sorted({round(f.offset_s * 1e3) for _, faults in VARIANTS.values() for f in faults} - {0}),
+)
+"""By how much a leader's clock may be ahead."""
+LATE_MS: Final = 150
+"""Time after which a transaction is committed at the latest that its leader has dated."""
+NEAR_MS: Final = 500
+"""Time before and after a date that fits no error in which another one may fit by chance."""
+PRECISE_MS: Final = 30
+"""A time that may be wrong by more is vague."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,40 +43,90 @@ class Progress:
     """Whether the server leads, so that nothing is committed before it is applied there."""
 
 
+@dataclass(slots=True)
+class Moment:
+    """When a transaction was committed."""
+
+    dated_ms: int
+    """Its date."""
+    since_ms: float
+    until_ms: float
+    """Between which two times it was committed."""
+    at_ms: float
+    """Its time by what is known; it is final after `Dating.settle`."""
+    within_ms: float = 0.0
+    """By how much the time may be wrong."""
+
+    @staticmethod
+    def of(dated_ms: int) -> "Moment":
+        """Return the moment of a transaction whose date is right."""
+        return Moment(dated_ms, dated_ms, dated_ms, dated_ms)
+
+
 @dataclass
 class Dating:
-    """What servers answered, in order, and how well this dates transactions. One thread may add
-    answers while another one asks for dates."""
+    """What servers answered, in order, and the moments that this gives. One thread may add answers
+    while another one asks for moments."""
 
-    corrected: int = 0
-    """Transactions whose date was wrong, and was put right."""
-    uncertain: int = 0
-    """Transactions whose period is longer than `UNCERTAIN_MS`."""
-    within_ms: int = 0
-    """The longest period of all others."""
+    moments: list[Moment] = field(default_factory=list)
     _answers: deque[Progress] = field(default_factory=deque)
-    """Those since the newest transaction that was dated."""
+    """Those since the newest transaction that has a moment."""
     _since_ms: float = 0.0
     """When the leader last did not have that transaction."""
 
     def add(self, answer: Progress) -> None:
-        """Note an answer. One that is not used later costs no memory for long."""
+        """Note an answer."""
         self._answers.append(answer)
 
-    def true_ms(self, zxid: int, dated_ms: int) -> int:
-        """Return when a transaction of this date was committed, to `within_ms` unless it is
-        uncertain. Transactions are asked for in the order of their numbers."""
+    def moment(self, zxid: int, dated_ms: int) -> Moment:
+        """Return the moment of a transaction of this date. Transactions are asked for in the order
+        of their numbers."""
         answers = self._answers
         while answers and answers[0].zxid < zxid:
             answer = answers.popleft()
             if answer.leads:
                 self._since_ms = max(self._since_ms, answer.asked_ms)
         until_ms = answers[0].answered_ms if answers else float("inf")
-        since_ms = min(self._since_ms, until_ms)
-        if until_ms - since_ms > UNCERTAIN_MS:
-            self.uncertain += 1
-        else:
-            self.within_ms = max(self.within_ms, round(until_ms - since_ms))
-        true_ms = round(min(max(dated_ms, since_ms), until_ms))
-        self.corrected += true_ms != dated_ms
-        return true_ms
+        found = Moment(dated_ms, min(self._since_ms, until_ms), until_ms, dated_ms)
+        self.moments.append(found)
+        return found
+
+    def settle(self) -> None:
+        """Put the times of all moments right, as far as that is possible."""
+        unfit = []
+        for moment in self.moments:
+            fits = [
+                moment.dated_ms - error
+                for error in ERRORS_MS
+                if moment.since_ms - LATE_MS <= moment.dated_ms - error <= moment.until_ms
+            ]
+            if len(fits) == 1:
+                moment.at_ms, moment.within_ms = max(fits[0], moment.since_ms), 0.0
+            else:
+                unfit.append(moment.since_ms)
+                _make_vague(moment)
+        for moment in self.moments:
+            near = bisect_left(unfit, moment.since_ms - NEAR_MS)
+            if near < len(unfit) and unfit[near] <= moment.since_ms + NEAR_MS:
+                _make_vague(moment)
+
+    def vague(self) -> Iterator[tuple[float, float, float]]:
+        """Yield the periods in which times are vague, and by how many ms they may be wrong."""
+        period: tuple[float, float, float] | None = None
+        for moment in self.moments:
+            if moment.within_ms <= PRECISE_MS:
+                continue
+            since_ms, until_ms, within_ms = moment.since_ms, moment.until_ms, moment.within_ms
+            if period is not None and since_ms <= period[1]:
+                since_ms = period[0]
+                until_ms, within_ms = max(until_ms, period[1]), max(within_ms, period[2])
+            elif period is not None:
+                yield period
+            period = (since_ms, until_ms, within_ms)
+        if period is not None:
+            yield period
+
+
+def _make_vague(moment: Moment) -> None:
+    moment.within_ms = moment.until_ms - moment.since_ms
+    moment.at_ms = min(max(moment.dated_ms, moment.since_ms), moment.until_ms)

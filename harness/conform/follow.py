@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.conform.agreed import AgreedTable, Fact
-from harness.conform.dating import Progress, Dating
+from harness.conform.dating import Dating, Moment, Progress
 from harness.conform.ensemble import Merge
 from harness.conform.entries import UnreadableError
 from harness.conform.protocol import ServerProtocol
@@ -34,13 +34,12 @@ class Trace:
     """What a table's transactions say of its parts and quorums, each fact with its time."""
 
     agreed: AgreedTable
-    facts: list[tuple[int, Fact]] = field(default_factory=list)
-    """Wall-clock time in ms, and the fact."""
+    facts: list[tuple[Moment, Fact]] = field(default_factory=list)
     ended: str = ""
     """Why there are no later facts; "" if all are here."""
 
-    def take(self, txn: Txn, at_ms: int) -> None:
-        """Add what a transaction says that was written at a time."""
+    def take(self, txn: Txn, at: Moment) -> None:
+        """Add what a transaction says that was committed at a moment."""
         if self.ended:
             return
         try:
@@ -49,7 +48,7 @@ class Trace:
             self.ended = str(error)
             return
         self.agreed.facts.clear()
-        self.facts += [(at_ms, fact) for fact in said if _traced(fact)]
+        self.facts += [(at, fact) for fact in said if _traced(fact)]
         if len(self.facts) > TRACE_MAX:
             self.ended = f"more than {TRACE_MAX:,} facts"
 
@@ -93,9 +92,10 @@ class Follower:
                 if self.token in root:
                     self.tables.setdefault(root, TableReplay(root, self.protocol))
                     self.traces.setdefault(root, Trace(AgreedTable(root)))
-            at_ms = self.dating.true_ms(txn.zxid, txn.time_ms) if self.dating else txn.time_ms
+            dating, dated_ms = self.dating, txn.time_ms
+            at = dating.moment(txn.zxid, dated_ms) if dating else Moment.of(dated_ms)
             for trace in self.traces.values():
-                trace.take(txn, at_ms)
+                trace.take(txn, at)
             found += [(table, txn) for table in self.tables.values() if table.take(txn)]
         return found
 

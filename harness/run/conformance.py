@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from checkers.replication.conformance import CONFORMANCE, DEPARTURE, TRACE
-from harness.conform.dating import Progress, Dating
+from harness.conform.dating import LATE_MS, Dating, Progress
 from harness.conform.follow import Follower, Trace
 from harness.conform.protocol import DEPARTURES, protocol_of
 from harness.conform.replay import Replayed, Step, Stopped
@@ -74,7 +74,7 @@ class Following:
         ]
         tables: dict[str, Json] = {root: _table(result) for root, result in results.items()}
         gaps: list[Json] = [*self._follower.gaps]
-        dates = _dates(self._follower.dating)
+        dates = _dates(self._follower.dating, zero_s)
         traces = [
             (TRACE, {**self._servers, **_trace(root, trace, zero_s), "gaps": gaps, "dates": dates})
             for root, trace in self._follower.traces.items()
@@ -157,13 +157,16 @@ def _dating(cluster: Cluster, over: threading.Event) -> Iterator[Dating | None]:
             thread.join()
 
 
-def _dates(dating: Dating | None) -> Json:
+def _dates(dating: Dating | None, zero_s: float) -> Json:
     if dating is None:
         return {}
+    dating.settle()
     return {
-        "corrected": dating.corrected,
-        "uncertain": dating.uncertain,
-        "within_ms": dating.within_ms,
+        "corrected": sum(abs(one.at_ms - one.dated_ms) > LATE_MS for one in dating.moments),
+        "vague": [
+            [round(since - zero_s * 1e3), round(until - zero_s * 1e3), round(within)]
+            for since, until, within in dating.vague()
+        ],
     }
 
 
@@ -188,7 +191,7 @@ def _servers(cluster: Cluster) -> Mapping[str, Json]:
 
 def _trace(root: str, trace: Trace, zero_s: float) -> Mapping[str, Json]:
     zero_ms = round(zero_s * 1e3)
-    facts = [[name, at_ms - zero_ms, *rest] for at_ms, (name, _, *rest) in trace.facts]
+    facts = [[name, round(at.at_ms) - zero_ms, *rest] for at, (name, _, *rest) in trace.facts]
     return {"table": root, "facts": Written(json.dumps(facts)), "ended": trace.ended}
 
 

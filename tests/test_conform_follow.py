@@ -191,14 +191,14 @@ def dated(*errors_ms: int, every_ms: int = 100, asked: Sequence[int] = (-40, 10)
     """Return the dating of transactions one after another, the first of them at 100 s, whose dates
     are wrong by this. The leader did not have each when it was asked 40 ms before it, and had it in
     an answer 10 ms after it."""
-    dating = Dating()
+    dating = Dating(99_000)
     for number, _ in enumerate(errors_ms):
         at_ms = 100_000 + number * every_ms
         dating.add(Progress(at_ms + asked[0], at_ms, number, leads=True))
         dating.add(Progress(at_ms, at_ms + asked[1], number + 1, leads=False))
         dating.add(Progress(at_ms + asked[1], at_ms + asked[1] + 1, number, leads=False))
     for number, error_ms in enumerate(errors_ms):
-        dating.moment(number + 1, 100_000 + number * every_ms + error_ms)
+        dating.commit(number + 1, 100_000 + number * every_ms + error_ms)
     dating.settle()
     return dating
 
@@ -208,20 +208,20 @@ def test_a_date_that_fits_what_a_clock_was_set_to_is_put_right(error_ms: int) ->
     """A clock whose error is small is as good as right."""
     near_ms = error_ms if abs(error_ms) < 100 else 0
     dating = dated(0, error_ms, 0)
-    assert [moment.at_ms for moment in dating.moments] == [100_000, 100_100 + near_ms, 100_200]
+    assert [one.at_ms for one in dating.commits] == [100_000, 100_100 + near_ms, 100_200]
     assert [*dating.vague()] == []
 
 
 def test_a_transaction_may_be_dated_before_it_is_committed() -> None:
     dating = dated(-140)
-    assert (dating.moments[0].at_ms, [*dating.vague()]) == (99_960, [])
+    assert (dating.commits[0].at_ms, [*dating.vague()]) == (99_960, [])
 
 
 def test_a_date_that_fits_no_error_and_what_is_near_it_is_vague() -> None:
     """A clock that runs fast is 5 ms ahead at first, which may be right."""
     dating = dated(0, 0, 0, 0, 0, 0, 5, 105, 205, -HOUR_MS // 2)
-    assert [moment.at_ms for moment in dating.moments[:3]] == [100_000, 100_100, 100_200]
-    assert [moment.at_ms for moment in dating.moments[6:]] == [100_605, 100_710, 100_810, 100_860]
+    assert [one.at_ms for one in dating.commits[:3]] == [100_000, 100_100, 100_200]
+    assert [one.at_ms for one in dating.commits[6:]] == [100_605, 100_710, 100_810, 100_860]
     assert next(dating.vague()) == (100_160, 100_210, 50)
     assert len([*dating.vague()]) == 8
 
@@ -233,4 +233,4 @@ def test_periods_that_overlap_are_one() -> None:
 
 def test_what_is_vague_only_a_little_is_precise() -> None:
     dating = dated(500, asked=(-10, 10))
-    assert (dating.moments[0].at_ms, [*dating.vague()]) == (100_010, [])
+    assert (dating.commits[0].at_ms, [*dating.vague()]) == (100_010, [])

@@ -102,3 +102,22 @@ def test_a_value_of_several_parts_is_explained_if_each_is_or_if_another_value_is
     final_read = final(2, returned, 2000, 2010)
     checker = SetFull(linearizable=False)
     assert explained(checker, *TOGETHER, final_read, trace("25.8.2", *both(*gone))) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "covered", "expected"),
+    [
+        ("18.16.1", False, ("known", ["unreadable-part"])),
+        ("18.16.1", True, NEW),
+        ("25.8.2", False, NEW),
+    ],
+)
+def test_on_18_16_a_part_is_unreadable_that_is_removed_and_not_covered(
+    version: str, covered: bool, expected: tuple[str, list[str]]
+) -> None:
+    """It does not renew is_lost when it removes the part."""
+    facts: list[Fact] = [["commit", 10, PART, 7], ["hold", 10, PART, "ch1"]]
+    merged: list[Fact] = [["hold", 200, MERGED, "ch1"]] if covered else []
+    events = trace(version, *facts, *merged, ["drop", 400, PART, "ch1"])
+    final_read = final(2, [], 2000, 2010)
+    assert explained(SetFull(linearizable=True), INSERTED, final_read, events) == expected

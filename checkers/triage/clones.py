@@ -1,10 +1,16 @@
 """Periods in which replicas were lost, and what they removed when they cloned another one."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from checkers.triage.evidence import BlockRange, facts_of_tables
+from checkers.triage.evidence import BlockRange, evidence_of, facts_of_tables
+from harness.core.dialect import Version
 from harness.core.history import History, memoize_per_history
+
+_RENEWS: Final = Version(20, 1)
+"""A later version than the last known one that does not renew is_lost."""
 
 
 @dataclass(slots=True)
@@ -64,12 +70,15 @@ class Removals:
 @memoize_per_history
 def removals_of(history: History) -> Removals:
     """Return what was removed because a replica could not read it. Such a replica writes its own
-    is_lost anew in the same transaction, so that nobody clones it meanwhile."""
+    is_lost anew in the same transaction, so that nobody clones it meanwhile. One of 18.16 does not,
+    but never removes a part for another reason that no other part of its own covers."""
+    renews = any(version >= _RENEWS for version in evidence_of(history).versions)
     every: list[Unreadable] = []
     discards: list[Discard] = []
     for facts in facts_of_tables(history, frozenset({"lost", "hold", "drop"})):
         lost: set[str] = set()
         renewed_ns: dict[str, int] = {}
+        held: dict[str, set[BlockRange]] = defaultdict(set)
         for at_ns, name, rest in facts:
             if name == "lost":
                 replica = str(rest[0])
@@ -81,6 +90,7 @@ def removals_of(history: History) -> Removals:
             if part is None:
                 continue
             left = [one for one in every if one.end_ns is None]
+            (held[replica].add if name == "hold" else held[replica].discard)(part)
             if name == "hold":
                 for one in left:
                     if one.replica == replica and part.covers(one.part):
@@ -89,6 +99,8 @@ def removals_of(history: History) -> Removals:
                 discards += [
                     Discard(part, replica, at_ns, one) for one in left if one.part.covers(part)
                 ]
-            elif renewed_ns.get(replica) == at_ns:
+            elif renewed_ns.get(replica) == at_ns or not (
+                renews or any(other.covers(part) for other in held[replica])
+            ):
                 every.append(Unreadable(replica, part, at_ns))
     return Removals(every, discards)

@@ -61,7 +61,6 @@ _EVERY: Final = (
     KnownDefect(
         "unreadable-part",
         "a replica answers without a part that it could not read",
-        since=_TODAY,
     ),
     KnownDefect(
         "discarded-copy",

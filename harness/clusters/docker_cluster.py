@@ -1,7 +1,8 @@
 """Cluster of real servers on a Docker engine."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
@@ -11,7 +12,7 @@ from docker.models.containers import Container
 from compose.plan import DIRECTORY, KEEP, OWNER, ClusterPlan, Images, entrypoint, plan_cluster
 from compose.render import render, render_again, write_override
 from compose.settings import Settings
-from harness.clusters import keeper, logs, replica
+from harness.clusters import logs, replica
 from harness.clusters.clocks import NodeClocks, prepare_clocks
 from harness.clusters.compose_tool import compose_up
 from harness.clusters.disks import NodeDisks, write_program
@@ -26,6 +27,7 @@ from harness.clusters.membership import HasMembership, Membership
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent, find_pods
 from harness.clusters.processes import Processes
+from harness.clusters.progress import following_progress
 from harness.clusters.proxies import Proxies
 from harness.clusters.reachable import Reachable
 from harness.clusters.readiness import Readiness, await_version
@@ -384,10 +386,11 @@ class DockerCluster(
         """Return whether the clocks of ZooKeeper's servers can be set wrong."""
         return self.settings.wrong_clocks
 
-    def newest_transaction(self, node: str) -> tuple[int, bool] | None:
-        """Return the number of the newest transaction of a server, and whether the server leads."""
-        state = keeper.state(self.endpoint(node))
-        return (state.zxid, state.mode == "leader") if state and state.zxid else None
+    def following_progress(
+        self, heard: Callable[[float, float, int, bool], None]
+    ) -> AbstractContextManager[None]:
+        """Ask the ZooKeeper servers for their newest transactions while the block runs."""
+        return following_progress(map(self.endpoint, self.topology.keepers), heard)
 
     # --- parts of the above -------------------------------------------------------------------
 

@@ -1,12 +1,12 @@
 """Dates transactions, even those of a leader whose clock is wrong.
 
 ZooKeeper dates a transaction by the clock of its leader. Whoever asks the servers again and again
-for the number of their newest transaction knows between which two moments each was committed, by a
+for the number of their newest transaction knows between which two commits each was committed, by a
 clock that is right: after the last answer of the leader that had a lower number, and before the
 first answer that had this one. On a busy machine these are a quarter of a second apart.
 
 A clock that is right, or that has jumped, is wrong by exactly what it was set to. So a date that
-fits the two moments by one of these errors is right to the millisecond. One that fits by none, for
+fits the two commits by one of these errors is right to the millisecond. One that fits by none, for
 the clock drifts or stands still, is known only to be between the two; and so are those shortly
 before and after it, which fit because such an error is small at first.
 """
@@ -44,7 +44,7 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Moment:
+class CommitTime:
     """When a transaction was committed."""
 
     dated_ms: int
@@ -58,28 +58,33 @@ class Moment:
     """By how much the time may be wrong."""
 
     @staticmethod
-    def of(dated_ms: int) -> "Moment":
-        """Return the moment of a transaction whose date is right."""
-        return Moment(dated_ms, dated_ms, dated_ms, dated_ms)
+    def of(dated_ms: int) -> "CommitTime":
+        """Return the time of a transaction whose date is right."""
+        return CommitTime(dated_ms, dated_ms, dated_ms, dated_ms)
 
 
 @dataclass
 class Dating:
-    """What servers answered, in order, and the moments that this gives. One thread may add answers
-    while another one asks for moments."""
+    """What servers answered since `begin_ms`, in order, and the times that this gives. One thread
+    may add answers while another one asks for times."""
 
-    moments: list[Moment] = field(default_factory=list)
+    begin_ms: float
+    """When the first transaction was not committed yet, in wall-clock ms."""
+    commits: list[CommitTime] = field(default_factory=list)
     _answers: deque[Progress] = field(default_factory=deque)
-    """Those since the newest transaction that has a moment."""
-    _since_ms: float = 0.0
-    """When the leader last did not have that transaction."""
+    """Those since the newest of these commits."""
+    _since_ms: float = field(init=False)
+    """When the leader last did not have that one."""
+
+    def __post_init__(self) -> None:
+        self._since_ms = self.begin_ms
 
     def add(self, answer: Progress) -> None:
         """Note an answer."""
         self._answers.append(answer)
 
-    def moment(self, zxid: int, dated_ms: int) -> Moment:
-        """Return the moment of a transaction of this date. Transactions are asked for in the order
+    def commit(self, zxid: int, dated_ms: int) -> CommitTime:
+        """Return the time of a transaction of this date. Transactions are asked for in the order
         of their numbers."""
         answers = self._answers
         while answers and answers[0].zxid < zxid:
@@ -87,36 +92,36 @@ class Dating:
             if answer.leads:
                 self._since_ms = max(self._since_ms, answer.asked_ms)
         until_ms = answers[0].answered_ms if answers else float("inf")
-        found = Moment(dated_ms, min(self._since_ms, until_ms), until_ms, dated_ms)
-        self.moments.append(found)
+        found = CommitTime(dated_ms, min(self._since_ms, until_ms), until_ms, dated_ms)
+        self.commits.append(found)
         return found
 
     def settle(self) -> None:
-        """Put the times of all moments right, as far as that is possible."""
+        """Put all times right, as far as that is possible."""
         unfit = []
-        for moment in self.moments:
+        for one in self.commits:
             fits = [
-                moment.dated_ms - error
+                one.dated_ms - error
                 for error in ERRORS_MS
-                if moment.since_ms - LATE_MS <= moment.dated_ms - error <= moment.until_ms
+                if one.since_ms - LATE_MS <= one.dated_ms - error <= one.until_ms
             ]
             if len(fits) == 1:
-                moment.at_ms, moment.within_ms = max(fits[0], moment.since_ms), 0.0
+                one.at_ms, one.within_ms = max(fits[0], one.since_ms), 0.0
             else:
-                unfit.append(moment.since_ms)
-                _make_vague(moment)
-        for moment in self.moments:
-            near = bisect_left(unfit, moment.since_ms - NEAR_MS)
-            if near < len(unfit) and unfit[near] <= moment.since_ms + NEAR_MS:
-                _make_vague(moment)
+                unfit.append(one.since_ms)
+                _make_vague(one)
+        for one in self.commits:
+            near = bisect_left(unfit, one.since_ms - NEAR_MS)
+            if near < len(unfit) and unfit[near] <= one.since_ms + NEAR_MS:
+                _make_vague(one)
 
     def vague(self) -> Iterator[tuple[float, float, float]]:
         """Yield the periods in which times are vague, and by how many ms they may be wrong."""
         period: tuple[float, float, float] | None = None
-        for moment in self.moments:
-            if moment.within_ms <= PRECISE_MS:
+        for one in self.commits:
+            if one.within_ms <= PRECISE_MS:
                 continue
-            since_ms, until_ms, within_ms = moment.since_ms, moment.until_ms, moment.within_ms
+            since_ms, until_ms, within_ms = one.since_ms, one.until_ms, one.within_ms
             if period is not None and since_ms <= period[1]:
                 since_ms = period[0]
                 until_ms, within_ms = max(until_ms, period[1]), max(within_ms, period[2])
@@ -127,6 +132,6 @@ class Dating:
             yield period
 
 
-def _make_vague(moment: Moment) -> None:
-    moment.within_ms = moment.until_ms - moment.since_ms
-    moment.at_ms = min(max(moment.dated_ms, moment.since_ms), moment.until_ms)
+def _make_vague(one: CommitTime) -> None:
+    one.within_ms = one.until_ms - one.since_ms
+    one.at_ms = min(max(one.dated_ms, one.since_ms), one.until_ms)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.conform.agreed import AgreedTable, Fact
-from harness.conform.dating import Dating, Moment, Progress
+from harness.conform.dating import CommitTime, Dating, Progress
 from harness.conform.ensemble import Merge
 from harness.conform.entries import UnreadableError
 from harness.conform.protocol import ServerProtocol
@@ -34,12 +34,12 @@ class Trace:
     """What a table's transactions say of its parts and quorums, each fact with its time."""
 
     agreed: AgreedTable
-    facts: list[tuple[Moment, Fact]] = field(default_factory=list)
+    facts: list[tuple[CommitTime, Fact]] = field(default_factory=list)
     ended: str = ""
     """Why there are no later facts; "" if all are here."""
 
-    def take(self, txn: Txn, at: Moment) -> None:
-        """Add what a transaction says that was committed at a moment."""
+    def take(self, txn: Txn, at: CommitTime) -> None:
+        """Add what a transaction says that was committed at a time."""
         if self.ended:
             return
         try:
@@ -93,7 +93,7 @@ class Follower:
                     self.tables.setdefault(root, TableReplay(root, self.protocol))
                     self.traces.setdefault(root, Trace(AgreedTable(root)))
             dating, dated_ms = self.dating, txn.time_ms
-            at = dating.moment(txn.zxid, dated_ms) if dating else Moment.of(dated_ms)
+            at = dating.commit(txn.zxid, dated_ms) if dating else CommitTime.of(dated_ms)
             for trace in self.traces.values():
                 trace.take(txn, at)
             found += [(table, txn) for table in self.tables.values() if table.take(txn)]

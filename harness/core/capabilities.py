@@ -4,7 +4,8 @@ A nemesis or a workload states the capabilities that it needs. A cluster that la
 before the run starts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from harness.core.clock_fault import ClockFault, ClockReading
@@ -460,9 +461,12 @@ class DatesTransactions(Protocol):
         """Return whether the clocks by which servers date transactions can be set wrong."""
         ...
 
-    def newest_transaction(self, node: str) -> tuple[int, bool] | None:
-        """Return the number of the newest transaction that a ZooKeeper server has applied, and
-        whether the server leads; None if it does not answer."""
+    def following_progress(
+        self, heard: Callable[[float, float, int, bool], None]
+    ) -> AbstractContextManager[None]:
+        """Ask the ZooKeeper servers for their newest transactions while the block runs, and call
+        `heard` for each answer on another thread: when it was asked and answered, in wall-clock ms
+        of a clock that is right, the number of the transaction, and whether the server leads."""
         ...
 
 

@@ -21,11 +21,6 @@ from harness.run.stop import Stop
 
 INTERVAL_S: Final = 1.0
 """Interval between two looks at the logs."""
-LEADER_INTERVAL_S: Final = 0.01
-"""Time between an answer of the leader about its newest transaction and the next request: the
-precision with which transactions are dated, if the machine is idle."""
-OTHERS_INTERVAL_S: Final = 0.1
-"""The same of other servers, one of which may lead next."""
 
 
 class Following:
@@ -92,22 +87,21 @@ def following(
     if not isinstance(cluster, GrowsTransactions) or dialect.lacks((Mechanism.TRANSACTION_LOG,)):
         yield None
         return
-    over = threading.Event()
-    with _dating(cluster, over) as dating:
+    with _dating(cluster) as dating:
         try:
             servers = _servers(cluster)
             follower = Follower(cluster, keepers, token, protocol_of(dialect), dating=dating)
             followed = Following(follower, servers=servers)
         except HarnessError as error:
             followed = Following(None, str(error))
-        with _looking(followed, departed, over):
+        with _looking(followed, departed):
             yield followed
 
 
 @contextmanager
-def _looking(
-    followed: Following, departed: Callable[[int], None], over: threading.Event
-) -> Iterator[None]:
+def _looking(followed: Following, departed: Callable[[int], None]) -> Iterator[None]:
+    """Look at the logs at intervals while the block runs."""
+    over = threading.Event()
 
     def follow() -> None:
         known = 0
@@ -127,34 +121,15 @@ def _looking(
 
 
 @contextmanager
-def _dating(cluster: Cluster, over: threading.Event) -> Iterator[Dating | None]:
-    """Ask ZooKeeper's servers for their newest transactions until `over` is set, after the block at
-    the latest; None where their dates are right."""
+def _dating(cluster: Cluster) -> Iterator[Dating | None]:
+    """Follow how far ZooKeeper's servers are while the block runs; None where their dates are
+    right."""
     if not isinstance(cluster, DatesTransactions) or not cluster.dates_may_be_wrong():
         yield None
         return
-    dating = Dating()
-    asked = cluster
-
-    def ask(node: str) -> None:
-        leads = True
-        while not over.wait(LEADER_INTERVAL_S if leads else OTHERS_INTERVAL_S):
-            asked_ms = time.time() * 1e3
-            newest = asked.newest_transaction(node)
-            leads = newest is not None and newest[1]
-            if newest is not None:
-                dating.add(Progress(asked_ms, time.time() * 1e3, *newest))
-
-    names = cluster.topology.keepers
-    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in names]
-    for thread in threads:
-        thread.start()
-    try:
+    dating = Dating(time.time() * 1e3)
+    with cluster.following_progress(lambda *answer: dating.add(Progress(*answer))):
         yield dating
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join()
 
 
 def _dates(dating: Dating | None, zero_s: float) -> Json:
@@ -162,7 +137,7 @@ def _dates(dating: Dating | None, zero_s: float) -> Json:
         return {}
     dating.settle()
     return {
-        "corrected": sum(abs(one.at_ms - one.dated_ms) > LATE_MS for one in dating.moments),
+        "corrected": sum(abs(one.at_ms - one.dated_ms) > LATE_MS for one in dating.commits),
         "vague": [
             [round(since - zero_s * 1e3), round(until - zero_s * 1e3), round(within)]
             for since, until, within in dating.vague()

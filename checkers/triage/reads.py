@@ -152,7 +152,8 @@ class Reads:
         if not missing:
             return
         view = _View(self._history, self._evidence, self._partition, read, self._present(read))
-        vague = self._evidence.is_vague(view.begin_ns - view.late_ns, view.end_ns)
+        since_ns = view.begin_ns - view.late_ns
+        vague = self._evidence.is_vague(since_ns, view.end_ns, allowed_ns=view.late_ns)
         for at_ns, bit, value in self._order[:count]:
             if missing >> bit & 1 and self._settled[value][0].begin_ns < read.end.time_ns:
                 by = () if vague else self._explained(view, self._settled[value], at_ns)

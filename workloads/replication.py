@@ -39,7 +39,12 @@ _LEFT_S: Final = 3 * _LIFETIME_S
 _POLL_S: Final = 0.5
 SCHEMA = TableSchema(
     "key Int64, value Int64, size Int64, payload String",
-    settings={"old_parts_lifetime": 10, "temporary_directories_lifetime": _LIFETIME_S},
+    settings={
+        "old_parts_lifetime": 10,
+        "temporary_directories_lifetime": _LIFETIME_S,
+        "cleanup_delay_period": 1,
+        "cleanup_delay_period_random_add": 0,
+    },
 )
 
 

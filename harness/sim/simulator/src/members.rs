@@ -9,9 +9,10 @@ use std::rc::Rc;
 use crate::errors::{KeeperError, ServerError};
 use crate::keeper::configuration::MemberRole;
 use crate::keeper::messages::Disk;
+use crate::keeper::tree::child;
 use crate::network::Node;
 use crate::simulation::{Host, Simulation};
-use crate::table::entries::EntryKind;
+use crate::table::entries::{Columns, EntryKind};
 use crate::table::parts::Part;
 use crate::table::references::References;
 use crate::table::replica::TableDisk;
@@ -180,7 +181,8 @@ impl Members {
         missing.cloned().collect()
     }
 
-    /// Returns the creation of a noted table on a replica that runs.
+    /// Returns the creation of a noted table on a replica that runs, with the columns that the table
+    /// has now: ALTERs may have changed them, and with others the replica could not join (122).
     pub fn add_table(
         &self,
         node: Node,
@@ -190,6 +192,16 @@ impl Members {
         let noted = self.noted.borrow();
         let table = noted[node].iter().find(|table| *table.name == *name);
         let disk = Rc::new(empty_table(table.expect("the table was noted")));
+        if let Some(leader) = self.simulation.leader() {
+            let shared = child(&disk.path, "columns");
+            let now = self.simulation.keeper(leader).with_tree(|tree| {
+                let node = tree.get(&shared)?;
+                Some(Columns::of(&node.data, node.version))
+            });
+            if let Some(now) = now {
+                disk.columns.replace(Rc::new(now));
+            }
+        }
         let added = Promise::new();
         async move {
             let (world, on) = (server.world.clone(), server.host.process.clone());

@@ -111,6 +111,12 @@ TRIALS: Mapping[str, str] = {
     "removed-stale": f"--workload zk-register {MEMBERS} --nemesis reconfig --duration 3 --rate 60",
     "role-loses-watches": "--protocol repaired --interval 2 --time-limit 15 "
     "--nemesis reconfig-observer --duration 3 --rate 60",
+    "ack-remembered": f"--workload zk-register {MEMBERS} --nemesis old-disk-zookeeper --duration 3 "
+    "--rate 60",
+    "snapshot-without-log": f"--workload zk-register {MEMBERS} --nemesis replace-zookeeper "
+    "--duration 3 --rate 60",
+    "start-unfinished": f"--workload quorum-durability {MEMBERS} --nemesis memory-limit-clickhouse "
+    "--duration 3 --rate 15",
     "clone-keeps-dropped": f"{SHARED} --option move=true --nemesis partition",
     "dedup-own-clock": "--workload dedup --protocol repaired-25.8 --option window-s=8 --rate 30 "
     "--nemesis clock-jump-clickhouse --interval 0.5 --time-limit 40",

@@ -125,7 +125,7 @@ ELSEWHERE = {"pending-merged", "failed-duplicate", "clone-uncounted", "undone-al
 """Defects of parallel quorums and ALTERs: tests/test_sim_quorum.py, tests/test_sim_columns.py."""
 OF_MACHINES = {
     *("dedup-own-clock", "shed-quorum", "shortage-as-broken", "closed-as-lost"),
-    *("unresolved-as-dead", "old-parts-by-wall"),
+    *("unresolved-as-dead", "old-parts-by-wall", "start-unfinished"),
 }
 """Bugs that faults of clocks and resources find: tests/test_sim_machines.py."""
 OF_DISKS = {
@@ -135,7 +135,7 @@ OF_DISKS = {
 """Bugs that faults of disks find: tests/test_sim_disks.py."""
 OF_MEMBERS = {
     *("empty-disk-forgets", "old-disk-adopted", "replica-unfilled"),
-    *("removed-stale", "role-loses-watches"),
+    *("removed-stale", "role-loses-watches", "ack-remembered", "snapshot-without-log"),
 }
 """Bugs that faults of members show: tests/test_sim_members.py."""
 

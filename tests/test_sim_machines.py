@@ -272,6 +272,13 @@ CASES = {
         options={"rate": 60.0, "time_limit_s": 20.0, "duration_s": 2.0},
     ),
     "closed-as-lost": Case("set-full", "connection-limit", "replication", "repaired", options=SLOW),
+    "start-unfinished": Case(
+        "durability",
+        "memory-limit-clickhouse",
+        "quorum-durability",
+        "repaired-25.8",
+        options={"rate": 15.0, "time_limit_s": 15.0, "interval_s": 2.0, "duration_s": 3.0},
+    ),
     "unresolved-as-dead": Case(
         "set-full", "dns-failure-clickhouse", "replication", "repaired", options=SLOW
     ),

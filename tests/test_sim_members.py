@@ -51,6 +51,18 @@ def test_a_replica_has_every_row_again_when_the_fault_has_ended(name: str) -> No
     connect(cluster, "ch1").insert(table.name, [(0, 4)], QUORUM)
 
 
+def test_a_new_replica_has_the_columns_of_its_table() -> None:
+    """With those of the old one it could not join (122), and the fault did not end."""
+    cluster = planted("", NEW)
+    table = table_on(cluster)
+    nemesis = nemesis_of("replace-clickhouse", cluster)
+    call(cluster, nemesis, "begin", "ch1")
+    connect(cluster, "ch2").command(f"ALTER TABLE {table.name} ADD COLUMN c1 Int64")
+    call(cluster, nemesis, "end", "ch1")
+    columns = connect(cluster, "ch1").rows(f"DESCRIBE TABLE {table.name}")
+    assert [name for (name, *_) in columns] == ["key", "value", "c1"]
+
+
 def test_an_old_disk_has_what_was_dropped_and_it_is_set_aside() -> None:
     cluster = planted("", NEW)
     table = table_on(cluster)
@@ -198,6 +210,8 @@ BUGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "replica-unfilled": ("replace-clickhouse", "set-full", {}),
     "removed-stale": ("reconfig", "linearizable", {"name": "zk-register"}),
     "role-loses-watches": ("reconfig-observer", "protocol", {}),
+    "ack-remembered": ("old-disk-zookeeper", "linearizable", {"name": "zk-register"}),
+    "snapshot-without-log": ("replace-zookeeper", "linearizable", {"name": "zk-register"}),
 }
 """For each bug: the nemesis that shows it, the checker that finds it, the options of the run."""
 PLANTED_SEEDS = (1, 2, 3, 4, 5)
@@ -207,13 +221,16 @@ PLANTED_SEEDS = (1, 2, 3, 4, 5)
 def test_a_planted_bug_is_found(bug: str) -> None:
     nemesis, checker, options = BUGS[bug]
 
-    def accusers(seed: int, planted: str) -> set[str]:
+    def accusers(seed: int, planted: str, nemesis: str = nemesis) -> set[str]:
         run = {"protocol": NEW, "rate": 60.0, "time_limit_s": 15.0, "interval_s": 2.0, **options}
         return play(seed, nemesis, bug=planted, **run).accusers
 
     found = next((seed for seed in PLANTED_SEEDS if checker in accusers(seed, bug)), None)
     assert found is not None
     assert not accusers(found, "")
+    role = "-zookeeper" if "zookeeper" in nemesis else ""
+    for other in (f"kill{role}", f"pause{role}", "partition"):
+        assert not accusers(found, bug, other), other
 
 
 def test_a_part_that_is_registered_anew_had_its_quorum_in_time() -> None:

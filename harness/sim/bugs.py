@@ -102,6 +102,12 @@ BUGS: Mapping[str, str] = {
     "more, and still serves its clients",
     "role-loses-watches": "a ZooKeeper server that becomes an observer, or a participant again, "
     "keeps the connections of its clients and forgets their watches",
+    "start-unfinished": "a replica that starts removes the registrations of its parts, and makes "
+    "them again as it loads the parts, so that a start that is killed in between discards them",
+    "ack-remembered": "ZooKeeper's leader sends a server that comes back only the entries after "
+    "those that it once acknowledged, whatever is on its disk",
+    "snapshot-without-log": "ZooKeeper's leader sends an empty server its last snapshot, and not "
+    "the part of its log after that",
     "both-move": "zero-copy: a replica that moves a part to the store holds no marker, so that two "
     "may look and move; the first description did so",
     "dedup-own-clock": "the replica that removes old blocks takes its own clock for the present, "

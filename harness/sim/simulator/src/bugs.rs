@@ -71,6 +71,9 @@ pub enum Bug {
     ReplicaUnfilled,
     RemovedStale,
     RoleLosesWatches,
+    StartUnfinished,
+    AckRemembered,
+    SnapshotWithoutLog,
 }
 
 /// Every bug with the name that users type.
@@ -141,6 +144,9 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::ReplicaUnfilled, "replica-unfilled"),
     (Bug::RemovedStale, "removed-stale"),
     (Bug::RoleLosesWatches, "role-loses-watches"),
+    (Bug::StartUnfinished, "start-unfinished"),
+    (Bug::AckRemembered, "ack-remembered"),
+    (Bug::SnapshotWithoutLog, "snapshot-without-log"),
 ];
 
 /// The bugs that 18.16.1 or 25.8 has, and with it their protocols.
@@ -200,6 +206,8 @@ impl Bugs {
             minority_commits: self.has(Bug::KeeperMinority),
             removed_stale: self.has(Bug::RemovedStale),
             lost_watches: self.has(Bug::RoleLosesWatches),
+            remembered_acks: self.has(Bug::AckRemembered),
+            snapshots_alone: self.has(Bug::SnapshotWithoutLog),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::table::parts::{Info, Ordered, Value};
 use crate::table::replica::{Table, TableDisk};
 use crate::table::schema::Schema;
 use crate::table::settings::TableSettings;
-use crate::world::{Ns, Promise, World, MS, SECOND};
+use crate::world::{Ns, Promise, Resource, World, MS, SECOND};
 
 /// Time from the start of the process to its first query.
 const START_NS: Ns = 600 * MS;
@@ -236,6 +236,9 @@ impl Server {
             self.tables.borrow_mut().clear();
             self.world.sleep(NO_KEEPER_SLEEP_NS).await;
         }
+        if self.runs_out_of_memory() {
+            return;
+        }
         for table in self.tables.borrow().values() {
             self.world
                 .spawn(Some(&self.host.process), table.clone().live());
@@ -327,6 +330,17 @@ impl ReplicaServer for Server {
         if let Some(table) = self.tables.borrow().get(table) {
             table.missing.add(&Info::named(part));
         }
+    }
+
+    fn runs_out_of_memory(&self) -> bool {
+        let lacks = self.world.lacks(self.host.node, Resource::Memory);
+        if lacks {
+            let killed = self.peer(&self.host.name);
+            let machine = self.world.machine(self.host.node);
+            machine.killed.set(true);
+            self.world.spawn(None, async move { killed.die() });
+        }
+        lacks
     }
 }
 

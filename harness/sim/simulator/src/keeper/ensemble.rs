@@ -40,6 +40,10 @@ pub struct KeeperBugs {
     pub removed_stale: bool,
     /// A server whose role changes keeps its clients and forgets their watches.
     pub lost_watches: bool,
+    /// A leader sends a server that comes back the entries after those that it once acknowledged.
+    pub remembered_acks: bool,
+    /// A leader fills an empty server with its last snapshot, and leaves out the log after it.
+    pub snapshots_alone: bool,
 }
 
 impl KeeperBugs {
@@ -47,6 +51,11 @@ impl KeeperBugs {
     pub fn lose_commits(self) -> bool {
         let forgotten = self.unsynced_log || self.early_answers || self.ignored_writes;
         forgotten || self.minority_commits
+    }
+
+    /// Whether the log of a server may have gaps, so that its tree differs from the leader's.
+    pub fn leave_gaps(self) -> bool {
+        self.remembered_acks || self.snapshots_alone
     }
 }
 

@@ -11,6 +11,7 @@ mod broadcast;
 mod configuring;
 mod election;
 mod expiry;
+mod gaps;
 mod log_disk;
 
 use std::cell::RefCell;
@@ -221,6 +222,8 @@ struct State {
     heard_ns: Vec<Ns>,
     /// Leading: the acknowledged entries of each follower and of itself.
     acked: Acked,
+    /// Leading, with a planted bug: the most entries that each server has acknowledged.
+    remembered: Acked,
     /// Candidate: the servers that promised to follow.
     joined: Vec<Node>,
     /// Leading: the followers that were told to serve.
@@ -274,6 +277,7 @@ impl State {
             votes: vec![None; nodes],
             heard_ns: vec![0; nodes],
             acked: Acked::default(),
+            remembered: Acked::default(),
             joined: Vec::new(),
             ready: Vec::new(),
             committed: 0,
@@ -350,6 +354,7 @@ impl State {
         assert_ne!(peer, self.node, "a server does not outlive itself");
         self.heard_ns[peer] = 0;
         self.votes[peer] = None;
+        self.remember(peer);
         self.acked.remove(peer);
         self.ready.retain(|other| *other != peer);
         if self.leader == Some(peer) && matches!(self.role, Role::Joining | Role::Following) {

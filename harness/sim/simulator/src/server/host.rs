@@ -134,4 +134,7 @@ pub trait ReplicaServer {
 
     /// Let a part be checked that could not be opened.
     fn doubt(&self, table: &str, part: &str);
+
+    /// End this life if the server lacks the memory to load its parts; return whether it does.
+    fn runs_out_of_memory(&self) -> bool;
 }

@@ -5,15 +5,18 @@
 
 use std::rc::Rc;
 
+use crate::bugs::Bug;
 use crate::errors::ServerError;
 use crate::network::Node;
 use crate::server::Server;
 use crate::simulation::{Host, Life, Simulation, UNSENT};
-use crate::world::{Action, Ns, Resource, MS};
+use crate::world::{Action, Ns, Resource, MS, SECOND};
 
 /// The period of a quota of CPU time, and the quota: 2 % of a CPU.
 const PERIOD_NS: Ns = 100 * MS;
 const QUOTA_NS: Ns = 2 * MS;
+/// Time between two starts of a server by its service manager.
+const RESTART_NS: Ns = SECOND;
 
 impl Simulation {
     // --- clocks ---------------------------------------------------------------------------------
@@ -35,7 +38,13 @@ impl Simulation {
         let had = !self.world.lacks(node, resource);
         self.world.set_lack(node, resource, true);
         match resource {
-            Resource::Memory => self.strike(node),
+            Resource::Memory => {
+                self.strike(node);
+                let is_replica = matches!(self.hosts[node], Host::Replica { .. });
+                if had && is_replica && self.common.deployment.bugs.has(Bug::StartUnfinished) {
+                    self.supervise(node);
+                }
+            }
             Resource::Cpu if had => self.throttle(node, self.limits(node)),
             _ => {}
         }
@@ -58,6 +67,22 @@ impl Simulation {
             self.kill(node);
             self.world.machine(node).killed.set(true);
         }
+    }
+
+    /// Starts a replica's server that lacks memory once a second, as a service manager does. A killed
+    /// start leaves nothing behind unless a bug is planted, so that without one there are none.
+    fn supervise(self: &Rc<Self>, node: Node) {
+        let me = self.clone();
+        let act = Action::call(move || {
+            if me.world.lacks(node, Resource::Memory) {
+                if !me.running(node) {
+                    me.make(node);
+                    me.begin(node);
+                }
+                me.supervise(node);
+            }
+        });
+        self.world.after(RESTART_NS, None, act);
     }
 
     /// Counts that the limit of a server's CPU time was set or lifted; returns how often it was.

@@ -11,7 +11,7 @@ use crate::disk::Content;
 use crate::errors::{KeeperError, QueryError};
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{Found, KeeperSession, Reading};
-use crate::keeper::tree::{child, Operation, Path};
+use crate::keeper::tree::{child, Names, Operation, Path};
 use crate::protocol::Mechanism;
 use crate::table::clone::clone_if_lost;
 use crate::table::entries::{Data, Entry, LastParts, TableData};
@@ -105,6 +105,7 @@ impl Table {
         let mut found = zk.read(readings, None).await?;
         let listed = found.pop().and_then(Found::children).unwrap_or_default();
         columns::take_over(self, found);
+        let registered = self.still_registered(zk, &listed).await?;
         let mut parts: Vec<Rc<Part>> = {
             let adopts = self.bugs.has(Bug::OldDiskAdopted);
             let mut parts = self.disk.parts.borrow_mut();
@@ -127,7 +128,7 @@ impl Table {
         for part in &parts {
             part.old_ns.set(0);
             self.activate(part);
-            if !listed.contains(&part.name) {
+            if !registered.contains(&part.name) {
                 let rows = Data::payload(part.rows.clone());
                 let node = Operation::create(child(&self.own.parts, &part.name), rows);
                 zk.create(node).await?;
@@ -138,7 +139,10 @@ impl Table {
                 continue;
             }
             let info = Info::named(name);
-            let mut operations = vec![Operation::remove(child(&self.own.parts, name))];
+            let mut operations = Vec::new();
+            if registered.contains(name) {
+                operations.push(Operation::remove(child(&self.own.parts, name)));
+            }
             let covered = self.active.borrow().containing(&info).is_some();
             if !covered && !self.bugs.has(Bug::EmptyDiskForgets) {
                 let entry = Data::payload(Entry::get(info));
@@ -147,6 +151,25 @@ impl Table {
             zk.multi(operations).await?;
         }
         Ok(())
+    }
+
+    /// Returns those of the listed parts that are registered when the disk is compared with the
+    /// list: all of them. With a planted bug the replica has removed the registrations, and makes
+    /// them again as it loads the parts, for which it may lack memory.
+    async fn still_registered(
+        &self,
+        zk: &Rc<KeeperSession>,
+        listed: &Names,
+    ) -> Result<Names, KeeperError> {
+        if !self.bugs.has(Bug::StartUnfinished) {
+            return Ok(listed.clone());
+        }
+        let removal = |name: &Rc<str>| Operation::remove(child(&self.own.parts, name));
+        zk.multi(listed.iter().map(removal).collect()).await?;
+        if self.server.runs_out_of_memory() {
+            self.world.wait(&Promise::<()>::new()).await;
+        }
+        Ok(Names::default())
     }
 
     /// The restarting thread, which never ends: starts, notices a lost session, starts again.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::errors::{KeeperError, SESSION_EXPIRED};
 use crate::keeper::configuration::{Configuration, CONFIG};
 use crate::keeper::messages::{session_path, Answered, Request, Txn, Write, FSYNC_NS, SESSIONS};
+use crate::keeper::server::gaps::applies;
 use crate::keeper::server::{Ack, Role, State};
 use crate::keeper::tree::{Change, Data, Effect, Operation, Path, Tree};
 use crate::network::Node;
@@ -218,8 +219,11 @@ impl State {
         let disk = self.disk.borrow();
         let mut planned = disk.tree.clone();
         let changes = disk.log[committed..].iter().flat_map(|txn| &txn.changes);
+        let gaps = self.ensemble.bugs.leave_gaps();
         for change in changes {
-            planned.change(change);
+            if !gaps || applies(&planned, change) {
+                planned.change(change);
+            }
         }
         assert!(!self.serves, "a leader begins to serve once in an epoch");
         self.planned = Some(planned);
@@ -268,8 +272,9 @@ impl State {
         }
         let session = self.session_paths.of(txn.session).key();
         let open = disk.tree.find(session).is_some();
+        let gaps = self.ensemble.bugs.leave_gaps();
         assert!(
-            open || txn.xid == 0 || txn.changes.is_empty(),
+            open || txn.xid == 0 || txn.changes.is_empty() || gaps,
             "only open sessions write"
         );
         disk.applied += 1;
@@ -290,6 +295,9 @@ impl State {
             observer.committing(now_ns, &txn, &disk.tree);
         }
         for change in &txn.changes {
+            if gaps && !applies(&disk.tree, change) {
+                continue;
+            }
             let listed = disk.tree.change(change);
             self.clients.changed(change, listed);
         }
@@ -301,7 +309,7 @@ impl State {
         }
         let closed = open && disk.tree.find(session).is_none();
         assert!(
-            !closed || disk.tree.owned(txn.session).is_empty(),
+            !closed || disk.tree.owned(txn.session).is_empty() || gaps,
             "ephemeral nodes end with their session"
         );
         if first && closed {

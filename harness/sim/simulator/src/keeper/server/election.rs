@@ -24,6 +24,7 @@ impl State {
         self.since_ns = self.world.now_ns();
         self.votes.fill(None);
         self.acked.clear();
+        self.remembered.clear();
         self.ready.clear();
         self.syncs.clear();
         self.planned = None;
@@ -192,19 +193,25 @@ impl State {
     /// Sends a follower the whole log; proposals follow on the same link.
     fn sync(&mut self, peer: Node) {
         assert_eq!(self.role, Role::Leading, "only a leader has followers");
+        self.remember(peer);
         self.acked.set(peer, 0);
         self.ready.retain(|other| *other != peer);
         let (me, epoch) = (self.node, self.epoch);
         let log = self.disk.borrow().log.clone();
-        self.tell(peer, move |peer| peer.on_sync(me, epoch, log));
+        let known = self.remembered.of(peer).copied().unwrap_or(0);
+        self.tell(peer, move |peer| peer.on_sync(me, epoch, log, known));
     }
 
-    /// Replaces this server's log by the leader's.
-    fn on_sync(&mut self, leader: Node, epoch: u64, log: Vec<Rc<Txn>>) {
+    /// Replaces this server's log by the leader's, which believes that it has `known` entries; the
+    /// number is 0 unless a bug is planted.
+    fn on_sync(&mut self, leader: Node, epoch: u64, mut log: Vec<Rc<Txn>>, known: usize) {
         if self.role == Role::Joining && self.leader == Some(leader) && epoch == self.epoch {
             let Some(delay_ns) = self.write_log() else {
                 return;
             };
+            if self.ensemble.bugs.leave_gaps() {
+                self.empty_unsent(&mut log, known);
+            }
             self.role = Role::Following;
             self.heard_ns.fill(0);
             self.heard_ns[leader] = self.world.now_ns();

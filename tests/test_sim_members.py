@@ -241,3 +241,10 @@ def test_a_part_that_is_registered_anew_had_its_quorum_in_time() -> None:
         "protocol": "repaired",
     }
     assert not play(12, "empty-disk", rate=40.0, time_limit_s=8.0, interval_s=2.0, **run).accusers
+
+
+def test_a_replica_does_not_mark_its_own_part_as_failed() -> None:
+    """The replica had the part of an insert that did not know its outcome yet."""
+    run: dict[str, Any] = {"name": "failed-parts", "promise": "eventual", "protocol": NEW}
+    times = {"time_limit_s": 12.0, "interval_s": 2.0, "duration_s": 2.0}
+    assert not play(9, "old-disk-zookeeper", rate=40.0, **times, **run).accusers

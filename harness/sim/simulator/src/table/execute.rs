@@ -90,10 +90,13 @@ async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
     let existing = {
         let active = table.active.borrow();
         let covering = active.covering(&entry.new);
-        covering.map(|(_, part)| child(&table.own.parts, &part.name))
+        let covering = covering.map(|(_, part)| part.name.clone());
+        // An insert that does not know yet whether it was committed has the part, hidden (PreActive).
+        // A fetch would find no other active replica with it, and mark it as failed.
+        covering.or_else(|| table.part(&entry.name).map(|part| part.name.clone()))
     };
     if let Some(existing) = existing {
-        if zk.exists(existing).await? {
+        if zk.exists(child(&table.own.parts, &existing)).await? {
             if table.bugs.has(Bug::QuorumUncounted) && entry.quorum > 0 {
                 join(table, &zk, &entry.new, &entry.name).await?;
             }

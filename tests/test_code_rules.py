@@ -96,7 +96,7 @@ def test_simulated_zookeeper_does_not_know_its_clients() -> None:
     files = files_of(src)
     own = {file: text for file, text in files.items() if file[:1] == ("keeper",)}
     known = {other[:1] for file, text in own.items() for other in used(file, text, files)}
-    may = ("keeper", "digits", "disk", "errors", "network", "seed", "world")
+    may = ("keeper", "disk", "errors", "network", "seed", "world")
     assert known == {(name,) for name in may}
 
 

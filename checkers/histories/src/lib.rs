@@ -1,12 +1,15 @@
-//! Keeps histories in columns, checks that they obey the rules, and examines the sets in them.
+//! Keeps histories in columns, checks that they obey the rules, examines the sets in them, and writes
+//! their lines.
 //!
 //! The library is plain Rust. The feature `python` adds the Python module
 //! `harness.native.histories`.
 
 pub mod arrow;
 pub mod calls;
+pub mod digits;
 pub mod findings;
 pub mod history;
+pub mod journal;
 pub mod lines;
 pub mod masks;
 pub mod sessions;

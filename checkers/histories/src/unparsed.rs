@@ -3,6 +3,8 @@
 
 use std::str;
 
+use crate::journal::{line, list, node, Called, Index, Kind, Line, Process, Value};
+
 /// A column as Arrow has it. All parts but the data may be empty: then no entry is null, or all
 /// have one size.
 pub struct Column<'a> {
@@ -44,10 +46,10 @@ impl<'a> Column<'a> {
         str::from_utf8(self.bytes(row, 1)?).ok()
     }
 
-    /// Returns the text to which the row's number refers.
-    fn word<'b>(&self, row: usize, texts: &'b [String]) -> Option<&'b str> {
+    /// Returns the word to which the row's number refers.
+    fn word<'b, T>(&self, row: usize, words: &'b [T]) -> Option<&'b T> {
         let number = i32::from_le_bytes(self.number(row)?);
-        Some(texts.get(usize::try_from(number).ok()?)?)
+        words.get(usize::try_from(number).ok()?)
     }
 }
 
@@ -68,56 +70,67 @@ pub struct Batch<'a> {
 
 /// Returns the lines of the first `rows` operations; the row of one that lacks a field.
 pub fn lines(batch: &Batch<'_>, rows: usize) -> Result<Vec<u8>, usize> {
-    let mut out = Vec::new();
+    let words = Words::of(batch);
+    let (mut out, mut index) = (Vec::new(), Index::before(0));
     for row in 0..rows {
-        line(batch, row, &mut out).ok_or(row)?;
+        words.line(batch, row, &mut index, &mut out).ok_or(row)?;
     }
     Ok(out)
 }
 
-fn line(batch: &Batch<'_>, row: usize, out: &mut Vec<u8>) -> Option<()> {
-    let (kind, kinds) = &batch.kind;
-    let (f, fs) = &batch.f;
-    let (node, nodes) = &batch.node;
-    put_int(out, "{\"index\":", Some(batch.index.int(row)?));
-    match i32::from_le_bytes(batch.process.number(row)?) {
-        -1 => put_text(out, ",\"process\":", Some("nemesis")),
-        process => put_int(out, ",\"process\":", Some(process.into())),
-    }
-    put_text(out, ",\"kind\":", Some(kind.word(row, kinds)?));
-    put_text(out, ",\"f\":", Some(f.word(row, fs)?));
-    put_int(out, ",\"time_ns\":", Some(batch.time_ns.int(row)?));
-    out.extend(b",\"value\":");
-    if let Some(numbers) = batch.values.bytes(row, 8) {
-        put_list(out, numbers);
-    } else if let Some(object) = batch.detail.text(row) {
-        out.extend(object.as_bytes());
-    } else {
-        put_int(out, "", batch.value.int(row));
-    }
-    put_int(out, ",\"key\":", batch.key.int(row));
-    put_text(out, ",\"node\":", node.word(row, nodes));
-    put_text(out, ",\"error\":", batch.error.text(row));
-    out.extend(b"}\n");
-    Some(())
+/// The texts of a batch, formatted as lines have them.
+struct Words {
+    kinds: Vec<Option<Kind>>,
+    called: Vec<Called>,
+    nodes: Vec<Vec<u8>>,
+    nobody: Vec<u8>,
 }
 
-fn put_int(out: &mut Vec<u8>, name: &str, number: Option<i64>) {
-    out.extend(name.as_bytes());
-    serde_json::to_writer(out, &number).expect("a number is JSON");
-}
-
-fn put_text(out: &mut Vec<u8>, name: &str, text: Option<&str>) {
-    out.extend(name.as_bytes());
-    serde_json::to_writer(out, &text).expect("a text is JSON");
-}
-
-fn put_list(out: &mut Vec<u8>, numbers: &[u8]) {
-    out.push(b'[');
-    for (place, number) in numbers.chunks_exact(8).enumerate() {
-        let comma = if place > 0 { "," } else { "" };
-        let number = number.try_into().expect("chunks of 8");
-        put_int(out, comma, Some(i64::from_le_bytes(number)));
+impl Words {
+    fn of(batch: &Batch<'_>) -> Words {
+        let (kinds, fs, nodes) = (&batch.kind.1, &batch.f.1, &batch.node.1);
+        Words {
+            kinds: kinds.iter().map(|kind| Kind::from_name(kind)).collect(),
+            called: fs.iter().map(|f| Called::new(f)).collect(),
+            nodes: nodes.iter().map(|name| node(Some(name))).collect(),
+            nobody: node(None),
+        }
     }
-    out.push(b']');
+
+    fn line(
+        &self,
+        batch: &Batch<'_>,
+        row: usize,
+        index: &mut Index,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        index.set(batch.index.int(row)?.try_into().ok()?);
+        let mut numbers = Vec::new();
+        let value = if let Some(bytes) = batch.values.bytes(row, 8) {
+            let chunks = bytes.chunks_exact(8);
+            let ints = chunks.map(|chunk| i64::from_le_bytes(chunk.try_into().expect("8 bytes")));
+            list(&mut numbers, ints);
+            Value::Json(&numbers)
+        } else if let Some(object) = batch.detail.text(row) {
+            Value::Json(object.as_bytes())
+        } else {
+            Value::of(batch.value.int(row))
+        };
+        let op = Line {
+            index,
+            process: match i32::from_le_bytes(batch.process.number(row)?) {
+                -1 => Process::Nemesis,
+                process => Process::Client(process.into()),
+            },
+            kind: (*batch.kind.0.word(row, &self.kinds)?)?,
+            called: batch.f.0.word(row, &self.called)?,
+            time_ns: batch.time_ns.int(row)?,
+            value,
+            key: batch.key.int(row),
+            node: batch.node.0.word(row, &self.nodes).unwrap_or(&self.nobody),
+            error: batch.error.text(row),
+        };
+        line(out, &op);
+        Some(())
+    }
 }

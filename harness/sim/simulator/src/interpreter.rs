@@ -9,7 +9,6 @@ mod client_task;
 pub mod finals;
 pub mod generator;
 pub mod generators;
-pub mod lines;
 pub mod scheduler;
 pub mod set_calls;
 pub mod statements;
@@ -23,13 +22,16 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+pub use histories::journal::Kind;
+use histories::journal::{self, line, Line, Process, Value};
+
+use crate::block::Block;
 use crate::errors::ServerError;
 use crate::network::Node;
 use crate::simulation::Simulation;
+use crate::table::parts;
 use crate::world::{Action, Ns};
 use client_task::{ClientTask, Request};
-pub use lines::Kind;
-use lines::{line, Line};
 use scheduler::{Ended, Next, Scheduler};
 use statements::Statement;
 use workers::Slot;
@@ -94,7 +96,7 @@ impl ServerNode {
         ServerNode {
             name: name.into(),
             node,
-            written: lines::node(name),
+            written: journal::node(Some(name)),
         }
     }
 }
@@ -290,11 +292,11 @@ impl Interpreter {
             &mut self.lines,
             &Line {
                 index: scheduler.index(),
-                process: scheduler.workers().of(slot).process,
+                process: Process::Client(scheduler.workers().of(slot).process),
                 kind: Kind::Invoke,
                 called: &statement.called,
                 time_ns: begun.time_ns,
-                value: lines::Value::of(call.value),
+                value: Value::of(call.value),
                 key: call.key,
                 node: &self.nodes[at].written,
                 error: None,
@@ -348,15 +350,15 @@ impl Interpreter {
         let ended = self.scheduler.borrow_mut().end(slot, kind, now_ns);
         self.counts.end(&ended);
         let value = match &answer {
-            Ok(block) if !is_write => lines::Value::Column(block),
-            _ => lines::Value::of(ended.call.value),
+            Ok(block) if !is_write => Value::Json(block.written(column)),
+            _ => Value::of(ended.call.value),
         };
         let from = self.lines.len();
         line(
             &mut self.lines,
             &Line {
                 index: self.scheduler.borrow().index(),
-                process: ended.process,
+                process: Process::Client(ended.process),
                 kind,
                 called: &statement.called,
                 time_ns: ended.time_ns,
@@ -395,4 +397,16 @@ impl Interpreter {
         let mut scheduler = self.scheduler.borrow_mut();
         scheduler.tell(ended, &|| Ok(op.clone()))
     }
+}
+
+/// Formats the numbers of a block's first column as a JSON list.
+fn column(block: &Block) -> Vec<u8> {
+    let rows = block.rows();
+    let mut out = Vec::with_capacity(2 + 5 * rows.len());
+    let numbers = rows.map(|row| match row[0] {
+        parts::Value::Int(value) => value,
+        parts::Value::Text(_) => panic!("a set contains only numbers"),
+    });
+    journal::list(&mut out, numbers);
+    out
 }

@@ -6,7 +6,6 @@
 pub mod block;
 pub mod bugs;
 pub mod coverage;
-mod digits;
 pub mod disk;
 pub mod errors;
 pub mod interpreter;

@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::interpreter::lines::{number, text};
+use histories::journal::{number, text};
+
 use crate::keeper::message_log::Message;
 use crate::keeper::tree::Data;
 use crate::table::entries::TableData;

@@ -8,8 +8,9 @@
 use std::any::Any;
 use std::rc::Rc;
 
+use histories::journal::{Index, Kind};
+
 use crate::interpreter::generator::{Call, Context, Event, Generator, Step, WakeCondition};
-use crate::interpreter::lines::{Index, Kind};
 use crate::interpreter::workers::{Slot, Workers};
 use crate::interpreter::Failure;
 use crate::world::Ns;

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use histories::digits::Digits;
+use histories::journal::Called;
 use rustc_hash::FxHashMap;
 
-use crate::digits::Digits;
-use crate::interpreter::lines::Called;
 use crate::server::Settings;
 use crate::simulation::Simulation;
 use crate::sql::Query;

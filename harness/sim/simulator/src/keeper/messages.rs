@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::digits::Digits;
+use histories::digits::Digits;
+
 use crate::disk::Device;
 use crate::errors::KeeperError;
 use crate::keeper::configuration::{Configuration, MemberRole};

@@ -4,9 +4,8 @@ use std::hash::Hasher;
 use std::rc::Rc;
 
 use hashbrown::HashTable;
+use histories::digits::Digits;
 use rustc_hash::FxHasher;
-
-use crate::digits::Digits;
 
 pub type Path = Rc<str>;
 

@@ -1,7 +1,8 @@
 //! Formats facts as JSON lists: name, time, then the other fields.
 
+use histories::journal::{number, text};
+
 use super::fact::{Fact, ReplicaPosition};
-use crate::interpreter::lines::{number, text};
 use crate::world::Ns;
 
 /// Return the facts as JSON. The world's clock is `ahead_ns` ahead of the one in the output.

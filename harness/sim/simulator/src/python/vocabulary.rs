@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::rc::Rc;
 
+use histories::journal::Kind;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -11,7 +12,6 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyInt, PyString};
 
 use crate::interpreter::generator::{Call, Foreign, UsageError};
-use crate::interpreter::lines::Kind;
 use crate::interpreter::scheduler::{Ended, Scheduler};
 use crate::interpreter::workers::{Slot, Worker};
 use crate::interpreter::Failure;

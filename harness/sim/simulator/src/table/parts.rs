@@ -5,10 +5,10 @@ use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 use std::str::Bytes;
 
+use histories::digits::{self, Digits};
 use indexmap::IndexMap;
 use rustc_hash::FxHasher;
 
-use crate::digits::{self, Digits};
 use crate::disk::{Content, Written};
 use crate::world::Ns;
 

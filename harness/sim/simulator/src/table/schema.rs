@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
+use histories::digits::Digits;
 use regex::Regex;
 
-use crate::digits::Digits;
 use crate::errors::ServerError;
 use crate::table::parts::{Row, Rows, Value};
 

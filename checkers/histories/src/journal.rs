@@ -2,10 +2,7 @@
 
 use std::io::Write;
 
-use crate::block::Block;
 pub use crate::digits::append as number;
-use crate::table::parts;
-use crate::world::Ns;
 
 /// The kind of an operation, as in Jepsen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -33,11 +30,17 @@ impl Kind {
     }
 }
 
+#[derive(Clone, Copy)]
+pub enum Process {
+    Nemesis,
+    Client(i64),
+}
+
+#[derive(Clone, Copy)]
 pub enum Value<'a> {
     Null,
     Int(i64),
-    /// The numbers of the first column.
-    Column(&'a Block),
+    Json(&'a [u8]),
 }
 
 impl Value<'_> {
@@ -71,6 +74,14 @@ impl Index {
         self.number
     }
 
+    /// Makes this the index of a number, which mostly is the next one.
+    pub fn set(&mut self, number: u64) {
+        match number == self.number.wrapping_add(1) {
+            true => self.advance(),
+            false => *self = Index::new(number),
+        }
+    }
+
     /// Advances to the next index, which changes few digits.
     pub fn advance(&mut self) {
         for digit in self.written.iter_mut().rev() {
@@ -102,21 +113,21 @@ impl Called {
     }
 }
 
-/// Returns the part of a line from the node to the error.
-pub fn node(name: &str) -> Vec<u8> {
+/// Returns the part of a line from the node, if there is one, to the error.
+pub fn node(name: Option<&str>) -> Vec<u8> {
     let mut out = b",\"node\":".to_vec();
-    text(&mut out, name);
+    optional(&mut out, name);
     out.extend(b",\"error\":");
     out
 }
 
-/// A client's operation, with its parts already formatted as far as most lines share them.
+/// An operation, with its parts already formatted as far as most lines share them.
 pub struct Line<'a> {
     pub index: &'a Index,
-    pub process: i64,
+    pub process: Process,
     pub kind: Kind,
     pub called: &'a Called,
-    pub time_ns: Ns,
+    pub time_ns: i64,
     pub value: Value<'a>,
     pub key: Option<i64>,
     pub node: &'a [u8],
@@ -128,14 +139,17 @@ pub struct Line<'a> {
 pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
     out.extend_from_slice(&op.index.written);
     out.extend_from_slice(b",\"process\":");
-    number(out, op.process);
+    match op.process {
+        Process::Client(process) => number(out, process),
+        Process::Nemesis => out.extend_from_slice(b"\"nemesis\""),
+    }
     out.extend_from_slice(&op.called.0[op.kind as usize]);
     number(out, op.time_ns);
     out.extend_from_slice(b",\"value\":");
     match &op.value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Int(value) => number(out, *value),
-        Value::Column(block) => out.extend_from_slice(block.written(column)),
+        Value::Json(json) => out.extend_from_slice(json),
     }
     out.extend_from_slice(b",\"key\":");
     match op.key {
@@ -143,29 +157,27 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
         Some(key) => number(out, key),
     }
     out.extend_from_slice(op.node);
-    match op.error {
-        None => out.extend_from_slice(b"null"),
-        Some(error) => text(out, error),
-    }
+    optional(out, op.error);
     out.extend_from_slice(b"}\n");
 }
 
-/// Formats the numbers of the first column as a JSON list.
-fn column(block: &Block) -> Vec<u8> {
-    let rows = block.rows();
-    let mut out = Vec::with_capacity(2 + 5 * rows.len());
+/// Writes numbers as a JSON list.
+pub fn list(out: &mut Vec<u8>, numbers: impl Iterator<Item = i64>) {
     out.push(b'[');
-    for (at, row) in rows.enumerate() {
+    for (at, one) in numbers.enumerate() {
         if at > 0 {
             out.push(b',');
         }
-        match row[0] {
-            parts::Value::Int(value) => number(&mut out, value),
-            parts::Value::Text(_) => panic!("a set contains only numbers"),
-        }
+        number(out, one);
     }
     out.push(b']');
-    out
+}
+
+fn optional(out: &mut Vec<u8>, words: Option<&str>) {
+    match words {
+        None => out.extend_from_slice(b"null"),
+        Some(words) => text(out, words),
+    }
 }
 
 /// Writes a JSON string; escapes only what must be escaped.
@@ -202,19 +214,19 @@ mod tests {
 
     #[test]
     fn an_operation_is_one_line() {
-        let mut out = Vec::new();
-        let numbers = [0, -10, i64::MIN].map(|number| [parts::Value::Int(number)]);
+        let (mut out, mut numbers) = (Vec::new(), Vec::new());
+        list(&mut numbers, [0, -10, i64::MIN].into_iter());
         line(
             &mut out,
             &Line {
                 index: &Index::new(12),
-                process: 3,
+                process: Process::Client(3),
                 kind: Kind::Info,
                 called: &Called::new("read"),
                 time_ns: i64::MAX,
-                value: Value::Column(&numbers.into_iter().collect()),
+                value: Value::Json(&numbers),
                 key: None,
-                node: &node("ch1"),
+                node: &node(Some("ch1")),
                 error: Some("3 X: \"\n\u{1}\\é"),
             },
         );

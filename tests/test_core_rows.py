@@ -198,7 +198,7 @@ def test_columns_say_what_the_ops_say(calls: list[tuple], faulty: bool) -> None:
     ends = {op.process: op for op in written if op.kind is not Kind.INVOKE}
     invoked = [op for op in written if op.kind is Kind.INVOKE and op.process != NEMESIS]
     assert [(p.invoke, p.end) for p in h.pairs] == [(op, ends.get(op.process)) for op in invoked]
-    assert [h.rows.pair(*rows) for rows in columns.pairs(0, len(h.pairs))] == list(h.pairs)
+    assert h.rows.called(columns.pairs(range(len(h.pairs)))) == list(h.pairs)
     assert columns.calls_count() == len(calls)
     assert h.nemesis == tuple(op for op in written if op.process == NEMESIS)
     assert h.keys == tuple(sorted({op.key for op in invoked if op.key is not None}))

@@ -24,10 +24,10 @@ class Answers:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a final call, and an answer to each."""
         tried: dict[tuple[str, int | None, str | None], list[Pair]] = {}
-        for pair in history.pairs:
-            if pair.invoke.f.startswith(FINAL):
-                what = (pair.invoke.f, pair.invoke.key, pair.invoke.node)
-                tried.setdefault(what, []).append(pair)
+        names = [f for f in dict(history.columns.words())["f"] if f.startswith(FINAL)]
+        for pair in history.calls(*names):
+            what = (pair.invoke.f, pair.invoke.key, pair.invoke.node)
+            tried.setdefault(what, []).append(pair)
         silent = [
             pairs for pairs in tried.values() if all(pair.kind is not Kind.OK for pair in pairs)
         ]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from checkers.availability.downtime import Outage, outages
+from checkers.availability.downtime import Outage, RecentOutages, outages
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, listed, number, on_key, seconds, where
 from harness.core.history import History, Pair
@@ -44,8 +44,7 @@ class Availability:
        many other replicas are dead.
     4. So is one while a minority of ZooKeeper is down, `recover_s` after the last event there, if
        the replica may connect to a server that runs.
-    A call near a fault without nodes, such as a partition, is not judged. Linear in calls x
-    faults.
+    A call near a fault without nodes, such as a partition, is not judged.
     """
 
     name = "availability"
@@ -56,40 +55,44 @@ class Availability:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs calls that test a claim."""
-        faults, members = outages(history), _members(history)
+        members = _members(history)
+        recent = RecentOutages(outages(history), self._recover_ns)
         counts: Counter[str] = Counter()
+        kinds: Counter[str] = Counter()
         broken: list[tuple[str, Pair]] = []
-        for pair in history.pairs:
+        for pair in history.calls(PLAIN, SEQUENTIAL, INSERT):
             if pair.end is None or pair.invoke.node is None:
                 continue
             member = members.get(pair.invoke.node)
             if member is None:
                 continue
-            claims, wrong = self._judged(pair, faults, member)
+            near = recent.near(pair.invoke.time_ns, pair.end.time_ns)
+            claims, wrong = self._judged(pair, near, member)
             counts.update(claims)
-            broken += [(kind, pair) for kind in wrong]
-        kinds = Counter(kind for kind, _ in broken)
-        checked = counts["plain-reads"] + counts["inserts"] + counts["refused-alone"] + len(broken)
+            kinds.update(wrong)
+            broken += [(kind, pair) for kind in wrong if len(broken) < FEW]
+        checked = sum(counts[name] for name in ("plain-reads", "inserts", "refused-alone"))
+        checked += kinds.total()
         return Verdict(
             checker=self.name,
-            status=conclude(broken, checked=checked),
+            status=conclude(kinds, checked=checked),
             summary=_summary(kinds, counts, known=bool(members)),
             checked=checked,
-            anomalies=tuple(_anomaly(history, *one) for one in broken[:FEW]),
+            anomalies=tuple(_anomaly(history, *one) for one in broken),
             figures={**counts, "anomalies": dict(kinds)},
         )
 
     def _judged(
-        self, pair: Pair, faults: Sequence[Outage], member: Member
+        self, pair: Pair, recent: Sequence[Outage], member: Member
     ) -> tuple[list[str], list[str]]:
-        """Return the claims that the call supports, and the anomalies that it is."""
+        """Return the claims that the call supports, and the anomalies that it is. `recent` are the
+        outages that may affect it."""
         assert pair.end is not None, "only calls that ended are judged"
         invoke, ok = pair.invoke, pair.kind is Kind.OK
         begin_ns, end_ns = invoke.time_ns, pair.end.time_ns
-        recent = [f for f in faults if f.near(begin_ns, end_ns, self._recover_ns)]
         if any(not f.nodes for f in recent):
             return [], []
-        alone = self._alone(faults, begin_ns, end_ns, member)
+        alone = self._alone(recent, begin_ns, end_ns, member)
         near = any(f.strikes(str(invoke.node)) for f in recent)
         if invoke.f == PLAIN and not near:
             if not ok:
@@ -97,7 +100,7 @@ class Availability:
             return ["plain-reads", *(["plain-reads-alone"] if alone else [])], []
         if alone and invoke.f in (INSERT, SEQUENTIAL):
             return ([], ["served-without-zookeeper"]) if ok else (["refused-alone"], [])
-        if invoke.f == INSERT and not near and self._serves(faults, begin_ns, end_ns, member):
+        if invoke.f == INSERT and not near and self._serves(recent, begin_ns, end_ns, member):
             if not ok:
                 return [], ["refused-insert"]
             dead = {n for f in recent if f.spans(begin_ns, end_ns, 0) for n in f.nodes}
@@ -106,24 +109,24 @@ class Availability:
             return ["inserts", *short, *minority], []
         return [], []
 
-    def _alone(self, faults: Sequence[Outage], begin_ns: int, end_ns: int, member: Member) -> bool:
+    def _alone(self, recent: Sequence[Outage], begin_ns: int, end_ns: int, member: Member) -> bool:
         """Return whether a majority of ZooKeeper was dead during the whole call."""
         dead = {
             node
-            for fault in faults
+            for fault in recent
             if fault.name.startswith("kill") and fault.spans(begin_ns, end_ns, self._settle_ns)
             for node in fault.nodes
             if node.startswith("zk")
         }
         return 2 * (member.ensemble - len(dead)) <= member.ensemble
 
-    def _serves(self, faults: Sequence[Outage], begin_ns: int, end_ns: int, member: Member) -> bool:
+    def _serves(self, recent: Sequence[Outage], begin_ns: int, end_ns: int, member: Member) -> bool:
         """Return whether ZooKeeper has a majority that this replica can connect to, and no recent
         fault."""
         down: set[str] = set()
-        for fault in faults:
+        for fault in recent:
             keepers = {node for node in fault.nodes if node.startswith("zk")}
-            if not keepers or not fault.near(begin_ns, end_ns, self._recover_ns):
+            if not keepers:
                 continue
             if not fault.spans(begin_ns, end_ns, self._recover_ns):
                 return False

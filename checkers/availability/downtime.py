@@ -1,6 +1,6 @@
 """Finds when each node was down or impaired, from the faults of a history."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.core.history import History
@@ -29,15 +29,31 @@ class Outage:
         """Return whether the fault may affect this node."""
         return not self.nodes or node in self.nodes
 
-    def near(self, begin_ns: int, end_ns: int, slack_ns: int) -> bool:
-        """Return whether the fault, or the `slack_ns` after it, may affect a call between these
-        times."""
-        return begin_ns <= self.over_ns + slack_ns and end_ns >= self.touched_ns
-
     def spans(self, begin_ns: int, end_ns: int, settle_ns: int) -> bool:
         """Return whether the fault was in force during a whole call and for `settle_ns` before
         it."""
         return self.down_ns + settle_ns <= begin_ns and end_ns <= self.lifted_ns
+
+
+class RecentOutages:
+    """Outages that may affect each of many calls, which come in the order in which they began."""
+
+    def __init__(self, every: Sequence[Outage], slack_ns: int) -> None:
+        """Create it from all outages, in order. An outage affects calls until `slack_ns` after
+        it."""
+        self._every = every
+        self._slack_ns = slack_ns
+        self._next = 0
+        self._open: list[Outage] = []
+        """Outages that have begun, without those that ended too early for any later call."""
+
+    def near(self, begin_ns: int, end_ns: int) -> list[Outage]:
+        """Return the outages that may affect a call between these times."""
+        while self._next < len(self._every) and self._every[self._next].touched_ns <= end_ns:
+            self._open.append(self._every[self._next])
+            self._next += 1
+        self._open = [one for one in self._open if begin_ns <= one.over_ns + self._slack_ns]
+        return [one for one in self._open if one.touched_ns <= end_ns]
 
 
 def outages(history: History) -> tuple[Outage, ...]:

@@ -30,7 +30,7 @@ class Calls:
     @cached_property
     def pairs(self) -> Sequence[Pair]:
         """The calls as pairs of ops of the history."""
-        return [self.rows.pair(*rows) for rows in self.found.rows()]
+        return self.rows.called(self.found.rows())
 
     @property
     def operations(self) -> histories.Calls:

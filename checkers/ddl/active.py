@@ -6,7 +6,7 @@ from typing import Any
 from checkers.conclusion import conclude, count_kinds, few_of_each_kind, summarize
 from checkers.phrasing import during, number, seconds
 from harness.core.history import History
-from harness.core.op import Kind, Op
+from harness.core.op import Op
 from harness.core.verdict import Anomaly, Verdict
 
 ACTIVE = "active-tasks"
@@ -33,12 +33,10 @@ class ActiveTasks:
         """Return the verdict. VALID needs a host that was seen executing a task."""
         seen: set[tuple[str, str]] = set()
         broken: list[Anomaly] = []
-        for pair in history.pairs:
-            if pair.invoke.f != ACTIVE or pair.kind is not Kind.OK or pair.end is None:
-                continue
-            for task, state in _tasks(pair.end).items():
+        for _, end in history.answered(ACTIVE):
+            for task, state in _tasks(end).items():
                 seen |= {(task, host) for host in state["active"]}
-                broken += _wrong(history, task, state, pair.end)
+                broken += _wrong(history, task, state, end)
         kinds = count_kinds(broken)
         summary = f"{number(len(seen), 'execution')} seen under way, each on a host of the task"
         return Verdict(

@@ -1,13 +1,17 @@
 """Checks that an ALTER returned only when the replicas that it waits for had its columns."""
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from checkers.conclusion import conclude, mapping_of
 from checkers.ddl.alters import ADD, DROP
 from checkers.phrasing import FEW, during, number, seconds, where
-from harness.core.history import History, Pair
-from harness.core.op import Kind
+from harness.core.history import History
+from harness.core.op import Kind, Op
 from harness.core.verdict import Anomaly, Verdict
 
 
@@ -26,18 +30,18 @@ class AlterWaits:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a replica, other than the one that was asked, that had to
         be waited for and answered."""
-        alters = [pair for pair in history.pairs if pair.invoke.f in (ADD, DROP)]
+        overlaps = _Overlaps(history)
         broken: list[Anomaly] = []
         others = late = 0
-        for pair in alters:
-            if pair.kind is not Kind.OK or pair.end is None or _disturbed(pair, alters):
+        for invoke, end in history.answered(ADD, DROP):
+            if overlaps.disturb(invoke, end):
                 continue
-            value = mapping_of(pair.end)
-            followed = {n: had is (pair.invoke.f == ADD) for n, had in _has(value)}
+            value = mapping_of(end)
+            followed = {n: had is (invoke.f == ADD) for n, had in _has(value)}
             waits = [node for node in value.get("waits") or () if node in followed]
-            others += sum(node != pair.invoke.node for node in waits)
+            others += sum(node != invoke.node for node in waits)
             late += sum(not done for node, done in followed.items() if node not in waits)
-            broken += [_anomaly(history, pair, node) for node in waits if not followed[node]]
+            broken += [_anomaly(history, invoke, end, node) for node in waits if not followed[node]]
         summary = f"{number(others, 'other replica')} waited for, each had followed"
         summary += f"; {late:,} not waited for were late" if late else ""
         return Verdict(
@@ -55,32 +59,61 @@ def _has(value: Mapping[str, Any]) -> Iterable[tuple[str, bool]]:
     return [(str(node), bool(had)) for node, had in has.items()] if isinstance(has, Mapping) else []
 
 
-def _disturbed(pair: Pair, alters: list[Pair]) -> bool:
-    """Return whether another ALTER that overlaps this one makes its columns undecided."""
-    assert pair.end is not None, "an ok has an end"
-    ends_early = bool(mapping_of(pair.end).get("overlaps"))
-    for other in alters:
-        if other is pair or other.kind is Kind.FAIL or other.invoke.index > pair.end.index:
-            continue
-        overlaps = other.end is None or other.end.index > pair.invoke.index
-        same = other.invoke.value == pair.invoke.value
+class _Overlaps:
+    """ALTERs that were not refused, by the indices of the ops between which they were in flight."""
+
+    def __init__(self, history: History) -> None:
+        self._every = _Flights()
+        self._of_column: dict[object, _Flights] = {}
+        for pair in history.calls(ADD, DROP, kinds=(Kind.OK, Kind.INFO)):
+            of_column = self._of_column.setdefault(_column(pair.invoke), _Flights())
+            for flights in (self._every, of_column):
+                flights.begins.append(pair.invoke.index)
+                if pair.end is not None:
+                    flights.ends.append(pair.end.index)
+            if pair.kind is Kind.INFO:
+                of_column.unknown = min(of_column.unknown, pair.invoke.index)
+        for flights in (self._every, *self._of_column.values()):
+            flights.ends = array("q", sorted(flights.ends))
+
+    def disturb(self, invoke: Op, end: Op) -> bool:
+        """Return whether another ALTER that overlaps an acknowledged one makes its columns
+        undecided."""
+        same = self._of_column[_column(invoke)]
         # One of unknown outcome may take effect at any later time.
-        if (overlaps and (ends_early or same)) or (same and other.kind is Kind.INFO):
+        if same.overlap(invoke, end) or same.unknown < end.index:
             return True
-    return False
+        return bool(mapping_of(end).get("overlaps")) and self._every.overlap(invoke, end)
 
 
-def _anomaly(history: History, pair: Pair, node: str) -> Anomaly:
-    end = pair.end
-    assert end is not None, "an ok has an end"
-    lacks = "did not have" if pair.invoke.f == ADD else "still had"
+@dataclass(slots=True)
+class _Flights:
+    begins: "array[int]" = field(default_factory=lambda: array("q"))
+    ends: "array[int]" = field(default_factory=lambda: array("q"))
+    """Ends of those that ended, ascending."""
+    unknown: float = inf
+    """Begin of the first one whose outcome is unknown."""
+
+    def overlap(self, invoke: Op, end: Op) -> bool:
+        """Return whether one of these ALTERs was in flight during another one of them."""
+        begun = bisect_right(self.begins, end.index)
+        over = bisect_right(self.ends, invoke.index)
+        return begun - over > 1  # the ALTER itself is one
+
+
+def _column(invoke: Op) -> object:
+    return invoke.value if isinstance(invoke.value, int) else repr(invoke.value)
+
+
+def _anomaly(history: History, invoke: Op, end: Op, node: str) -> Anomaly:
+    lacks = "did not have" if invoke.f == ADD else "still had"
     return Anomaly(
         kind="unapplied",
         text=(
-            f"op #{end.index} {end.f} {pair.invoke.value}{where(end)} was ok at "
+            f"op #{end.index} {end.f} {invoke.value}{where(end)} was ok at "
             f"{seconds(end.time_ns)}, and {node} {lacks} the column"
             f"{during(history, end.time_ns)}"
         ),
-        ops=(pair.invoke.index, end.index),
+        ops=(invoke.index, end.index),
         time_ns=end.time_ns,
     )

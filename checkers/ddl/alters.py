@@ -1,6 +1,10 @@
 """Checks that every replica has the columns that acknowledged ALTERs make."""
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
 
 from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
 from checkers.phrasing import listed, number, seconds, where
@@ -32,13 +36,9 @@ class Alters:
         """Return the verdict. VALID needs rest, the columns of every replica, and acknowledged
         ALTERs."""
         rest = quiescence_of(history)
-        finals = {
-            str(pair.invoke.node): pair.end
-            for pair in history.pairs
-            if pair.invoke.f == COLUMNS and pair.kind is Kind.OK and pair.end is not None
-        }
-        alters = [pair for pair in history.pairs if pair.invoke.f in (ADD, DROP)]
-        done = sum(pair.kind is Kind.OK for pair in alters)
+        finals = {str(end.node): end for _, end in history.answered(COLUMNS)}
+        alters = len(history.calls(ADD, DROP))
+        done = len(history.calls(ADD, DROP, kinds=(Kind.OK,)))
         doubts = rest.doubts
         silent = sorted(set(rest.nodes) - set(finals))
         if silent or not finals:
@@ -47,10 +47,10 @@ class Alters:
             doubts.append("no ALTER was acknowledged")
         broken: list[Anomaly] = []
         if rest.reached and finals:
-            broken = [*_apart(finals), *_lost(alters, finals), *_logged(history)]
-            broken += _undone(history, alters, finals)
+            broken = [*_apart(finals), *_lost(history, finals), *_logged(history)]
+            broken += _undone(history, finals)
         kinds = count_kinds(broken)
-        summary = f"{number(done, 'ALTER')} of {len(alters):,} acknowledged, all in force on "
+        summary = f"{number(done, 'ALTER')} of {alters:,} acknowledged, all in force on "
         summary += number(len(finals), "replica")
         return Verdict(
             checker=self.name,
@@ -58,7 +58,7 @@ class Alters:
             summary=summarize(broken, doubts, summary),
             checked=done,
             anomalies=few_of_each_kind(broken),
-            figures={"alters": len(alters), "acknowledged": done, "anomalies": {**kinds}},
+            figures={"alters": alters, "acknowledged": done, "anomalies": {**kinds}},
         )
 
 
@@ -80,46 +80,68 @@ def _apart(finals: Mapping[str, Op]) -> Iterable[Anomaly]:
             yield _anomaly("diverged", text, finals[first], finals[node])
 
 
-def _lost(alters: list[Pair], finals: Mapping[str, Op]) -> Iterable[Anomaly]:
-    by_column: dict[int, list[Pair]] = {}
-    for pair in alters:
-        if isinstance(pair.invoke.value, int) and pair.kind is not Kind.FAIL:
-            by_column.setdefault(pair.invoke.value, []).append(pair)
-    node, end = sorted(finals.items())[0]
-    there = _columns(end)
-    for column, calls in by_column.items():
-        adds = [pair for pair in calls if pair.invoke.f == ADD]
-        drops = [pair for pair in calls if pair.invoke.f == DROP]
-        added = [pair for pair in adds if pair.kind is Kind.OK]
-        dropped = [p for p in drops if p.kind is Kind.OK and all(_before(a, p) for a in adds)]
-        if added and not drops and f"c{column}" not in there:
-            yield _lost_column("lost-add", added[0], "is not there", node, end)
-        if dropped and f"c{column}" in there:
-            yield _lost_column("lost-drop", dropped[0], "is there", node, end)
+@dataclass(slots=True)
+class _Column:
+    """ALTERs of a column that were not refused, by their places among all calls."""
+
+    added: int | None = None
+    """First acknowledged ADD."""
+    adds_over_ns: float = -inf
+    """Time at which every ADD had ended; inf if the outcome of one is unknown."""
+    dropped: "array[int]" = field(default_factory=lambda: array("q"))
+    """Acknowledged DROPs."""
+    dropped_ns: "array[int]" = field(default_factory=lambda: array("q"))
+    """Times at which they began."""
+    may_be_dropped: bool = False
 
 
-def _undone(history: History, alters: list[Pair], finals: Mapping[str, Op]) -> Iterable[Anomaly]:
+def _by_column(history: History) -> dict[int, _Column]:
+    out: dict[int, _Column] = {}
+    calls = history.calls(ADD, DROP, kinds=(Kind.OK, Kind.INFO))
+    for place, pair in zip(calls.places, calls, strict=True):
+        if not isinstance(pair.invoke.value, int):
+            continue
+        one = out.setdefault(pair.invoke.value, _Column())
+        done = pair.end if pair.kind is Kind.OK else None
+        if pair.invoke.f == ADD:
+            one.adds_over_ns = max(one.adds_over_ns, inf if done is None else done.time_ns)
+            one.added = place if one.added is None and done is not None else one.added
+            continue
+        one.may_be_dropped = True
+        if done is not None:
+            one.dropped.append(place)
+            one.dropped_ns.append(pair.invoke.time_ns)
+    return out
+
+
+def _lost(history: History, finals: Mapping[str, Op]) -> Iterable[Anomaly]:
     node, end = sorted(finals.items())[0]
     there = _columns(end)
-    dropped = {f"c{pair.invoke.value}" for pair in alters if pair.invoke.f == DROP}
-    shown: dict[str, Op] = {}
-    for pair in history.pairs:
-        if pair.invoke.f == COLUMNS and pair.kind is Kind.OK and pair.end is not None:
-            for column in _columns(pair.end):
-                shown.setdefault(column, pair.end)
-    for column, look in sorted(shown.items()):
+    for column, one in _by_column(history).items():
+        if one.added is not None and not one.may_be_dropped and f"c{column}" not in there:
+            yield _lost_column("lost-add", history.pairs[one.added], "is not there", node, end)
+        after = bisect_right(one.dropped_ns, one.adds_over_ns)
+        if after < len(one.dropped) and f"c{column}" in there:
+            drop = history.pairs[one.dropped[after]]
+            yield _lost_column("lost-drop", drop, "is there", node, end)
+
+
+def _undone(history: History, finals: Mapping[str, Op]) -> Iterable[Anomaly]:
+    node, end = sorted(finals.items())[0]
+    there = _columns(end)
+    dropped = {f"c{pair.invoke.value}" for pair in history.calls(DROP)}
+    shown: dict[str, int] = {}
+    for _, look in history.answered(COLUMNS):
+        for column in _columns(look):
+            shown.setdefault(column, look.index)
+    for column, index in sorted(shown.items()):
         if column not in there | dropped:
+            look = history[index]
             text = (
                 f"column {column}, which {look.node} had at {seconds(look.time_ns)} (op "
                 f"#{look.index}) and no DROP names, is not there at rest on {node}"
             )
             yield _anomaly("undone", text, look, end)
-
-
-def _before(first: Pair, second: Pair) -> bool:
-    if first.end is None or first.kind is not Kind.OK:
-        return False
-    return first.end.time_ns < second.invoke.time_ns
 
 
 def _lost_column(kind: str, pair: Pair, how: str, node: str, end: Op) -> Anomaly:
@@ -133,14 +155,12 @@ def _lost_column(kind: str, pair: Pair, how: str, node: str, end: Op) -> Anomaly
 
 
 def _logged(history: History) -> Iterable[Anomaly]:
-    for pair in history.pairs:
-        if pair.invoke.f == TYPES and pair.kind is Kind.OK and pair.end is not None:
-            types = mapping_of(pair.end).get("types") or {}
-            expected = mapping_of(pair.end).get("expected") or ()
-            others = sorted(set(types) - PLAIN_TYPES - set(expected))
-            if others:
-                text = f"the log has entries of type {listed(others)}"
-                yield _anomaly("logged", text, pair.end)
+    for _, end in history.answered(TYPES):
+        types = mapping_of(end).get("types") or {}
+        expected = mapping_of(end).get("expected") or ()
+        others = sorted(set(types) - PLAIN_TYPES - set(expected))
+        if others:
+            yield _anomaly("logged", f"the log has entries of type {listed(others)}", end)
 
 
 def _anomaly(kind: str, text: str, *ops: Op) -> Anomaly:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.conclusion import conclude
+from checkers.conclusion import conclude, mapping_of
 from checkers.phrasing import FEW, listed, number, seconds
 from checkers.quiescence import quiescence_of
 from harness.core.errors import HistoryError
@@ -163,33 +163,29 @@ def _statement(pair: Pair) -> str:
 
 def _effects(history: History) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
-    for pair in history.pairs:
-        if pair.invoke.f == EFFECTS and pair.kind is Kind.OK and pair.end is not None:
-            value = pair.end.value
-            names = value.get("effects") if isinstance(value, Mapping) else None
-            if not isinstance(names, list):
-                raise HistoryError(f"op #{pair.end.index}: {EFFECTS} without a list of effects")
-            found[str(pair.invoke.node)] = frozenset(map(str, names))
+    for _, end in history.answered(EFFECTS):
+        names = mapping_of(end).get("effects")
+        if not isinstance(names, list):
+            raise HistoryError(f"op #{end.index}: {EFFECTS} without a list of effects")
+        found[str(end.node)] = frozenset(map(str, names))
     return found
 
 
 def _silent(history: History) -> list[str]:
-    queried = {str(p.invoke.node) for p in history.pairs if p.invoke.f == EFFECTS}
+    queried = {str(pair.invoke.node) for pair in history.calls(EFFECTS)}
     return sorted(queried - _effects(history).keys())
 
 
 def _final(history: History, field: str) -> dict[str, Any] | None:
     """Return a field of the last read of the tasks; None if there was none."""
-    for pair in reversed(history.pairs):
-        if pair.invoke.f != TASKS or pair.kind is not Kind.OK or pair.end is None:
-            continue
-        value = pair.end.value
-        tasks = value.get("tasks") if isinstance(value, Mapping) else None
-        if not isinstance(tasks, dict):
-            raise HistoryError(f"op #{pair.end.index}: {TASKS} without tasks")
-        found = value.get(field) if isinstance(value, Mapping) else None
-        return {str(task): of for task, of in found.items()} if isinstance(found, dict) else None
-    return None
+    reads = history.calls(TASKS, kinds=(Kind.OK,))
+    end = reads[-1].end if reads else None
+    if end is None:
+        return None
+    if not isinstance(mapping_of(end).get("tasks"), dict):
+        raise HistoryError(f"op #{end.index}: {TASKS} without tasks")
+    found = mapping_of(end).get(field)
+    return {str(task): of for task, of in found.items()} if isinstance(found, dict) else None
 
 
 def _summary(kinds: Mapping[str, int], late: int, tasks: int, hosts: int) -> str:
@@ -204,7 +200,7 @@ def _summary(kinds: Mapping[str, int], late: int, tasks: int, hosts: int) -> str
 
 
 def _anomaly(history: History, one: WrongEffect, call: Pair | None) -> Anomaly:
-    reads = [p for p in history.pairs if p.invoke.f in (EFFECTS, TASKS) and p.kind is Kind.OK]
+    reads = history.calls(EFFECTS, TASKS, kinds=(Kind.OK,))
     shown = [p for p in reads if p.invoke.f == TASKS or p.invoke.node == one.host][-2:]
     ops = {p.end.index for p in shown if p.end is not None}
     steps: list[str] = []

@@ -77,11 +77,10 @@ def _tables(history: History) -> tuple[dict[str, list[MacroTable]], set[str]]:
     """Return the tables in the last answer of each host, by name, and the queried hosts."""
     last: dict[str, Op] = {}
     queried = set()
-    for pair in history.pairs:
-        if pair.invoke.f == ROWS:
-            queried.add(str(pair.invoke.node))
-            if pair.kind is Kind.OK and pair.end is not None:
-                last[str(pair.invoke.node)] = pair.end
+    for pair in history.calls(ROWS):
+        queried.add(str(pair.invoke.node))
+        if pair.kind is Kind.OK and pair.end is not None:
+            last[str(pair.invoke.node)] = pair.end
     out: dict[str, list[MacroTable]] = {}
     for node, end in sorted(last.items()):
         shard = int(mapping_of(end).get("shard", 0))
@@ -95,12 +94,9 @@ def _tables(history: History) -> tuple[dict[str, list[MacroTable]], set[str]]:
 def _inserted(history: History) -> dict[str, dict[str, int]]:
     """Return the acknowledged row of each host, by table."""
     out: dict[str, dict[str, int]] = {}
-    for pair in history.pairs:
-        if pair.invoke.f == INSERT and pair.kind is Kind.OK and pair.end is not None:
-            for table in mapping_of(pair.end).get("tables") or ():
-                out.setdefault(str(table), {})[str(pair.invoke.node)] = int(
-                    mapping_of(pair.end).get("row", -1)
-                )
+    for _, end in history.answered(INSERT):
+        for table in mapping_of(end).get("tables") or ():
+            out.setdefault(str(table), {})[str(end.node)] = int(mapping_of(end).get("row", -1))
     return out
 
 

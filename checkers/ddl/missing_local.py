@@ -30,7 +30,7 @@ class MissingLocal:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a table that failed and worked afterwards, and an answer
         of every host that was queried."""
-        pairs = [pair for pair in history.pairs if pair.invoke.f in (USE, MAKE)]
+        pairs = history.calls(USE, MAKE)
         made = [pair.invoke.index for pair in pairs if pair.invoke.f == MAKE]
         made_on = {p.invoke.node for p in pairs if p.invoke.f == MAKE and p.kind is Kind.OK}
         first, last = dict[str, Op](), dict[str, Op]()

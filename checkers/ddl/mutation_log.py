@@ -9,7 +9,7 @@ from typing import Any
 from checkers.conclusion import conclude, count_kinds, few_of_each_kind, summarize
 from checkers.phrasing import during, listed, number, seconds
 from harness.core.history import History
-from harness.core.op import Kind, Op
+from harness.core.op import Op
 from harness.core.verdict import Anomaly, Verdict
 
 OBSERVE = "observe-mutations"
@@ -55,17 +55,15 @@ class MutationLog:
         before: tuple[Op, Mapping[str, str], Mapping[str, int]] | None = None
         broken: list[Anomaly] = []
         moved = 0
-        for pair in history.pairs:
-            if pair.invoke.f != OBSERVE or pair.kind is not Kind.OK or pair.end is None:
-                continue
-            value: Any = pair.end.value
+        for _, end in history.answered(OBSERVE):
+            value: Any = end.value
             for numbers in value["mutations"].values():
                 for partition, block in numbers.items():
                     versions.setdefault(str(partition), set()).add(int(block))
             for source, part, made in value["entries"]:
                 sources[str(source)] += 1
-                broken += _misnamed(history, str(part), str(made), versions, pair.end)
-            now = pair.end, value["pointers"], value["lost"]
+                broken += _misnamed(history, str(part), str(made), versions, end)
+            now = end, value["pointers"], value["lost"]
             if before is not None:
                 moved += sum(now[1][node] > at for node, at in before[1].items() if node in now[1])
                 broken += _went_back(history, before, now)

@@ -1,8 +1,11 @@
 """Checks that every mutation took effect once on every row that was there before it, and on no row
 inserted after it."""
 
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from math import inf
 
 from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
 from checkers.phrasing import during, listed, number, seconds, where
@@ -10,6 +13,7 @@ from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import INSERT, insert_value
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
+from harness.core.rows import Pairs
 from harness.core.verdict import Anomaly, Verdict
 
 MUTATE = "mutate"
@@ -53,8 +57,7 @@ class Mutations:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs rest, the rows of every replica, and an acknowledged
         mutation."""
-        mutations = [_mutation(pair) for pair in history.pairs if pair.invoke.f == MUTATE]
-        done = [one for one in mutations if one.pair.kind is Kind.OK]
+        mutations = MutationIndex(history)
         finals = _finals(history)
         rest = quiescence_of(history)
         rows = {node: _rows(ends) for node, ends in finals.items()}
@@ -62,24 +65,18 @@ class Mutations:
         silent = sorted(set(rest.nodes) - set(rows))
         if silent or not rows:
             doubts.append(f"no final rows of {listed(silent) if silent else 'any replica'}")
-        if not done:
+        if not mutations.acknowledged:
             doubts.append("no mutation was acknowledged")
-        inserts = {insert_value(p.invoke): p for p in history.pairs if p.invoke.f == INSERT}
         broken: list[Anomaly] = []
         if rest.reached:
             broken = [
                 *_diverged(history, rows, finals),
-                *(
-                    a
-                    for n, of in rows.items()
-                    for a in _of_node(n, of, finals[n], inserts, mutations)
-                ),
+                *_wrong_rows(history, rows, finals, mutations),
             ]
         kinds = count_kinds(broken)
-        led = sum(_led(one.pair) for one in done)
         summary = (
-            f"{number(len(done), 'mutation')} once each on {number(len(rows), 'replica')}, "
-            f"{led:,} sent to the leader"
+            f"{number(mutations.acknowledged, 'mutation')} once each on "
+            f"{number(len(rows), 'replica')}, {mutations.led:,} sent to the leader"
         )
         undone = {mutation for ends in finals.values() for mutation in _undone(ends)}
         if undone:
@@ -88,16 +85,74 @@ class Mutations:
             checker=self.name,
             status=conclude(broken, doubts=doubts),
             summary=summarize(broken, doubts, summary),
-            checked=len(done),
+            checked=mutations.acknowledged,
             anomalies=few_of_each_kind(broken),
             figures={
-                "mutations": len(mutations),
-                "acknowledged": len(done),
-                "of_the_leader": led,
+                "mutations": len(mutations.calls),
+                "acknowledged": mutations.acknowledged,
+                "of_the_leader": mutations.led,
                 "never_said_done": len(undone),
                 "anomalies": {**kinds},
             },
         )
+
+
+@dataclass(slots=True)
+class _Update:
+    """What the calls of one update say together: whether any of them may be at fault."""
+
+    refused: bool = False
+    first_end_ns: float = inf
+    """First end of those that are ok."""
+    last_begin_ns: float = -inf
+    """Last begin of those that are ok."""
+
+    def suspect(self, times: int, insert: Pair, ack: Op) -> bool:
+        """Return whether a row that it changed so many times may be one of `_wrong`."""
+        if not times:
+            return self.last_begin_ns > ack.time_ns
+        return times > 1 or self.refused or self.first_end_ns < insert.invoke.time_ns
+
+
+class MutationIndex:
+    """The mutations of a history, by what they change."""
+
+    def __init__(self, history: History) -> None:
+        self.calls = history.calls(MUTATE)
+        self.acknowledged = 0
+        self.led = 0
+        """Number of acknowledged mutations that the leader was asked for."""
+        self._updates: dict[int, _Update] = {}
+        self._deletes: dict[int, list[int]] = {}
+        """Places in `calls` of the deletes of each value that may have taken effect."""
+        for at, one in enumerate(self):
+            done = one.pair.end if one.pair.kind is Kind.OK else None
+            self.acknowledged += done is not None
+            self.led += done is not None and bool(mapping_of(done).get("leads"))
+            if one.delete is not None and one.pair.kind is not Kind.FAIL:
+                self._deletes.setdefault(one.delete, []).append(at)
+            if one.update is not None:
+                update = self._updates.setdefault(one.update, _Update())
+                update.refused |= one.pair.kind is Kind.FAIL
+                if done is not None:
+                    begin_ns = one.pair.invoke.time_ns
+                    update.first_end_ns = min(update.first_end_ns, done.time_ns)
+                    update.last_begin_ns = max(update.last_begin_ns, begin_ns)
+
+    def __iter__(self) -> Iterator[Mutation]:
+        return map(_mutation, self.calls)
+
+    def deletes(self, value: int) -> list[Mutation]:
+        """Return the deletes of a value that may have taken effect."""
+        return [_mutation(self.calls[at]) for at in self._deletes.get(value, ())]
+
+    def wrong(self, hits: int, insert: Pair, ack: Op) -> Iterable[tuple[str, Mutation]]:
+        """Yield each update that went wrong on a row, and how."""
+        updates = self._updates.items()
+        if any(one.suspect(_times(hits, update), insert, ack) for update, one in updates):
+            for mutation in self:
+                if wrong := _wrong(mutation, hits, insert, ack):
+                    yield wrong, mutation
 
 
 def _mutation(pair: Pair) -> Mutation:
@@ -105,20 +160,15 @@ def _mutation(pair: Pair) -> Mutation:
     return Mutation(pair, value.get("update"), value.get("delete"))
 
 
-def _led(pair: Pair) -> bool:
-    return bool(mapping_of(pair.end).get("leads"))
-
-
-def _finals(history: History) -> dict[str, list[Op]]:
+def _finals(history: History) -> dict[str, Sequence[Op]]:
     """Return the last final read of each key, by replica."""
-    last: dict[tuple[str, int | None], Op] = {}
-    for pair in history.pairs:
-        if pair.invoke.f == ROWS and pair.kind is Kind.OK and pair.end is not None:
-            last[str(pair.invoke.node), pair.invoke.key] = pair.end
-    out: dict[str, list[Op]] = {}
-    for (node, _), end in last.items():
-        out.setdefault(node, []).append(end)
-    return out
+    last: dict[tuple[str, int | None], int] = {}
+    for _, end in history.answered(ROWS):
+        last[str(end.node), end.key] = end.index
+    out: dict[str, list[int]] = {}
+    for (node, _), index in last.items():
+        out.setdefault(node, []).append(index)
+    return {node: history.rows.picked(indices) for node, indices in out.items()}
 
 
 def _rows(ends: Iterable[Op]) -> dict[int, int]:
@@ -130,7 +180,7 @@ def _undone(ends: Iterable[Op]) -> set[str]:
 
 
 def _diverged(
-    history: History, rows: Mapping[str, Mapping[int, int]], finals: Mapping[str, list[Op]]
+    history: History, rows: Mapping[str, Mapping[int, int]], finals: Mapping[str, Sequence[Op]]
 ) -> Iterable[Anomaly]:
     nodes = sorted(rows)
     for other in nodes[1:]:
@@ -156,37 +206,58 @@ def _hits(hits: int | None) -> str:
     return "not there" if hits is None else f"hits {hits:#x}"
 
 
-def _of_node(
+def _wrong_rows(
+    history: History,
+    rows: Mapping[str, Mapping[int, int]],
+    finals: Mapping[str, Sequence[Op]],
+    mutations: MutationIndex,
+) -> Iterable[Anomaly]:
+    """Yield what is wrong with the rows of acknowledged inserts, node by node."""
+    inserts = history.calls(INSERT)
+    last: dict[int, int] = {}
+    for place, pair in zip(inserts.places, inserts, strict=True):
+        last[insert_value(pair.invoke)] = place
+    found: dict[str, list[Anomaly]] = {node: [] for node in rows}
+    for insert in Pairs(history.rows, array("I", last.values())):
+        if insert.kind is Kind.OK:
+            deletes = mutations.deletes(insert_value(insert.invoke))
+            for node, own in rows.items():
+                found[node] += _of_insert(node, own, finals[node], insert, deletes, mutations)
+    return chain.from_iterable(found.values())
+
+
+def _of_insert(
     node: str,
     rows: Mapping[int, int],
-    finals: list[Op],
-    inserts: Mapping[int, Pair],
-    mutations: list[Mutation],
+    finals: Sequence[Op],
+    insert: Pair,
+    deletes: Sequence[Mutation],
+    mutations: MutationIndex,
 ) -> Iterable[Anomaly]:
-    for value, insert in inserts.items():
-        ack = insert.end
-        if insert.kind is not Kind.OK or ack is None:
-            continue
-        deletes = [m for m in mutations if m.delete == value and m.pair.kind is not Kind.FAIL]
-        sure = [m for m in deletes if m.pair.kind is Kind.OK and _after(m.pair, ack)]
-        if value not in rows:
-            if not deletes:
-                yield _anomaly("lost", f"value {value} is gone from {node}", insert, None, finals)
-            continue
-        if sure:
-            yield _anomaly("not-deleted", f"value {value} is on {node}", insert, sure[0], finals)
-        for one in mutations:
-            wrong = _wrong(one, rows[value], insert, ack)
-            if wrong:
-                text = f"value {value} on {node} has hits {rows[value]:#x}"
-                yield _anomaly(wrong, text, insert, one, finals)
+    value, ack = insert_value(insert.invoke), insert.end
+    assert ack is not None, "an ok has an end"
+    if value not in rows:
+        if not deletes:
+            yield _anomaly("lost", f"value {value} is gone from {node}", insert, None, finals)
+        return
+    sure = next((m for m in deletes if m.pair.kind is Kind.OK and _after(m.pair, ack)), None)
+    if sure is not None:
+        yield _anomaly("not-deleted", f"value {value} is on {node}", insert, sure, finals)
+    for wrong, one in mutations.wrong(rows[value], insert, ack):
+        text = f"value {value} on {node} has hits {rows[value]:#x}"
+        yield _anomaly(wrong, text, insert, one, finals)
+
+
+def _times(hits: int, update: int) -> int:
+    """Return how often an update took effect on a row."""
+    return hits >> (BITS * update) & ((1 << BITS) - 1)
 
 
 def _wrong(one: Mutation, hits: int, insert: Pair, ack: Op) -> str | None:
     """Return how the update went wrong on a row; None if it did not."""
     if one.update is None:
         return None
-    times = hits >> (BITS * one.update) & ((1 << BITS) - 1)
+    times = _times(hits, one.update)
     if times > 1:
         return "applied-twice"
     end = one.pair.end
@@ -201,7 +272,7 @@ def _after(pair: Pair, ack: Op) -> bool:
 
 
 def _anomaly(
-    kind: str, text: str, insert: Pair, mutation: Mutation | None, finals: list[Op]
+    kind: str, text: str, insert: Pair, mutation: Mutation | None, finals: Sequence[Op]
 ) -> Anomaly:
     assert insert.end is not None, "asked of acknowledged inserts only"
     ops = {insert.invoke.index, insert.end.index, finals[-1].index}

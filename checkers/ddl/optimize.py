@@ -7,8 +7,8 @@ from collections.abc import Sequence, Set
 from checkers.conclusion import conclude, mapping_of
 from checkers.phrasing import FEW, during, listed, number, seconds, where
 from checkers.replication.parts import Part
-from harness.core.history import History, Pair
-from harness.core.op import Kind
+from harness.core.history import History
+from harness.core.op import Op
 from harness.core.verdict import Anomaly, Verdict
 
 OPTIMIZE = "optimize"
@@ -33,10 +33,8 @@ class Optimize:
         waited = merged_in_all = 0
         returned: Counter[int] = Counter()
         behind: Counter[int] = Counter()
-        for pair in history.pairs:
-            if pair.invoke.f != OPTIMIZE or pair.kind is not Kind.OK:
-                continue
-            sync, waits, parts = _promise(pair)
+        for invoke, end in history.answered(OPTIMIZE):
+            sync, waits, parts = _promise(end)
             merged = {name for names in parts.values() for name in names if Part.of(name).level}
             merged_in_all += bool(merged)
             missing = {node: _missing(merged, own) for node, own in parts.items()}
@@ -46,7 +44,7 @@ class Optimize:
             waited += bool(awaited)
             for node, names in awaited.items():
                 if names:
-                    broken.append(_anomaly(history, pair, sync, node, names))
+                    broken.append(_anomaly(history, invoke, end, sync, node, names))
         status = conclude(broken, checked=waited)
         said = f"{number(waited, 'merge')} waited for, each done when OPTIMIZE returned"
         lag = listed([f"{behind[s]} of {n} with {s}" for s, n in sorted(returned.items())])
@@ -75,16 +73,16 @@ def _missing(merged: Set[str], own: Sequence[str]) -> list[str]:
     return sorted(merged - set(own)) if merged else ["any merged part"]
 
 
-def _promise(pair: Pair) -> tuple[int, frozenset[str], dict[str, list[str]]]:
+def _promise(end: Op) -> tuple[int, frozenset[str], dict[str, list[str]]]:
     """Return the setting, the replicas that must be waited for, and the parts of each replica."""
-    value = mapping_of(pair.end)
+    value = mapping_of(end)
     parts = {str(node): list(names) for node, names in value.get("parts", {}).items()}
     return int(value.get("sync", 0)), frozenset(value.get("waits") or ()), parts
 
 
-def _anomaly(history: History, pair: Pair, sync: int, node: str, missing: list[str]) -> Anomaly:
-    end = pair.end
-    assert end is not None, "an ok has an end"
+def _anomaly(
+    history: History, invoke: Op, end: Op, sync: int, node: str, missing: list[str]
+) -> Anomaly:
     return Anomaly(
         kind="not-done",
         text=(
@@ -92,6 +90,6 @@ def _anomaly(history: History, pair: Pair, sync: int, node: str, missing: list[s
             f"returned before {node} had {' '.join(missing)}, at {seconds(end.time_ns)}"
             f"{during(history, end.time_ns)}"
         ),
-        ops=(pair.invoke.index, end.index),
+        ops=(invoke.index, end.index),
         time_ns=end.time_ns,
     )

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from checkers.availability.downtime import outages
 from checkers.conclusion import conclude
@@ -60,20 +61,24 @@ class Reload:
         """Return the verdict. VALID needs a read that had to show a generation."""
         faults = outages(history)
         nodes: dict[str, _Generations] = {}
-        due: dict[int, tuple[int, int]] = {}
+        struck_ns: dict[str, float] = {}
+        due: dict[int, tuple[Op, int, int]] = {}
         wrong: list[tuple[str, Pair, str]] = []
         checked = 0
-        pairs = {p.end.index: p for p in history.pairs if p.end is not None}
         for op in history:
             if not isinstance(op.process, int) or op.node is None:
                 continue
             node = nodes.setdefault(op.node, _Generations())
             if op.kind is Kind.INVOKE:
-                due[op.process] = self._invoked(node, op), node.shown
+                due[op.process] = op, self._invoked(node, op), node.shown
                 continue
-            pair, (must, shown) = pairs[op.index], due.pop(op.process)
+            invoke, must, shown = due.pop(op.process)
+            pair = Pair(invoke, op, op.kind)
             if op.f in READS and op.kind is Kind.OK:
-                touched = any(f.strikes(op.node) and f.touched_ns <= op.time_ns for f in faults)
+                if op.node not in struck_ns:
+                    own = (fault.touched_ns for fault in faults if fault.strikes(op.node))
+                    struck_ns[op.node] = min(own, default=inf)
+                touched = struck_ns[op.node] <= op.time_ns
                 checked += must >= 0 and not touched
                 wrong += _read(node, pair, -1 if touched else must, shown, touched=touched)
             else:

@@ -1,6 +1,8 @@
 """Checks that block numbers are unique and increase with real time within each partition."""
 
+from array import array
 from dataclasses import dataclass
+from sys import intern
 
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, number, seconds, where
@@ -22,8 +24,40 @@ class NumberedInsert:
     pair: Pair
     ack: Op
     part: Part
-    seen: Op
+    seen: int
     """The op that says in which part it is."""
+
+
+class NumberedInserts:
+    """The acknowledged inserts that are in one part each, in the order in which they began."""
+
+    def __init__(self, parts: QuorumParts) -> None:
+        self._parts = parts
+        self._inserts = parts.acknowledged
+        begins_ns, ends_ns = self._inserts.spans
+        self._places = array("I")
+        """Places among the acknowledged inserts."""
+        self.partitions: list[str] = []
+        self.numbers = array("q")
+        for place, pair in enumerate(self._inserts):
+            known = parts.parts_of(pair)
+            if len(known) != 1:
+                continue  # In no part, or a retry of it in two: another checker's matter.
+            part = Part.of(next(iter(known)))
+            self._places.append(place)
+            self.partitions.append(intern(part.partition))
+            self.numbers.append(part.first)
+        self.begins_ns = array("q", (begins_ns[place] for place in self._places))
+        self.acks_ns = array("q", (ends_ns[place] for place in self._places))
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, at: int) -> NumberedInsert:
+        pair = self._inserts[self._places[at]]
+        assert pair.end is not None, "it was acknowledged"
+        ((name, seen),) = self._parts.parts_of(pair).items()
+        return NumberedInsert(pair, pair.end, Part.of(name), seen)
 
 
 class BlockNumbers:
@@ -41,11 +75,11 @@ class BlockNumbers:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs at least MIN_JUDGED inserts whose parts are known."""
-        found = _numbered(QuorumParts(history))
+        found = NumberedInserts(QuorumParts(history))
         taken = NumbersTaken.of(agreed_of(history))
         broken = [*_shared(history, found), *_decreasing(history, found), *taken.broken]
         enough = len(found) >= MIN_JUDGED
-        of = len({one.part.partition for one in found})
+        of = len(set(found.partitions))
         said = f"{number(len(found), 'block number')} of {number(of, 'partition')}"
         gone = number(taken.abandoned + taken.replaced, "number")
         return Verdict(
@@ -72,47 +106,38 @@ class BlockNumbers:
         )
 
 
-def _numbered(parts: QuorumParts) -> list[NumberedInsert]:
+def _shared(history: History, found: NumberedInserts) -> list[Anomaly]:
+    first: dict[tuple[str, int], int] = {}
     out = []
-    for pair in parts.acknowledged:
-        known = parts.parts_of(pair)
-        if len(known) != 1 or pair.end is None:
-            continue  # In no part, or a retry of it in two: another checker's matter.
-        ((name, seen),) = known.items()
-        out.append(NumberedInsert(pair, pair.end, Part.of(name), seen))
+    for at, number_ in enumerate(zip(found.partitions, found.numbers, strict=True)):
+        before = first.setdefault(number_, at)
+        if before != at:
+            other, one = found[before], found[at]
+            if other.pair.invoke.value != one.pair.invoke.value:
+                out.append(_anomaly(history, "shared", other, one))
     return out
 
 
-def _shared(history: History, found: list[NumberedInsert]) -> list[Anomaly]:
-    first: dict[tuple[str, int], NumberedInsert] = {}
-    out = []
-    for one in found:
-        other = first.setdefault((one.part.partition, one.part.first), one)
-        if other.pair.invoke.value != one.pair.invoke.value:
-            out.append(_anomaly(history, "shared", other, one))
-    return out
-
-
-def _decreasing(history: History, found: list[NumberedInsert]) -> list[Anomaly]:
+def _decreasing(history: History, found: NumberedInserts) -> list[Anomaly]:
     """Return the inserts whose number is below the highest acknowledged before they began."""
-    acks = sorted(found, key=lambda one: one.ack.time_ns)
-    out, at = [], 0
-    highest: dict[str, NumberedInsert] = {}
-    for one in sorted(found, key=lambda one: one.pair.invoke.time_ns):
-        while at < len(acks) and acks[at].ack.time_ns < one.pair.invoke.time_ns:
-            done = acks[at]
-            known = highest.get(done.part.partition)
-            if known is None or done.part.first > known.part.first:
-                highest[done.part.partition] = done
-            at += 1
-        before = highest.get(one.part.partition)
-        if before is not None and before.part.first > one.part.first:
-            out.append(_anomaly(history, "not-increasing", before, one))
+    acks = sorted(range(len(found)), key=found.acks_ns.__getitem__)
+    out, done = [], 0
+    highest: dict[str, int] = {}
+    for at, partition in enumerate(found.partitions):
+        while done < len(acks) and found.acks_ns[acks[done]] < found.begins_ns[at]:
+            ack = acks[done]
+            known = highest.get(found.partitions[ack])
+            if known is None or found.numbers[ack] > found.numbers[known]:
+                highest[found.partitions[ack]] = ack
+            done += 1
+        before = highest.get(partition)
+        if before is not None and found.numbers[before] > found.numbers[at]:
+            out.append(_anomaly(history, "not-increasing", found[before], found[at]))
     return out
 
 
 def _anomaly(history: History, kind: str, a: NumberedInsert, b: NumberedInsert) -> Anomaly:
-    ops = {op.index for one in (a, b) for op in (one.pair.invoke, one.ack, one.seen)}
+    ops = {at for x in (a, b) for at in (x.pair.invoke.index, x.ack.index, x.seen)}
     how = "both have" if kind == "shared" else "in this order have"
     return Anomaly(
         kind=kind,

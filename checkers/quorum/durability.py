@@ -42,13 +42,16 @@ class Durability:
         parts = QuorumParts(history)
         rest = quiescence_of(history)
         size = majority(len(rest.nodes)) if self.quorum == AUTO else self.quorum
-        judged = [pair for pair in parts.acknowledged if parts.parts_of(pair)]
         moments = EndMoments.of(history, parts, size)
         broken: list[Anomaly] = []
-        if parts.final is not None and rest.reached:
-            for pair in judged:
-                broken += _durable(history, parts, pair, size, moments)
-            broken += _overlaps(parts, size, moments) if self.serial else ()
+        judged = unproven = 0
+        complete = parts.final is not None and rest.reached
+        for pair in parts.acknowledged:
+            if parts.parts_of(pair):
+                judged += 1
+                unproven += not moments.in_time(pair)
+                broken += _durable(history, parts, pair, size, moments) if complete else ()
+        broken += _overlaps(parts, size, moments) if complete and self.serial else ()
         broken += _back(history, parts)
         doubts = []
         if parts.final is None:
@@ -57,9 +60,9 @@ class Durability:
             doubts.append("not at rest")
         if not judged:
             doubts.append("no acknowledged insert has a known part")
-        doubts += moments.doubts(judged)
+        doubts += moments.doubts(unproven)
         said = (
-            f"{number(len(judged), 'acknowledged insert')} on {size} replicas in time, "
+            f"{number(judged, 'acknowledged insert')} on {size} replicas in time, "
             f"{number(len(parts.replicas_of), 'part')}"
             f"{' one after the other' if self.serial else ''}"
         )
@@ -68,11 +71,11 @@ class Durability:
             checker=self.name,
             status=conclude(broken, doubts=doubts),
             summary=summarize(broken, doubts, said),
-            checked=len(judged),
+            checked=judged,
             anomalies=few_of_each_kind(broken),
             figures={
                 "acknowledged": len(parts.acknowledged),
-                "judged": len(judged),
+                "judged": judged,
                 "ended_in_log": len(moments.ended),
                 "parts": len(parts.replicas_of),
                 "failed": len(parts.failed),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from checkers.phrasing import number, seconds
 from checkers.quorum.quorum_log import LoggedQuorum, overlapping, quorums_of, uncounted
@@ -112,15 +113,14 @@ class EndMoments:
             for earlier, later in overlapping(self.logged)
         ]
 
-    def doubts(self, judged: Sequence[Pair]) -> list[str]:
-        """Return why it is not known of each acknowledged insert that it was in time."""
-        unproven = sum(not self._in_time(pair) for pair in judged)
+    def doubts(self, unproven: int) -> list[str]:
+        """Return why it is not known of so many acknowledged inserts that they were in time."""
         if not unproven:
             return []
         why = "; ".join(self.agreed.doubts) or "the log has no end of their quorum"
         return [f"{number(unproven, 'acknowledgement')} not known to be in time: {why}"]
 
-    def _in_time(self, pair: Pair) -> bool:
+    def in_time(self, pair: Pair) -> bool:
         """Return whether the quorum of an insert is known to have ended, or to have been there
         before its acknowledgement."""
         assert pair.end is not None, "an acknowledged insert has an end"
@@ -142,9 +142,9 @@ def _ahead_ms(agreed: Agreed, parts: QuorumParts) -> float | None:
     other, the clock was set or several servers' clocks differ, and nothing is concluded.
     """
     written = {int(zxid): int(ms) for _, zxid, ms in agreed.named("barrier")}
-    looks = [look for look in parts.looks if look.zxid in written]
-    if not looks:
-        return None
-    least = max(written[look.zxid] - look.end.time_ns / 1e6 for look in looks)
-    most = min(written[look.zxid] + 1 - look.invoke.time_ns / 1e6 for look in looks)
-    return most if least <= most else None
+    least, most = -inf, inf
+    for look in parts.looks if written else ():
+        if look.zxid in written:
+            least = max(least, written[look.zxid] - look.end.time_ns / 1e6)
+            most = min(most, written[look.zxid] + 1 - look.invoke.time_ns / 1e6)
+    return most if least <= most < inf else None

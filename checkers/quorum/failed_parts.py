@@ -1,7 +1,8 @@
 """Checks that a part whose quorum failed stays out: that it is never acknowledged, kept or read
 again."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 
 from checkers.conclusion import conclude, count_kinds
 from checkers.phrasing import FEW, during, number, on_key, seconds, where
@@ -10,6 +11,20 @@ from checkers.sets.key_sets import FINAL_READ, INSERT, READS, insert_value, read
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
 from harness.core.verdict import Anomaly, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class _LookTime:
+    """When a look was made. What it found may be every part."""
+
+    begin_ns: int
+    end_ns: int
+    op: int
+    """Index of its end."""
+
+    @staticmethod
+    def of(look: Look) -> "_LookTime":
+        return _LookTime(look.invoke.time_ns, look.end.time_ns, look.end.index)
 
 
 class FailedParts:
@@ -27,13 +42,13 @@ class FailedParts:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a failed part whose value is known."""
         parts = QuorumParts(history)
-        tries = _tries(history)
         broken = _kept(history, parts)
         failed_in = {
-            value: looks[0]
+            value: _LookTime.of(parts.looks[looks[0]])
             for value, own in parts.where.items()
             if (looks := [parts.failed[part] for part in own if part in parts.failed])
         }
+        tries = _tries(history, failed_in)
         known = len(failed_in)
         again = sum(
             any(pair.kind is Kind.OK for pair in tries.get(value, ())) for value in failed_in
@@ -65,16 +80,18 @@ class FailedParts:
         )
 
 
-def _tries(history: History) -> dict[int, list[Pair]]:
+def _tries(history: History, values: Container[int]) -> dict[int, list[Pair]]:
+    """Return the inserts of these values that may have taken effect, by value."""
     out: dict[int, list[Pair]] = {}
-    for pair in history.pairs:
-        if pair.invoke.f == INSERT and pair.kind is not Kind.FAIL:
-            out.setdefault(insert_value(pair.invoke), []).append(pair)
+    for pair in history.calls(INSERT, kinds=(Kind.OK, Kind.INFO)) if values else ():
+        value = insert_value(pair.invoke)
+        if value in values:
+            out.setdefault(value, []).append(pair)
     return out
 
 
 def _of_value(
-    history: History, parts: QuorumParts, value: int, look: Look, tries: list[Pair]
+    history: History, parts: QuorumParts, value: int, look: _LookTime, tries: list[Pair]
 ) -> list[Anomaly]:
     out = []
     acks = [pair.end for pair in tries if pair.kind is Kind.OK and pair.end is not None]
@@ -85,21 +102,18 @@ def _of_value(
 
 
 def _read_again(
-    history: History, failed_in: Mapping[int, Look], tries: Mapping[int, list[Pair]]
+    history: History, failed_in: Mapping[int, _LookTime], tries: Mapping[int, list[Pair]]
 ) -> dict[int, Op]:
     """Return the first read that shows each value although its part had failed before."""
     found: dict[int, Op] = {}
-    for pair in history.pairs:
-        end = pair.end
-        if pair.invoke.f not in READS or pair.kind is not Kind.OK or end is None:
-            continue
+    for invoke, end in history.answered(*READS) if failed_in else ():
         for value in failed_in.keys() & set(read_values(end)):
             look = failed_in[value]
-            if value in found or pair.invoke.time_ns < look.end.time_ns:
+            if value in found or invoke.time_ns < look.end_ns:
                 continue
             # A try that may still take effect, or that came after, explains it.
             if not any(
-                (one.end is None or one.end.time_ns > look.invoke.time_ns)
+                (one.end is None or one.end.time_ns > look.begin_ns)
                 and one.invoke.time_ns < end.time_ns
                 for one in tries.get(value, ())
             ):
@@ -109,35 +123,37 @@ def _read_again(
 
 def _kept(history: History, parts: QuorumParts) -> list[Anomaly]:
     """Return, for each part on each replica, the first look that says that it was kept."""
-    first: dict[tuple[str, str], Look] = {}
+    first: dict[tuple[str, str], _LookTime] = {}
     for look in parts.looks:
         for replica, own in look.kept.items():
             for part in own:
-                first.setdefault((part, replica), look)
+                first.setdefault((part, replica), _LookTime.of(look))
     return [
         Anomaly(
             kind="kept",
             text=(
                 f"part {part}, which had failed, is on {replica}, which is active, by op "
-                f"#{look.end.index} at {seconds(look.end.time_ns)}"
-                f"{during(history, look.end.time_ns)}"
+                f"#{look.op} at {seconds(look.end_ns)}"
+                f"{during(history, look.end_ns)}"
             ),
-            ops=(look.end.index,),
-            time_ns=look.end.time_ns,
+            ops=(look.op,),
+            time_ns=look.end_ns,
         )
         for (part, replica), look in first.items()
     ]
 
 
-def _anomaly(history: History, kind: str, value: int, look: Look, end: Op, how: str) -> Anomaly:
+def _anomaly(
+    history: History, kind: str, value: int, look: _LookTime, end: Op, how: str
+) -> Anomaly:
     return Anomaly(
         kind=kind,
         text=(
-            f"value {value}{on_key(end)}, in a part that had failed by op #{look.end.index} at "
-            f"{seconds(look.end.time_ns)}, {how}, op #{end.index}{where(end)} at "
+            f"value {value}{on_key(end)}, in a part that had failed by op #{look.op} at "
+            f"{seconds(look.end_ns)}, {how}, op #{end.index}{where(end)} at "
             f"{seconds(end.time_ns)}{during(history, end.time_ns)}"
         ),
-        ops=tuple(sorted({look.end.index, end.index})),
+        ops=tuple(sorted({look.op, end.index})),
         key=end.key,
         value=value,
         time_ns=end.time_ns,

@@ -8,19 +8,21 @@ transaction number ("zxid") comes after all that had happened when the look bega
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final
 
+from checkers.conclusion import mapping_of
 from checkers.replication.parts import Part
 from checkers.sets.key_sets import INSERT, insert_value
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
+from harness.core.rows import Decoded, Pairs
 
 OBSERVE: Final = "observe-quorum"
 FINAL: Final = "final-quorum"
-WHERE: Final = frozenset({"where", "final-where"})
+WHERE: Final = ("where", "final-where")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +55,41 @@ class Look:
         return {str(p): Part.of(str(name)) for p, name in (self.value.get("last") or {}).items()}
 
 
-@dataclass
+class Looks(Decoded[Look]):
+    """Looks at /quorum, in order."""
+
+    block = 64  # a look may name every part
+
+    def __init__(self, calls: Pairs) -> None:
+        super().__init__(kept=calls.kept)
+        self.calls = calls
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+    def _one(self, place: int) -> Look:
+        pair = self.calls[place]
+        assert pair.end is not None, "an ok has an end"
+        return Look(pair.invoke, pair.end, mapping_of(pair.end))
+
+
 class QuorumParts:
     """Everything that a history says about parts."""
 
-    history: History
-    where: dict[int, dict[str, Op]] = field(default_factory=dict)
-    """The parts in which each value was ever seen, each with the first op that says so."""
-    looks: list[Look] = field(default_factory=list)
-    """All looks, in order."""
-
-    def __post_init__(self) -> None:
-        for pair in self.history.pairs:
-            if pair.kind is not Kind.OK or pair.end is None:
-                continue
-            value: Mapping[str, Any] = pair.end.value if isinstance(pair.end.value, Mapping) else {}
-            if pair.invoke.f in WHERE:
-                for number, part in value.get("where") or ():
-                    self.where.setdefault(int(number), {}).setdefault(str(part), pair.end)
-            elif pair.invoke.f in (OBSERVE, FINAL):
-                self.looks.append(Look(pair.invoke, pair.end, value))
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.where: dict[int, dict[str, int]] = {}
+        """The parts in which each value was ever seen, each with the first op that says so."""
+        for _, end in history.answered(*WHERE):
+            for number, part in mapping_of(end).get("where") or ():
+                self.where.setdefault(int(number), {}).setdefault(str(part), end.index)
+        self.looks = Looks(history.calls(OBSERVE, FINAL, kinds=(Kind.OK,)))
+        """All looks, in order."""
 
     @cached_property
-    def acknowledged(self) -> list[Pair]:
+    def acknowledged(self) -> Pairs:
         """Return the acknowledged inserts."""
-        return [
-            pair
-            for pair in self.history.pairs
-            if pair.invoke.f == INSERT and pair.kind is Kind.OK and pair.end is not None
-        ]
+        return self.history.calls(INSERT, kinds=(Kind.OK,))
 
     @cached_property
     def final(self) -> Look | None:
@@ -90,7 +98,7 @@ class QuorumParts:
 
     def look_after(self, time_ns: int) -> Look | None:
         """Return the first look that began later."""
-        at = bisect_right(self.looks, time_ns, key=lambda look: look.invoke.time_ns)
+        at = bisect_right(self.looks.calls.spans[0], time_ns)
         return self.looks[at] if at < len(self.looks) else None
 
     def latest_before(self, time_ns: int) -> int | None:
@@ -113,16 +121,17 @@ class QuorumParts:
         return {str(p): {str(r): int(z) for r, z in own.items()} for p, own in found.items()}
 
     @cached_property
-    def failed(self) -> dict[str, Look]:
-        """Return the failed parts, each with the first look that says so."""
-        out: dict[str, Look] = {}
-        for look in self.looks:
+    def failed(self) -> dict[str, int]:
+        """Return the failed parts, each with the place of the first look that says so."""
+        out: dict[str, int] = {}
+        for place, look in enumerate(self.looks):
             for part in look.failed:
-                out.setdefault(part, look)
+                out.setdefault(part, place)
         return out
 
-    def parts_of(self, insert: Pair) -> dict[str, Op]:
-        """Return the parts in which the insert's value was seen."""
+    def parts_of(self, insert: Pair) -> dict[str, int]:
+        """Return the parts in which the insert's value was seen, each with the first op that says
+        so."""
         return self.where.get(insert_value(insert.invoke), {})
 
     def reached(self, part: str, quorum: int) -> int | None:

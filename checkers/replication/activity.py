@@ -1,9 +1,13 @@
 """Checks that a replica's `is_active` disappears when the replica is away for a session, and
 returns."""
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
+
+from msgspec.structs import replace
 
 from checkers.conclusion import conclude, mapping_of
 from checkers.phrasing import FEW, number, seconds
@@ -13,6 +17,8 @@ from harness.core.op import Kind, Op
 from harness.core.verdict import Anomaly, Verdict
 
 OBSERVE, FINAL = "observe-active", "final-active"
+OF_FAULT = frozenset({"edge", "fault", "nodes", "grudge", "text"})
+"""Fields of the nemesis' ops that say what a fault is and which nodes it struck."""
 PROCESS = ("kill", "pause")
 """Faults that stop a process for a time."""
 
@@ -29,6 +35,20 @@ class Away:
     replica gives it up."""
     op: int
     text: str
+
+
+class _Unrest:
+    """Times in which sessions may live longer than their timeout."""
+
+    def __init__(self, spans: Sequence[tuple[int, int]]) -> None:
+        """Create it from (begin, end) pairs in order of the begins."""
+        self._begins = [begin for begin, _ in spans]
+        self._last_ends = list(accumulate((end for _, end in spans), max))
+
+    def overlaps(self, begin_ns: int, end_ns: int) -> bool:
+        """Return whether some of these times is between two others."""
+        at = bisect_right(self._begins, end_ns)
+        return at > 0 and begin_ns < self._last_ends[at - 1]
 
 
 class Activity:
@@ -51,11 +71,8 @@ class Activity:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a look at a replica that was away long enough."""
-        looks = [
-            pair
-            for pair in history.pairs
-            if pair.invoke.f in (OBSERVE, FINAL) and pair.kind is Kind.OK and pair.end is not None
-        ]
+        looks = history.calls(OBSERVE, FINAL, kinds=(Kind.OK,))
+        begins, ends = looks.spans
         keepers = _keepers(looks)
         aways = list(_aways(history, keepers))
         wait_s = self.timeout_s + self.slack_s
@@ -63,23 +80,21 @@ class Activity:
         gone, broken = 0, []
         for away in aways:
             from_ns = away.begin_ns + round((wait_s + self.timeout_s * away.heard) * 1e9)
-            for pair in looks:
-                assert pair.end is not None, "a look that was answered"
-                if pair.invoke.time_ns < from_ns or pair.end.time_ns > away.end_ns:
-                    continue
-                if any(
-                    begin <= pair.end.time_ns and pair.invoke.time_ns < end for begin, end in unrest
-                ):
+            for at in range(bisect_left(begins, from_ns), bisect_right(begins, away.end_ns)):
+                if ends[at] > away.end_ns or unrest.overlaps(begins[at], ends[at]):
                     continue
                 gone += 1
-                if _active(pair.end).get(away.node):
-                    broken.append(_still(away, pair.end, wait_s))
+                look = looks[at].end
+                assert look is not None, "a look that was answered"
+                if _active(look).get(away.node):
+                    broken.append(_still(away, look, wait_s))
                     break
-        final = [pair.end for pair in looks if pair.invoke.f == FINAL and pair.end is not None]
-        if final and quiescence_of(history).reached:
+        final = history.calls(FINAL, kinds=(Kind.OK,))
+        last = final[-1].end if final else None
+        if last is not None and quiescence_of(history).reached:
             broken += [
-                _anomaly("not-back", f"{node} is not active at rest", final[-1], ())
-                for node, there in _active(final[-1]).items()
+                _anomaly("not-back", f"{node} is not active at rest", last, ())
+                for node, there in _active(last).items()
                 if not there
             ]
         summary = f"{number(len(aways), 'time')} away, {number(gone, 'look')} in which it was gone"
@@ -102,7 +117,7 @@ def _active(op: Op) -> Mapping[str, bool]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _keepers(looks: list[Pair]) -> dict[str, frozenset[str]]:
+def _keepers(looks: Iterable[Pair]) -> dict[str, frozenset[str]]:
     for pair in looks:
         assert pair.end is not None, "a look that was answered"
         found = mapping_of(pair.end).get("keepers")
@@ -115,14 +130,16 @@ def _aways(history: History, keepers: Mapping[str, frozenset[str]]) -> Iterable[
     """Yield the times away: from the begin of a verified fault to the call that ended it, or that
     started a process which another fault had ended."""
     ends, faults = _ends(history), _faults(history)
+    starts = _starts(faults)
     for op, value in faults:
         if op.kind is not Kind.OK or value.get("edge") != "begin":
             continue
         # To the call of its end, not to its return: the replica may be back before that.
         end_ns = ends.get(value.get("fault"), history[-1].time_ns)
         for node, heard in _struck(value, op.f, keepers):
-            starts = _starts(faults, node, op.time_ns) if op.f in PROCESS else ()
-            until_ns = min((end_ns, *starts))
+            own = starts.get(node, []) if op.f in PROCESS else []
+            at = bisect_right(own, op.time_ns)
+            until_ns = min((end_ns, *own[at : at + 1]))
             yield Away(node, op.time_ns, until_ns, heard, op.index, str(value.get("text", "")))
 
 
@@ -130,23 +147,25 @@ def _faults(history: History) -> list[tuple[Op, Mapping[str, Any]]]:
     """Return the ops of the nemesis, and the value of each with what its fault struck. Only the
     answer to a fault's begin names the leader or follower that it found; no end does."""
     struck: dict[object, Mapping[str, Any]] = {}
+    found: list[tuple[Op, Mapping[str, Any]]] = []
     for op in history.nemesis:
-        value = mapping_of(op)
+        value = {name: said for name, said in mapping_of(op).items() if name in OF_FAULT}
         if op.kind is Kind.OK and value.get("edge") in ("begin", "once"):
-            found = {key: value[key] for key in ("nodes", "grudge") if key in value}
-            struck[value.get("fault")] = found
-    values = ((op, mapping_of(op)) for op in history.nemesis)
-    return [(op, {**value, **struck.get(value.get("fault"), {})}) for op, value in values]
+            struck[value.get("fault")] = {
+                key: value[key] for key in ("nodes", "grudge") if key in value
+            }
+        found += [(replace(op, value=None), value)] if value else []
+    return [(op, {**value, **struck.get(value.get("fault"), {})}) for op, value in found]
 
 
-def _starts(
-    faults: Iterable[tuple[Op, Mapping[str, Any]]], node: str, after_ns: int
-) -> Iterable[int]:
-    """Yield the times at which the nemesis was asked to start a process of this node."""
+def _starts(faults: Iterable[tuple[Op, Mapping[str, Any]]]) -> dict[str, list[int]]:
+    """Return the times at which the nemesis was asked to start a process, by node, ascending."""
+    out: dict[str, list[int]] = {}
     for op, value in faults:
-        begins = op.f == "restart" or (op.f == "kill" and value.get("edge") == "end")
-        if begins and node in _nodes(value) and op.time_ns > after_ns:
-            yield op.time_ns
+        if op.f == "restart" or (op.f == "kill" and value.get("edge") == "end"):
+            for node in _nodes(value):
+                out.setdefault(node, []).append(op.time_ns)
+    return out
 
 
 def _ends(history: History) -> dict[object, int]:
@@ -165,9 +184,7 @@ def _ends(history: History) -> dict[object, int]:
     return out
 
 
-def _unrest(
-    history: History, keepers: Mapping[str, frozenset[str]], lasting_ns: int
-) -> list[tuple[int, int]]:
+def _unrest(history: History, keepers: Mapping[str, frozenset[str]], lasting_ns: int) -> "_Unrest":
     """Return when sessions may live longer: for some time after each begin and end of a fault of
     ZooKeeper's servers, and during faults that are neither of a process nor a cut. A fault that
     did not record its targets may have affected them."""
@@ -183,7 +200,7 @@ def _unrest(
             brief = op.f in (*PROCESS, "restart", "partition", "heal")
             until_ns = op.time_ns if brief else ends.get(value.get("fault"), op.time_ns)
             out.append((op.time_ns, max(op.time_ns, until_ns) + lasting_ns))
-    return out
+    return _Unrest(out)
 
 
 def _nodes(value: Mapping[str, Any]) -> list[str]:

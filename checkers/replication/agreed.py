@@ -33,6 +33,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from checkers.conclusion import mapping_of
 from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind, Op
 
@@ -63,15 +64,9 @@ class Agreed:
 @memoize_per_history
 def agreed_of(history: History) -> Agreed:
     """Return the facts of the last call "transactions" that was answered."""
-    ends = [
-        pair.end
-        for pair in history.pairs
-        if pair.invoke.f == TRANSACTIONS and pair.kind is Kind.OK and pair.end is not None
-    ]
-    if not ends:
-        return Agreed(None, {})
-    value = ends[-1].value
-    return Agreed(ends[-1], value if isinstance(value, Mapping) else {})
+    answered = history.calls(TRANSACTIONS, kinds=(Kind.OK,))
+    last = answered[-1].end if answered else None
+    return Agreed(last, mapping_of(last))
 
 
 def _doubts(op: Op | None, value: Mapping[str, Any]) -> tuple[str, ...]:

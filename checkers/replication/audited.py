@@ -104,8 +104,8 @@ class Audited:
         logs = _Logs(mapping_of(ops[-1] if ops else None))
         inserts = [
             pair
-            for pair in history.pairs
-            if pair.invoke.f == "insert" and pair.kind is Kind.OK and mapping_of(pair.end)["parts"]
+            for pair in history.calls("insert", kinds=(Kind.OK,))
+            if mapping_of(pair.end)["parts"]
         ]
         quorums = AuditedQuorums(
             history, logs.said.get("zero_ms", 0), int(logs.said.get("clock_error_ns", 0))

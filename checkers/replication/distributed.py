@@ -150,16 +150,12 @@ class Distributed:
 
 def inserts_by_value(history: History) -> dict[int, Pair]:
     """Return the inserts by value."""
-    return {insert_value(p.invoke): p for p in history.pairs if p.invoke.f == INSERT}
+    return {insert_value(pair.invoke): pair for pair in history.calls(INSERT)}
 
 
 def _finals(history: History) -> dict[str, Counter[int]]:
     """Return the last final read of each replica."""
-    return {
-        str(pair.invoke.node): Counter(read_values(pair.end))
-        for pair in history.pairs
-        if pair.invoke.f == FINAL_READ and pair.kind is Kind.OK and pair.end is not None
-    }
+    return {str(end.node): Counter(read_values(end)) for _, end in history.answered(FINAL_READ)}
 
 
 def replicas_at_rest(history: History) -> Mapping[str, Mapping[str, Any]]:
@@ -215,7 +211,7 @@ def _anomaly(
     shards: Mapping[int, Sequence[str]],
 ) -> Anomaly:
     nodes = shards[one.shard]
-    reads = {p.invoke.node: p.end for p in history.pairs if p.invoke.f == FINAL_READ and p.end}
+    reads = {p.invoke.node: p.end for p in history.calls(FINAL_READ) if p.end}
     ops = {reads[node].index for node in nodes if node in reads}
     steps: list[str] = []
     pair = inserts.get(one.value)

@@ -1,18 +1,23 @@
 """Checks that DROP PARTITION removes what was there before it, for good, and nothing else."""
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind, summarize
+from msgspec.structs import replace
+
+from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
 from checkers.phrasing import during, listed, number, seconds, where
 from checkers.quiescence import Quiescence, quiescence_of
 from checkers.sets.key_sets import INSERT, insert_value
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
+from harness.core.rows import Pairs
 from harness.core.verdict import Anomaly, Verdict
 
 DROP, LOG = "drop-partition", "final-log"
-READS = frozenset({"read", "final-read"})
+READS = ("read", "final-read")
 FOREVER = 1 << 62
 
 
@@ -20,12 +25,45 @@ FOREVER = 1 << 62
 class _DroppedPartition:
     """Calls on one partition, whose number is their key."""
 
-    inserts: dict[int, Pair] = field(default_factory=dict)
-    """Acknowledged inserts by value."""
-    drops: list[Pair] = field(default_factory=list)
-    """Drops that may have taken effect."""
-    reads: dict[str, list[Pair]] = field(default_factory=dict)
-    """Answered reads of each replica, in the order in which they began."""
+    inserts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Acknowledged inserts by value: the indices of their invocation and their end."""
+    drops: "array[int]" = field(default_factory=lambda: array("q"))
+    """Places of the drops that may have taken effect, in the order in which they began."""
+    begins: "array[int]" = field(default_factory=lambda: array("q"))
+    """Indices of the ops that began them."""
+    done: int = 0
+    """Number of acknowledged drops."""
+    last_done: tuple[int, int] = -1, -1
+    """Place of the last acknowledged drop, and index of the op that began it."""
+    over: int = -1
+    """Index of the op that ended the last drop; FOREVER if the outcome of one is unknown."""
+    reads: dict[str, "array[int]"] = field(default_factory=dict)
+    """Places of the answered reads of each replica, in the order in which they began."""
+
+    def drop(self, place: int, pair: Pair) -> None:
+        """Add a drop that may have taken effect."""
+        begin = pair.invoke.index
+        self.drops.append(place)
+        self.begins.append(begin)
+        self.over = max(self.over, _end(pair).index if pair.kind is Kind.OK else FOREVER)
+        if pair.kind is Kind.OK:
+            self.done += 1
+            self.last_done = place, begin
+
+    def met(self, value: int) -> int | None:
+        """Return the last acknowledged drop, if it began when the value was acknowledged."""
+        place, begin = self.last_done
+        return place if begin > self.inserts[value][1] else None
+
+    def perhaps_met(self, value: int) -> bool:
+        """Return whether a drop may have removed the value. One of unknown outcome may take effect
+        at any later time."""
+        return self.over > self.inserts[value][0]
+
+    def last_drop(self, value: int, before: int) -> int | None:
+        """Return the last drop that began after the value was acknowledged and before an op."""
+        at = bisect_left(self.begins, before) - 1
+        return self.drops[at] if at >= 0 and self.begins[at] > self.inserts[value][1] else None
 
 
 class Dropped:
@@ -51,13 +89,12 @@ class Dropped:
             for key, one in sorted(partitions.items())
             for anomaly in (*_returned(history, key, one), *_at_rest(history, key, one, rest))
         ]
-        gone = sum(bool(_met(one, value)) for one in partitions.values() for value in one.inserts)
-        safe = sum(
-            not _perhaps_met(one, value) for one in partitions.values() for value in one.inserts
-        )
-        done = sum(p.kind is Kind.OK for one in partitions.values() for p in one.drops)
+        every = partitions.values()
+        gone = sum(one.met(value) is not None for one in every for value in one.inserts)
+        safe = sum(not one.perhaps_met(value) for one in every for value in one.inserts)
+        done = sum(one.done for one in every)
         doubts = rest.doubts
-        silent = _silent(partitions, rest)
+        silent = _silent(history, partitions, rest)
         doubts += [f"no final read of {listed(silent)}"] if silent else []
         doubts += [] if gone else ["no acknowledged drop followed an acknowledged insert"]
         doubts += [] if safe else ["no acknowledged insert was out of reach of every drop"]
@@ -85,44 +122,24 @@ class Dropped:
 
 def _partitions(history: History) -> dict[int, _DroppedPartition]:
     out: dict[int, _DroppedPartition] = {}
-    for pair in history.pairs:
+    calls = history.calls(INSERT, DROP, *READS, kinds=(Kind.OK, Kind.INFO))
+    for place, pair in zip(calls.places, calls, strict=True):
         key = pair.invoke.key
         if key is None:
             continue
         one = out.setdefault(key, _DroppedPartition())
-        if pair.invoke.f == INSERT and pair.kind is Kind.OK:
-            one.inserts[insert_value(pair.invoke)] = pair
-        elif pair.invoke.f == DROP and pair.kind is not Kind.FAIL:
-            one.drops.append(pair)
-        elif pair.invoke.f in READS and pair.kind is Kind.OK:
-            one.reads.setdefault(str(pair.invoke.node), []).append(pair)
-    for one in out.values():
-        for reads in one.reads.values():
-            reads.sort(key=lambda pair: pair.invoke.index)
+        if pair.invoke.f == DROP:
+            one.drop(place, pair)
+        elif pair.kind is Kind.OK and pair.invoke.f == INSERT:
+            one.inserts[insert_value(pair.invoke)] = pair.invoke.index, _end(pair).index
+        elif pair.kind is Kind.OK:
+            one.reads.setdefault(str(pair.invoke.node), array("I")).append(place)
     return out
 
 
 def _end(pair: Pair) -> Op:
     assert pair.end is not None, "an ok has an end"
     return pair.end
-
-
-def _met(one: _DroppedPartition, value: int) -> list[Pair]:
-    """Return the acknowledged drops that began when the value was acknowledged."""
-    return [drop for drop in _after(one, value) if drop.kind is Kind.OK]
-
-
-def _after(one: _DroppedPartition, value: int) -> list[Pair]:
-    acked = _end(one.inserts[value]).index
-    return [drop for drop in one.drops if drop.invoke.index > acked]
-
-
-def _perhaps_met(one: _DroppedPartition, value: int) -> bool:
-    """Return whether a drop may have removed the value. One of unknown outcome may take effect at
-    any later time."""
-    began = one.inserts[value].invoke.index
-    ends = (_end(drop).index if drop.kind is Kind.OK else FOREVER for drop in one.drops)
-    return any(end > began for end in ends)
 
 
 def _values(read: Pair) -> frozenset[int]:
@@ -133,23 +150,20 @@ def _values(read: Pair) -> frozenset[int]:
 def _returned(history: History, key: int, one: _DroppedPartition) -> Iterable[Anomaly]:
     """Yield the values that one replica showed, then did not show, and showed again, though a drop
     began after their acknowledgement."""
-    for node, reads in sorted(one.reads.items()):
-        shown: set[int] = set()
-        gone: dict[int, Pair] = {}
-        for read in reads:
+    for node, places in sorted(one.reads.items()):
+        before: frozenset[int] = frozenset()
+        gone: dict[int, tuple[Op, Op]] = {}
+        for read in Pairs(history.rows, places):
             values = _values(read)
             for value in sorted(values & gone.keys()):
-                lacked = gone.pop(value)
-                drops = [d for d in _after(one, value) if d.invoke.index < _end(lacked).index]
-                if drops and _end(lacked).index < read.invoke.index:
-                    how = f"is back on {node}, which did not show it at {_at(lacked)}"
-                    yield _anomaly(history, "returned", key, value, how, one, drops[-1], read)
-            gone |= {
-                value: read
-                for value in shown - values
-                if value in one.inserts and value not in gone
-            }
-            shown |= values
+                began, lacked = gone.pop(value)
+                drop = one.last_drop(value, lacked.index)
+                if drop is not None and lacked.index < read.invoke.index:
+                    how = f"is back on {node}, which did not show it at {seconds(began.time_ns)}"
+                    yield _anomaly(history, "returned", key, value, how, one, drop, read)
+            lacking = read.invoke, replace(_end(read), value=None)
+            gone |= {value: lacking for value in before - values if value in one.inserts}
+            before = values
 
 
 def _at_rest(
@@ -157,47 +171,44 @@ def _at_rest(
 ) -> Iterable[Anomaly]:
     if not rest.reached:
         return
-    for node, reads in sorted(one.reads.items()):
-        finals = [read for read in reads if read.invoke.f == "final-read"]
-        if not finals:
+    for node, places in sorted(one.reads.items()):
+        read = _last_final(history, places)
+        if read is None:
             continue
-        values = _values(finals[-1])
+        values = _values(read)
         for value in one.inserts:
-            drops = _met(one, value)
-            if value in values and drops:
+            drop = one.met(value)
+            if value in values and drop is not None:
                 how = f"is on {node} at rest"
-                yield _anomaly(history, "kept", key, value, how, one, drops[-1], finals[-1])
-            elif value not in values and not _perhaps_met(one, value):
+                yield _anomaly(history, "kept", key, value, how, one, drop, read)
+            elif value not in values and not one.perhaps_met(value):
                 how = f"is not on {node} at rest, and no drop met it"
-                yield _anomaly(history, "lost", key, value, how, one, None, finals[-1])
+                yield _anomaly(history, "lost", key, value, how, one, None, read)
 
 
-def _silent(partitions: Mapping[int, _DroppedPartition], rest: Quiescence) -> list[str]:
+def _last_final(history: History, places: "array[int]") -> Pair | None:
+    reads = (history.pairs[place] for place in reversed(places))
+    return next((read for read in reads if read.invoke.f == "final-read"), None)
+
+
+def _silent(
+    history: History, partitions: Mapping[int, _DroppedPartition], rest: Quiescence
+) -> list[str]:
     """Return the replicas that did not answer the final read of some partition with values."""
-    keys = {key: one for key, one in partitions.items() if one.inserts}
+    filled = [one for one in partitions.values() if one.inserts]
     return [
         node
         for node in rest.nodes
-        if any(
-            all(read.invoke.f != "final-read" for read in one.reads.get(node, ()))
-            for one in keys.values()
-        )
+        if any(_last_final(history, one.reads.get(node, array("I"))) is None for one in filled)
     ]
 
 
 def _logged(history: History) -> int:
     """Return the number of log entries of type "drop" in the last look at the log."""
-    for pair in reversed(history.pairs):
-        if pair.invoke.f == LOG and pair.kind is Kind.OK and pair.end is not None:
-            value = pair.end.value
-            types = value.get("types") if isinstance(value, Mapping) else None
-            count = types.get("drop") if isinstance(types, Mapping) else None
-            return count if isinstance(count, int) else 0
-    return 0
-
-
-def _at(pair: Pair) -> str:
-    return seconds(pair.invoke.time_ns)
+    looks = history.calls(LOG, kinds=(Kind.OK,))
+    types = mapping_of(looks[-1].end).get("types") if looks else None
+    count = types.get("drop") if isinstance(types, Mapping) else None
+    return count if isinstance(count, int) else 0
 
 
 def _anomaly(
@@ -207,17 +218,18 @@ def _anomaly(
     value: int,
     how: str,
     one: _DroppedPartition,
-    drop: Pair | None,
+    dropped: int | None,
     read: Pair,
 ) -> Anomaly:
-    acked, end = _end(one.inserts[value]), _end(read)
+    acked, end = history[one.inserts[value][1]], _end(read)
     ops = {acked.index, read.invoke.index, end.index}
     by = ""
-    if drop is not None:
+    if dropped is not None:
+        drop = history.pairs[dropped]
         ops.add(drop.invoke.index)
         by = (
-            f"; partition {key} dropped from {_at(drop)}{where(drop.invoke)}, op "
-            f"#{drop.invoke.index} {drop.kind.value}"
+            f"; partition {key} dropped from {seconds(drop.invoke.time_ns)}{where(drop.invoke)}, "
+            f"op #{drop.invoke.index} {drop.kind.value}"
         )
     return Anomaly(
         kind=kind,

@@ -1,8 +1,12 @@
 """Checks that two replicas never believe at the same time that they lead a table."""
 
-from collections.abc import Mapping
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from sys import intern
 
-from checkers.conclusion import conclude
+from checkers.conclusion import conclude, mapping_of
 from checkers.phrasing import FEW, during, milliseconds, number, seconds
 from harness.core.dialect import Mechanism
 from harness.core.history import History, Pair
@@ -27,42 +31,83 @@ class Leaders:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs at least two claims to lead."""
-        claims = [pair for pair in history.pairs if _leads(pair)]
-        both = [_anomaly(history, *three) for three in _sandwiches(claims)]
-        nodes = sorted({str(pair.invoke.node) for pair in claims})
-        status = conclude(both, checked=len(claims) > 1)
-        summary = f"{number(len(claims), 'claim')} to lead, by {' '.join(nodes) or 'nobody'}"
+        claims = _claims(history)
+        both = list(_sandwiches(claims))
+        few = [
+            _anomaly(history, *(history.pairs[claims.places[at]] for at in o)) for o in both[:FEW]
+        ]
+        nodes = sorted(set(claims.nodes))
+        status = conclude(both, checked=len(claims.nodes) > 1)
+        summary = f"{number(len(claims.nodes), 'claim')} to lead, by {' '.join(nodes) or 'nobody'}"
         return Verdict(
             checker=self.name,
             status=status,
-            summary=both[0].text if both else summary,
-            checked=len(claims),
-            anomalies=tuple(both[:FEW]),
-            figures={"claims": len(claims), "leaders": nodes, "anomalies": {"both": len(both)}},
+            summary=few[0].text if few else summary,
+            checked=len(claims.nodes),
+            anomalies=tuple(few),
+            figures={
+                "claims": len(claims.nodes),
+                "leaders": nodes,
+                "anomalies": {"both": len(both)},
+            },
         )
 
 
-def _leads(pair: Pair) -> bool:
-    if pair.invoke.f != LEADS or pair.kind is not Kind.OK or pair.end is None:
-        return False
-    return isinstance(pair.end.value, Mapping) and bool(pair.end.value.get("leads"))
+@dataclass(slots=True)
+class _Claims:
+    """Claims to lead, in the order in which they began."""
+
+    places: "array[int]" = field(default_factory=lambda: array("I"))
+    """Their places among all calls."""
+    nodes: list[str] = field(default_factory=list)
+    begins_ns: "array[int]" = field(default_factory=lambda: array("q"))
+    ends_ns: "array[int]" = field(default_factory=lambda: array("q"))
 
 
-def _sandwiches(claims: list[Pair]) -> list[tuple[Pair, Pair, Pair]]:
-    out = []
-    for at, first in enumerate(claims):
-        assert first.end is not None, "a claim has an end"
-        near = [c for c in claims[at + 1 :] if c.invoke.time_ns - first.end.time_ns <= SANDWICH_NS]
-        last = next((c for c in reversed(near) if c.invoke.node == first.invoke.node), None)
-        if last is None:
-            continue
-        for other in near:
-            assert other.end is not None, "a claim has an end"
-            between = first.end.time_ns < other.invoke.time_ns
-            between = between and other.end.time_ns < last.invoke.time_ns
-            if other.invoke.node != first.invoke.node and between:
-                out.append((first, other, last))
+def _claims(history: History) -> _Claims:
+    out = _Claims()
+    calls = history.calls(LEADS, kinds=(Kind.OK,))
+    for place, pair in zip(calls.places, calls, strict=True):
+        assert pair.end is not None, "an ok has an end"
+        if mapping_of(pair.end).get("leads"):
+            out.places.append(place)
+            out.nodes.append(intern(str(pair.invoke.node)))
+            out.begins_ns.append(pair.invoke.time_ns)
+            out.ends_ns.append(pair.end.time_ns)
+    return out
+
+
+def _sandwiches(claims: _Claims) -> Iterator[tuple[int, int, int]]:
+    """Yield two claims of one node with the first claim of another one between them, for each claim
+    that has such, as (first, between, last)."""
+    nodes, begins = claims.nodes, claims.begins_ns
+    others = _next_others(nodes)
+    of_node: dict[str, list[int]] = {}
+    for at, node in enumerate(nodes):
+        of_node.setdefault(node, []).append(at)
+    for at, node in enumerate(nodes):
+        end_ns = claims.ends_ns[at]
+        near = bisect_right(begins, end_ns + SANDWICH_NS, at)
+        own = of_node[node]
+        last = own[bisect_left(own, near) - 1]
+        between = bisect_right(begins, end_ns, at + 1)
+        while between < last:
+            if nodes[between] == node:
+                between = others[between]
+            elif claims.ends_ns[between] < begins[last]:
+                yield at, between, last
                 break
+            else:
+                between += 1
+
+
+def _next_others(nodes: Sequence[str]) -> "array[int]":
+    """Return, for each claim, the next one of another node, or the number of claims."""
+    out = array("q", bytes(8 * len(nodes)))
+    for at in range(len(nodes) - 1, -1, -1):
+        after = at + 1
+        same = after < len(nodes) and nodes[after] == nodes[at]
+        out[at] = out[after] if same else after
     return out
 
 

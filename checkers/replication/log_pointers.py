@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, number, seconds
 from harness.core.history import History
-from harness.core.op import Kind, Op
+from harness.core.op import Op
 from harness.core.verdict import Anomaly, Verdict
 
 OBSERVE = "observe-log"
@@ -38,11 +38,9 @@ class LogPointers:
         last: dict[str, LogPlace] = {}
         moved = looks = 0
         back: list[Anomaly] = []
-        for pair in history.pairs:
-            if pair.invoke.f != OBSERVE or pair.kind is not Kind.OK or pair.end is None:
-                continue
+        for _, end in history.answered(OBSERVE):
             looks += 1
-            for node, now in _places(pair.end).items():
+            for node, now in _places(end).items():
                 before = last.get(node)
                 if before is not None:
                     moved += now.pointer > before.pointer

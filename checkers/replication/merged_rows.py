@@ -1,18 +1,18 @@
 """Checks that merges keep the rows of partitions that were filled once and then only merged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from checkers.conclusion import conclude, count_kinds
+from checkers.conclusion import conclude, count_kinds, mapping_of
 from checkers.phrasing import FEW, number
 from checkers.quiescence import quiescence_of
 from checkers.replication.parts import Part, parts_at_rest
 from harness.core.history import History
-from harness.core.op import Kind, Op
+from harness.core.op import Op
 from harness.core.verdict import Anomaly, Verdict
 
 FILL: Final = "fill"
-FILLS: Final = frozenset({FILL, "optimize"})
+FILLS: Final = (FILL, "optimize")
 
 
 class MergedRows:
@@ -68,11 +68,9 @@ class MergedRows:
 def _filled(history: History) -> dict[str, int]:
     """Return the number of rows of each partition that was filled."""
     out: dict[str, int] = {}
-    for pair in history.pairs:
-        if pair.invoke.f not in FILLS or pair.kind is not Kind.OK or pair.end is None:
-            continue
-        value = pair.end.value
-        if isinstance(value, Mapping) and "rows" in value:
+    for _, end in history.answered(*FILLS):
+        value = mapping_of(end)
+        if "rows" in value:
             out[str(value["partition"])] = int(str(value["rows"]))
     return out
 

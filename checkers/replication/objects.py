@@ -65,21 +65,25 @@ class Objects:
         """Return the verdict. VALID needs rest, a look at every replica, one at the store, and
         acknowledged inserts that every replica was asked for."""
         rest = quiescence_of(history)
-        done = [pair.end for pair in history.pairs if pair.kind is Kind.OK and pair.end is not None]
-        looks = [op for op in done if op.f in (LOOK, FINAL_LOOK)]
-        final = {str(op.node): op for op in looks if op.f == FINAL_LOOK}
-        store = next((op for op in reversed(done) if op.f == FINAL_STORE), None)
+        looks = references = 0
+        broken: list[Anomaly] = []
+        final: dict[str, Op] = {}
+        for _, op in history.answered(LOOK, FINAL_LOOK):
+            looks += 1
+            references += int(_value(op)["references"])
+            broken += _dangling(history, op)
+            final |= {str(op.node): op} if op.f == FINAL_LOOK else {}
+        store = _last_look(history, FINAL_STORE)
         doubts = rest.doubts
         unseen = [node for node in rest.nodes if node not in final]
         doubts += [f"{node} was not looked at" for node in unseen]
         doubts += [] if store else ["the store was not looked at"]
-        broken = [one for op in looks for one in _dangling(history, op)]
         own = {node: _value(op)["parts"] for node, op in final.items()}
         unsure = uncommitted(own, rest.to_check)
         doubts += [f"part {part} is on {node} only, to be checked" for node, part in unsure]
         lost, judged, unread = _rows(history, rest.nodes)
         doubts += unread
-        figures: dict[str, Any] = {"looks": len(looks), "dangling_references": len(broken)}
+        figures: dict[str, Any] = {"looks": looks, "dangling_references": len(broken)}
         if rest.reached:
             broken += lost
             if store and not unseen:
@@ -89,10 +93,9 @@ class Objects:
                 else:
                     broken += _shared(final)
                 figures |= _costs(store, final, zero_copy=self.zero_copy)
-        references = sum(int(_value(op)["references"]) for op in looks)
         doubts += [] if references and judged else ["no object or no row was checked"]
         said = (
-            f"{number(references, 'reference')} in {number(len(looks), 'look')} and "
+            f"{number(references, 'reference')} in {number(looks, 'look')} and "
             f"{number(judged, 'acknowledged row')} on {number(len(final), 'replica')}"
         )
         return Verdict(
@@ -103,6 +106,11 @@ class Objects:
             anomalies=few_of_each_kind(broken),
             figures={**figures, "doubts": doubts, "anomalies": {**count_kinds(broken)}},
         )
+
+
+def _last_look(history: History, f: str) -> Op | None:
+    looks = history.calls(f, kinds=(Kind.OK,))
+    return looks[-1].end if looks else None
 
 
 def _value(op: Op) -> Mapping[str, Any]:
@@ -173,56 +181,52 @@ def _shared(final: Mapping[str, Op]) -> Iterator[Anomaly]:
 def _rows(history: History, nodes: Sequence[str]) -> tuple[list[Anomaly], int, list[str]]:
     """Return the rows that replicas lack at rest, the number of acknowledged rows that every
     replica should have, and the reads that are missing."""
-    dropped = {pair.invoke.key for pair in history.pairs if pair.invoke.f == DROP}
+    dropped = {pair.invoke.key for pair in history.calls(DROP)}
     reattached = _reattached(history)
-    rebuilds = [pair for pair in history.pairs if pair.invoke.f == REBUILD]
-    acknowledged: dict[int, dict[int, Op]] = {}
-    reads: dict[tuple[str, int], Op] = {}
-    for pair in history.pairs:
-        op, key = pair.end, pair.invoke.key
-        if pair.kind is not Kind.OK or op is None or key is None or key in dropped:
+    rebuilds = list(history.calls(REBUILD))
+    acknowledged: dict[int, dict[int, int]] = {}
+    reads: dict[tuple[str, int], int] = {}
+    for invoke, op in history.answered("insert", FINAL_READ):
+        key = op.key
+        if key is None or key in dropped:
             continue
-        if op.f == "insert" and isinstance(op.value, int):
-            gone = any(_overlap(pair, rebuild) for rebuild in rebuilds)
+        if op.f == FINAL_READ:
+            reads[str(op.node), key] = op.index
+        elif isinstance(op.value, int):
+            gone = any(_overlap(invoke, op, rebuild) for rebuild in rebuilds)
             if not gone and op.value in reattached.get(key, (op.value,)):
-                acknowledged.setdefault(key, {})[op.value] = op
-        elif op.f == FINAL_READ:
-            reads[str(op.node), key] = op
+                acknowledged.setdefault(key, {})[op.value] = op.index
     lost: list[Anomaly] = []
     unread: list[str] = []
     for key, rows in acknowledged.items():
         for node in nodes:
-            read = reads.get((node, key))
-            if read is None:
+            index = reads.get((node, key))
+            if index is None:
                 unread.append(f"key {key} was not read on {node}")
                 continue
+            read = history[index]
             values = read.value if isinstance(read.value, tuple) else ()
             for value in sorted(set(rows) - set(values)):
                 text = f"{node} does not return value {value} of key {key}, which was acknowledged"
-                lost.append(_anomaly("lost", text, rows[value], read))
+                lost.append(_anomaly("lost", text, history[rows[value]], read))
     return lost, sum(map(len, acknowledged.values())), unread
 
 
-def _overlap(insert: Pair, rebuild: Pair) -> bool:
+def _overlap(invoke: Op, end: Op, rebuild: Pair) -> bool:
     """Return whether a replica acknowledged an insert that was under way while it was rebuilt."""
-    assert insert.end is not None, "it was acknowledged"
     return (
-        insert.invoke.node == rebuild.invoke.node
-        and rebuild.invoke.index < insert.end.index
-        and (
-            rebuild.end is None
-            or rebuild.kind is not Kind.OK
-            or insert.invoke.index < rebuild.end.index
-        )
+        invoke.node == rebuild.invoke.node
+        and rebuild.invoke.index < end.index
+        and (rebuild.end is None or rebuild.kind is not Kind.OK or invoke.index < rebuild.end.index)
     )
 
 
 def _reattached(history: History) -> Mapping[int, frozenset[int]]:
     """Return, for each key that was to be detached and attached, the values that must be back."""
     back: dict[int, frozenset[int]] = {}
-    for pair in history.pairs:
+    for pair in history.calls(REATTACH):
         key, op = pair.invoke.key, pair.end
-        if pair.invoke.f == REATTACH and key is not None:
+        if key is not None:
             held = op.value if op is not None and pair.kind is Kind.OK else ()
             assert isinstance(held, tuple), f"op #{pair.invoke.index} has values"
             back[key] = back.get(key, frozenset(held)) & frozenset(held)

@@ -121,9 +121,18 @@ def parts_at_rest(history: History) -> tuple[Op, dict[str, Mapping[str, object] 
 
 def _intersecting(op: Op, states: Mapping[str, Mapping[str, object]]) -> Iterable[Anomaly]:
     for node, state in sorted(states.items()):
-        for a, b in combinations(map(Part.of, sorted(state)), 2):
-            if a.intersects(b):
-                yield _anomaly(op, "intersecting", f"{node} has {a.name} and {b.name}, which share")
+        for a, b in sorted(_overlaps(map(Part.of, state))):
+            yield _anomaly(op, "intersecting", f"{node} has {a} and {b}, which share")
+
+
+def _overlaps(parts: Iterable[Part]) -> Iterable[tuple[str, str]]:
+    """Yield the names, ascending, of each two parts that have some block in common."""
+    begun: list[Part] = []
+    for part in sorted(parts, key=lambda part: (part.partition, part.first)):
+        begun = [other for other in begun if other.intersects(part)]
+        for other in begun:
+            yield min(other.name, part.name), max(other.name, part.name)
+        begun.append(part)
 
 
 def uncommitted(

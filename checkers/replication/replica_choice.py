@@ -7,7 +7,7 @@ from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, number, seconds, where
 from harness.core.dialect import Mechanism
 from harness.core.history import History
-from harness.core.op import Kind, Op
+from harness.core.op import Op
 from harness.core.verdict import Anomaly, Verdict
 
 ROUTE = "route"
@@ -29,13 +29,11 @@ class ReplicaChoice:
         """Return the verdict. VALID needs a choice among replicas with different counts."""
         choices = 0
         broken: list[Anomaly] = []
-        for pair in history.pairs:
-            if pair.invoke.f != ROUTE or pair.kind is not Kind.OK or pair.end is None:
-                continue
-            for host, counts in _choices(pair.end):
+        for invoke, end in history.answered(ROUTE):
+            for host, counts in _choices(end):
                 choices += len(set(counts.values())) > 1
                 if counts[host] > min(counts.values()):
-                    broken.append(_anomaly(history, pair.invoke, pair.end, host, counts))
+                    broken.append(_anomaly(history, invoke, end, host, counts))
         summary = (
             f"{number(choices, 'choice')} among replicas with different counts, each the lowest"
         )

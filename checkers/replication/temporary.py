@@ -1,13 +1,13 @@
 """Checks that a part that is fetched is no part before it is whole, and leaves nothing behind."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from checkers.conclusion import conclude, count_kinds
+from checkers.conclusion import conclude, count_kinds, mapping_of
 from checkers.phrasing import FEW, during, listed, number, seconds
 from checkers.quiescence import quiescence_of
-from harness.core.history import History, Pair
-from harness.core.op import Kind
+from harness.core.history import History
+from harness.core.op import Op
 from harness.core.verdict import Anomaly, Verdict
 
 TEMPORARY: Final = "temporary"
@@ -28,60 +28,54 @@ class Temporary:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs rest, and a look at the directories of every replica
         then."""
-        looks = [pair for pair in history.pairs if _is_look(pair)]
-        final = {str(pair.invoke.node) for pair in looks if pair.invoke.f == FINAL_TEMPORARY}
         rest = quiescence_of(history)
+        looks = 0
+        final: set[str] = set()
         seen: set[tuple[str, str]] = set()
         broken: list[Anomaly] = []
-        for pair in looks:
-            directories, odd = _found(pair, "directories"), _found(pair, "odd")
-            seen |= {(str(pair.invoke.node), one) for one in directories}
+        for invoke, end in history.answered(TEMPORARY, FINAL_TEMPORARY):
+            if "directories" not in mapping_of(end):
+                continue
+            looks += 1
+            final |= {str(end.node)} if end.f == FINAL_TEMPORARY else set()
+            directories, odd = _found(end, "directories"), _found(end, "odd")
+            seen |= {(str(end.node), one) for one in directories}
             if odd:
-                broken.append(_anomaly(history, "visible", pair, f"shows {listed(odd)} as a part"))
-            if directories and pair.invoke.f == FINAL_TEMPORARY and rest.reached:
-                broken.append(_anomaly(history, "left", pair, f"still has {listed(directories)}"))
+                text = f"shows {listed(odd)} as a part"
+                broken.append(_anomaly(history, "visible", invoke, end, text))
+            if directories and end.f == FINAL_TEMPORARY and rest.reached:
+                text = f"still has {listed(directories)}"
+                broken.append(_anomaly(history, "left", invoke, end, text))
         silent = [node for node in rest.nodes if node not in final]
         doubts = rest.doubts
         if silent or not final:
             doubts.append(f"no directories at rest of {listed(silent) if silent else 'anybody'}")
         said = (
-            f"{number(len(looks), 'look')} at temporary directories, "
+            f"{number(looks, 'look')} at temporary directories, "
             f"{number(len(seen), 'fetch', 'fetches')} under way in them, none left"
         )
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
             summary=broken[0].text if broken else "; ".join(doubts) or said,
-            checked=len(looks),
+            checked=looks,
             anomalies=tuple(broken[:FEW]),
             figures={
-                "looks": len(looks),
+                "looks": looks,
                 "under_way": len(seen),
                 "anomalies": {**count_kinds(broken)},
             },
         )
 
 
-def _value(pair: Pair) -> Mapping[str, Any]:
-    value = pair.end.value if pair.end is not None else None
-    return value if isinstance(value, Mapping) else {}
+def _found(end: Op, name: str) -> Sequence[str]:
+    return [str(one) for one in mapping_of(end).get(name) or ()]
 
 
-def _is_look(pair: Pair) -> bool:
-    asked = pair.invoke.f in (TEMPORARY, FINAL_TEMPORARY) and pair.kind is Kind.OK
-    return asked and "directories" in _value(pair)
-
-
-def _found(pair: Pair, name: str) -> Sequence[str]:
-    return [str(one) for one in _value(pair).get(name) or ()]
-
-
-def _anomaly(history: History, kind: str, pair: Pair, what: str) -> Anomaly:
-    end = pair.end
-    assert end is not None, "a look has an end"
+def _anomaly(history: History, kind: str, invoke: Op, end: Op, what: str) -> Anomaly:
     return Anomaly(
         kind=kind,
-        text=(f"{pair.invoke.node} {what} at {seconds(end.time_ns)}{during(history, end.time_ns)}"),
-        ops=(pair.invoke.index, end.index),
+        text=f"{end.node} {what} at {seconds(end.time_ns)}{during(history, end.time_ns)}",
+        ops=(invoke.index, end.index),
         time_ns=end.time_ns,
     )

@@ -47,15 +47,16 @@ class Truncation:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a log that was cut, a look at rest and, where faults took
         effect, a replica that was lost: otherwise nothing is known of lost replicas."""
-        looks = [
-            pair.end
-            for pair in history.pairs
-            if pair.invoke.f in (OBSERVE, FINAL) and pair.kind is Kind.OK and pair.end is not None
-        ]
-        cut = max((int(mapping_of(op).get("first") or 0) for op in looks), default=0)
-        lost = {node for op in looks for node, s in _replicas(op).items() if s.get("lost")}
-        broken = [one for op in looks for one in _broken(history, op)]
-        final = [op for op in looks if op.f == FINAL]
+        cut = looks = 0
+        lost: set[str] = set()
+        broken: list[Anomaly] = []
+        final: list[Op] = []
+        for _, op in history.answered(OBSERVE, FINAL):
+            looks += 1
+            cut = max(cut, int(mapping_of(op).get("first") or 0))
+            lost |= {node for node, state in _replicas(op).items() if state.get("lost")}
+            broken += _broken(history, op)
+            final += [op] if op.f == FINAL else []
         if final and quiescence_of(history).reached:
             broken += _at_rest(final[-1])
             broken += [] if cut else self._never_cut(final)
@@ -70,10 +71,10 @@ class Truncation:
             checker=self.name,
             status=conclude(broken, doubts=doubts),
             summary=broken[0].text if broken else "; ".join(doubts) or said,
-            checked=len(looks),
+            checked=looks,
             anomalies=tuple(broken[:FEW]),
             figures={
-                "looks": len(looks),
+                "looks": looks,
                 "cut_to": cut,
                 "lost": sorted(lost),
                 "anomalies": {**kinds},

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, number, on_key, seconds, where
 from harness.core.errors import HistoryError
-from harness.core.history import History, Pair
-from harness.core.op import Kind
+from harness.core.history import History
+from harness.core.op import Op
 from harness.core.verdict import Anomaly, Verdict
 
-ROWS = frozenset({"rows", "final-rows"})
+ROWS = ("rows", "final-rows")
 
 
 class WholeBlocks:
@@ -26,14 +26,12 @@ class WholeBlocks:
         """Return the verdict. VALID needs blocks of more than one row that were seen."""
         partial: list[Anomaly] = []
         seen = big = 0
-        for pair in history.pairs:
-            if pair.invoke.f not in ROWS or pair.kind is not Kind.OK:
-                continue
-            for value, rows, size in _blocks(pair):
+        for invoke, end in history.answered(*ROWS):
+            for value, rows, size in _blocks(end):
                 seen += 1
                 big += size > 1
                 if rows % size:
-                    partial.append(_anomaly(history, pair, value, rows, size))
+                    partial.append(_anomaly(history, invoke, end, value, rows, size))
         status = conclude(partial, checked=big)
         summary = f"{number(big, 'block')} of many rows seen whole (of {seen:,})"
         if partial:
@@ -48,9 +46,7 @@ class WholeBlocks:
         )
 
 
-def _blocks(pair: Pair) -> Iterable[tuple[int, int, int]]:
-    end = pair.end
-    assert end is not None, "an ok has an end"
+def _blocks(end: Op) -> Iterable[tuple[int, int, int]]:
     blocks = end.value.get("blocks") if isinstance(end.value, Mapping) else None
     if not isinstance(blocks, list):
         raise HistoryError(f"op #{end.index}: an ok {end.f} has value {end.value!r}, no blocks")
@@ -58,17 +54,16 @@ def _blocks(pair: Pair) -> Iterable[tuple[int, int, int]]:
         yield int(value), int(rows), int(size)
 
 
-def _anomaly(history: History, pair: Pair, value: int, rows: int, size: int) -> Anomaly:
-    assert pair.end is not None, "an ok has an end"
+def _anomaly(history: History, invoke: Op, end: Op, value: int, rows: int, size: int) -> Anomaly:
     return Anomaly(
         kind="partial",
         text=(
-            f"value {value}{on_key(pair.invoke)} has {rows:,} of its {size:,} rows in op "
-            f"#{pair.end.index} {pair.end.f}{where(pair.end)} at {seconds(pair.end.time_ns)}"
-            f"{during(history, pair.end.time_ns)}"
+            f"value {value}{on_key(invoke)} has {rows:,} of its {size:,} rows in op "
+            f"#{end.index} {end.f}{where(end)} at {seconds(end.time_ns)}"
+            f"{during(history, end.time_ns)}"
         ),
-        ops=(pair.invoke.index, pair.end.index),
-        key=pair.invoke.key,
+        ops=(invoke.index, end.index),
+        key=invoke.key,
         value=value,
-        time_ns=pair.end.time_ns,
+        time_ns=end.time_ns,
     )

@@ -1,5 +1,6 @@
 """Checks that an insert of several values is seen as a whole or not at all."""
 
+from array import array
 from dataclasses import dataclass
 
 from checkers.conclusion import conclude
@@ -7,7 +8,7 @@ from checkers.phrasing import FEW, listed, number, on_key, read_answered, second
 from checkers.sets.key_sets import FINAL_READ, READS, read_values
 from harness.core.errors import HistoryError
 from harness.core.history import History, Pair
-from harness.core.op import Kind
+from harness.core.op import Op
 from harness.core.verdict import Anomaly, Verdict
 
 INSERT_MANY = "insert-many"
@@ -19,13 +20,15 @@ class Torn:
     """An insert, and a read that returned a part of it."""
 
     insert: Pair
-    read: Pair
+    invoke: Op
+    """The read."""
+    end: Op
     seen: tuple[int, ...]
 
     @property
     def kind(self) -> str:
         """Return "half" for a final read, after which nothing more can come, else "torn"."""
-        return "half" if self.read.invoke.f == FINAL_READ else "torn"
+        return "half" if self.end.f == FINAL_READ else "torn"
 
 
 class Atomic:
@@ -41,21 +44,22 @@ class Atomic:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs an insert of several values, of which some read returned
         any."""
-        inserts = [pair for pair in history.pairs if pair.invoke.f == INSERT_MANY]
-        owner = {value: pair for pair in inserts for value in _values(pair)}
+        inserts = history.calls(INSERT_MANY)
+        sizes = array("q")
+        owner: dict[int, int] = {}
+        for at, insert in enumerate(inserts):
+            sizes.append(len(_values(insert)))
+            owner |= dict.fromkeys(_values(insert), at)
         torn: list[Torn] = []
         whole = 0
-        for read in history.pairs:
-            if read.invoke.f not in READS or read.kind is not Kind.OK or read.end is None:
-                continue
+        for invoke, end in history.answered(*READS):
             seen: dict[int, list[int]] = {}
-            for value in read_values(read.end):
+            for value in read_values(end):
                 if value in owner:
-                    seen.setdefault(owner[value].invoke.index, []).append(value)
-            for values in seen.values():
-                insert = owner[values[0]]
-                if len(set(values)) < len(_values(insert)):
-                    torn.append(Torn(insert, read, tuple(values)))
+                    seen.setdefault(owner[value], []).append(value)
+            for at, values in seen.items():
+                if len(set(values)) < sizes[at]:
+                    torn.append(Torn(inserts[at], invoke, end, tuple(values)))
                 else:
                     whole += 1
         status = conclude(torn, checked=whole)
@@ -93,22 +97,21 @@ def _summary(torn: list[Torn], whole: int) -> str:
 
 
 def _anomaly(history: History, one: Torn) -> Anomaly:
-    insert, read = one.insert.invoke, one.read
-    assert read.end is not None, "only an answered read shows anything"
+    insert, invoke, end = one.insert.invoke, one.invoke, one.end
     many = len(_values(one.insert))
     part = f"with {len(one.seen)} of the {many} values: {listed(one.seen)}"
     ended = one.insert.end
     how = "never ended" if ended is None else f"ended {ended.kind} at {seconds(ended.time_ns)}"
     return Anomaly(
         kind=one.kind,
-        text=f"op #{read.end.index} {read.invoke.f}{on_key(read.invoke)}{where(read.invoke)} "
+        text=f"op #{end.index} {end.f}{on_key(end)}{where(end)} "
         f"returned {len(one.seen)} of the {many} values of op #{insert.index}",
-        ops=(insert.index, read.invoke.index, read.end.index),
+        ops=(insert.index, invoke.index, end.index),
         key=insert.key,
-        time_ns=read.end.time_ns,
+        time_ns=end.time_ns,
         steps=(
             f"op #{insert.index} {insert.f} of {many} values{where(insert)} began at "
             f"{seconds(insert.time_ns)} and {how}",
-            read_answered(history, read.invoke, read.end, part),
+            read_answered(history, invoke, end, part),
         ),
     )

@@ -8,17 +8,24 @@ every insert that may have been committed between the two tries, and the longest
 passed, so it reports only retries of blocks that the table must have remembered.
 """
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import inf
+from typing import Any
+
+import numpy as np
 
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, number, on_key, read_answered, seconds, where
 from checkers.quiescence import quiescence_of
-from checkers.sets.key_sets import INSERT, KeySet, insert_value, key_sets
+from checkers.sets.key_sets import INSERT, AnsweredRead, KeySet, insert_value, key_sets
 from harness.core.history import History, Pair
 from harness.core.op import Kind
+from harness.core.rows import Decoded, Pairs
 from harness.core.verdict import Anomaly, Verdict
 
 MIN_RETRIED = 10
@@ -31,12 +38,40 @@ class Retried:
 
     key: int | None
     value: int
-    tries: tuple[Pair, ...]
+    tries: Sequence[Pair]
 
     @property
     def elsewhere(self) -> bool:
         """Return whether a try was on another replica."""
         return len({pair.invoke.node for pair in self.tries}) > 1
+
+
+class Retries(Decoded[Retried]):
+    """The values that were tried again, in order of their first tries."""
+
+    block = 512
+
+    def __init__(self, history: History) -> None:
+        self.calls = history.calls(INSERT, kinds=(Kind.OK, Kind.INFO))
+        """All inserts that may have taken effect."""
+        super().__init__(kept=self.calls.kept)
+        places, ends = history.columns.repeated(self.calls.places)
+        self.tries = Pairs(history.rows, array("I", places))
+        """The tries of these values, value by value."""
+        self._ends = array("I", ends)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def _some(self, places: range) -> Sequence[Retried]:
+        bounds = [(self._ends[at - 1] if at else 0, self._ends[at]) for at in places]
+        begin = bounds[0][0] if bounds else 0
+        pairs = self.tries[begin : bounds[-1][1]] if bounds else ()
+        groups = (pairs[low - begin : high - begin] for low, high in bounds)
+        return [Retried(g[0].invoke.key, insert_value(g[0].invoke), g) for g in groups]
+
+    def _one(self, place: int) -> Retried:
+        return self._some(range(place, place + 1))[0]
 
 
 class Window:
@@ -47,15 +82,17 @@ class Window:
     end of the acknowledged try; its other tries had no effect after that.
     """
 
-    def __init__(self, history: History, blocks: int, age_s: float = inf) -> None:
+    def __init__(self, history: History, retries: Retries, blocks: int, age_s: float = inf) -> None:
         """Create a window; `blocks` is the number of blocks that the table remembers, `age_s` the
         age up to which it does."""
         self.blocks = blocks
         self.age_ns = age_s * 1e9
-        self._once = _once_at_rest(history)
-        spans = [span for one in _tried(history) for span in _spans(one, self._once)]
-        self._begins = sorted(begin for begin, _ in spans)
-        self._ends = sorted(end for _, end in spans)
+        self._once = _OnceAtRest(history)
+        begins, ends = retries.calls.spans
+        again = np.isin(retries.calls.places, retries.tries.places)
+        spans = [span for one in retries for span in _spans(one, self._once)]
+        self._begins = _sorted(np.asarray(begins)[~again], [begin for begin, _ in spans])
+        self._ends = _sorted(np.asarray(ends)[~again], [end for _, end in spans])
 
     def between(self, tries: Retried, one: Pair, other: Pair) -> int:
         """Return the maximum number of inserts committed between two tries of a value: of other
@@ -94,30 +131,34 @@ class Dedup:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs retries of blocks that the table must have remembered."""
-        window = Window(history, self.window, self.age_s)
-        every = _retried(history)
+        doubled_values = {key.key: found for key in key_sets(history) if (found := _doubled(key))}
+        retries = Retries(history)
+        window = Window(history, retries, self.window, self.age_s)
         # A value may occur twice only if two of its tries are further apart than the window.
-        allowed = {(one.key, one.value): window.copies(one) for one in every}
-        retried = [one for one in every if allowed[one.key, one.value] < len(one.tries)]
-        known = {(one.key, one.value): one for one in every}
-        beyond = sum(count > 1 for count in allowed.values())
+        allowed: dict[tuple[int | None, int], tuple[int, int]] = {}
+        retried = beyond = after_ok = after_info = elsewhere = 0
+        for at, one in enumerate(retries):
+            copies = window.copies(one)
+            beyond += copies > 1
+            if one.value in doubled_values.get(one.key, ()):
+                allowed[one.key, one.value] = at, copies
+            if copies < len(one.tries):
+                retried += 1
+                after_ok += any(p.kind is Kind.OK for p in one.tries[:-1])
+                after_info += any(p.kind is Kind.INFO for p in one.tries[:-1])
+                elsewhere += one.elsewhere
         doubled: list[Anomaly] = []
         excused = 0
-        for key in key_sets(history):
-            for value, times in _doubled(key).items():
-                if (key.key, value) not in known:
-                    continue
-                if times <= allowed[key.key, value]:
-                    excused += 1
-                    continue
-                doubled.append(_anomaly(history, key, known[key.key, value], times))
+        for key in key_sets(history) if allowed else ():
+            for value, times in doubled_values.get(key.key, {}).items():
+                at, copies = allowed.get((key.key, value), (0, 0))
+                if 0 < copies < times:
+                    doubled.append(_anomaly(history, key, retries[at], times))
+                excused += times <= copies
         doubled.sort(key=lambda anomaly: (len(anomaly.ops), anomaly.time_ns))
-        after_ok = sum(any(p.kind is Kind.OK for p in one.tries[:-1]) for one in retried)
-        after_info = sum(any(p.kind is Kind.INFO for p in one.tries[:-1]) for one in retried)
-        elsewhere = sum(one.elsewhere for one in retried)
-        enough = len(retried) >= MIN_RETRIED
+        enough = retried >= MIN_RETRIED
         summary = (
-            f"{number(len(retried), 'value')} tried again, {elsewhere:,} of them on another "
+            f"{number(retried, 'value')} tried again, {elsewhere:,} of them on another "
             f"replica, {after_info:,} after an unknown outcome"
         )
         if doubled:
@@ -132,10 +173,10 @@ class Dedup:
             checker=self.name,
             status=conclude(doubled, checked=enough),
             summary=summary,
-            checked=len(retried),
+            checked=retried,
             anomalies=tuple(doubled[:FEW]),
             figures={
-                "retried": len(retried),
+                "retried": retried,
                 "elsewhere": elsewhere,
                 "after_ok": after_ok,
                 "after_info": after_info,
@@ -146,49 +187,63 @@ class Dedup:
         )
 
 
-def _tried(history: History) -> list[Retried]:
-    """Return every value with those of its tries that may have taken effect."""
-    tries: dict[tuple[int | None, int], list[Pair]] = {}
-    for pair in history.pairs:
-        if pair.invoke.f == INSERT and pair.kind is not Kind.FAIL:
-            key = (pair.invoke.key, insert_value(pair.invoke))
-            tries.setdefault(key, []).append(pair)
-    return [Retried(*key, tuple(pairs)) for key, pairs in tries.items()]
+class _OnceAtRest:
+    """The values that were tried again and that every replica has exactly once."""
+
+    def __init__(self, history: History) -> None:
+        rest = quiescence_of(history)
+        keys = key_sets(history) if rest.reached else ()
+        self._keys = {
+            key.key: key
+            for key in keys
+            if set(rest.nodes) <= {read.invoke.node for read in key.finals}
+        }
+        self._known: dict[int | None, AbstractSet[int]] = {}
+
+    def has(self, one: Retried) -> bool:
+        """Return whether every replica has the value exactly once."""
+        if one.key not in self._known:
+            self._known[one.key] = self._once(one.key)
+        return one.value in self._known[one.key]
+
+    def _once(self, of: int | None) -> AbstractSet[int]:
+        key = self._keys.get(of)
+        if key is None or not key.finals:
+            return frozenset()
+        values = key.found.values()
+        once = {values[bit] for bit in key.found.repeated()}
+        for read in key.finals:
+            once &= {value for value, times in Counter(read.values).items() if times == 1}
+        return once
 
 
-def _retried(history: History) -> list[Retried]:
-    return [one for one in _tried(history) if len(one.tries) > 1]
-
-
-def _once_at_rest(history: History) -> frozenset[tuple[int | None, int]]:
-    """Return the values that every replica has exactly once, by key."""
-    rest = quiescence_of(history)
-    found: set[tuple[int | None, int]] = set()
-    for key in key_sets(history) if rest.reached else ():
-        if set(rest.nodes) <= {read.invoke.node for read in key.finals}:
-            counts = [Counter(read.values) for read in key.finals]
-            found |= {(key.key, v) for v in counts[0] if all(own[v] == 1 for own in counts)}
-    return frozenset(found)
-
-
-def _spans(one: Retried, once: frozenset[tuple[int | None, int]]) -> list[tuple[float, float]]:
+def _spans(one: Retried, once: _OnceAtRest) -> list[tuple[float, float]]:
     """Return the interval in which each try may have been committed."""
     spans = [(float(pair.invoke.time_ns), _end_ns(pair)) for pair in one.tries]
     acknowledged = min(end for _, end in spans)
-    if (one.key, one.value) not in once or acknowledged == inf:
+    if acknowledged == inf or not once.has(one):
         return spans
     return [(begin, min(end, acknowledged)) for begin, end in spans if begin <= acknowledged]
+
+
+def _sorted(numbers: Any, more: Sequence[float]) -> Any:
+    """Return these numbers and some more, ascending."""
+    return np.sort(np.concatenate([numbers, np.asarray(more, dtype=np.float64)]))
 
 
 def _doubled(key: KeySet) -> dict[int, int]:
     """Return the values that some read returned several times, with the maximum count."""
     found: dict[int, int] = {}
-    for read in key.reads:
-        if read.duplicated:
-            for value, times in Counter(read.values).items():
-                if times > 1:
-                    found[value] = max(times, found.get(value, 0))
+    for read in _with_duplicates(key):
+        for value, times in Counter(read.values).items():
+            if times > 1:
+                found[value] = max(times, found.get(value, 0))
     return found
+
+
+def _with_duplicates(key: KeySet) -> Iterator[AnsweredRead]:
+    places = range(key.found.reads_count())
+    return (key.read(place) for place in places if key.found.read(place)[2])
 
 
 def _apart_ns(one: Pair, other: Pair) -> float:
@@ -203,7 +258,7 @@ def _end_ns(pair: Pair) -> float:
 
 
 def _anomaly(history: History, key: KeySet, one: Retried, times: int) -> Anomaly:
-    read = next(r for r in key.reads if r.values.count(one.value) == times)
+    read = next(r for r in _with_duplicates(key) if r.values.count(one.value) == times)
     before = [pair for pair in one.tries if pair.invoke.index < read.end.index]
     ops = {op.index for pair in before for op in (pair.invoke, pair.end) if op is not None}
     found = f"with {one.value} {number(times, 'time')}"

@@ -50,26 +50,25 @@ class Hidden:
         for key in key_sets(history):
             sequential = _last_reads(key)
             here = {node: one for (of, node), one in plain.items() if of == key.key}
-            inserts = [one for one in key.inserts.values() if one.ack is not None]
+            inserts = key.found.ends()[0]
             silent = set(rest.nodes) - (set(sequential) & set(here))
             if inserts and silent:
                 doubts.append(f"no final reads of key {key.key} on {listed(sorted(silent))}")
-            checked += len(inserts)
+            checked += inserts
             values = {node: frozenset(read_values(one)) for node, one in here.items()}
-            for insert in inserts:
-                lacks = [node for node, own in values.items() if insert.value not in own]
+            shown = {node: frozenset(read.values) for node, read in sequential.items()}
+            for value in key.ended(Kind.OK):
+                lacks = [node for node, own in values.items() if value not in own]
                 unseen = [
                     node
                     for node, own in values.items()
-                    if insert.value in own
-                    and node in sequential
-                    and not sequential[node].mask & insert.bit
+                    if value in own and value not in shown.get(node, own)
                 ]
                 if lacks:
-                    gone.append(_gone(history, key, insert, here[lacks[0]], lacks))
+                    gone.append(_gone(history, key, key.inserts[value], here[lacks[0]], lacks))
                 elif unseen:
-                    read = sequential[unseen[0]]
-                    hidden.append(_hidden(history, key, insert, read, here[unseen[0]], unseen))
+                    read, of = sequential[unseen[0]], here[unseen[0]]
+                    hidden.append(_hidden(history, key, key.inserts[value], read, of, unseen))
         broken = [*gone[:FEW], *hidden[:FEW]] if rest.reached else []
         if not checked:
             doubts.append("no insert was acknowledged")
@@ -92,11 +91,7 @@ class Hidden:
 
 def _plain_reads(history: History) -> dict[tuple[int | None, str | None], Op]:
     """Return the last answered plain read at rest, by key and node."""
-    return {
-        (pair.invoke.key, pair.invoke.node): pair.end
-        for pair in history.pairs
-        if pair.invoke.f == PLAIN and pair.kind is Kind.OK and pair.end is not None
-    }
+    return {(end.key, end.node): end for _, end in history.answered(PLAIN)}
 
 
 def _last_reads(key: KeySet) -> Mapping[str | None, AnsweredRead]:

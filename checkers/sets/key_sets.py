@@ -136,6 +136,13 @@ class KeySet:
         """Values that were tried more than once."""
         return tuple([self.inserts[self.values[bit]] for bit in self.found.repeated()])
 
+    def ended(self, kind: Kind) -> Iterator[int]:
+        """Yield the inserted values with this outcome, in order of the first attempt."""
+        for place in range(len(self.inserts)):
+            value, _, outcome, *_ = self.found.insert(place)
+            if outcome == kind:
+                yield value
+
     def read(self, place: int) -> AnsweredRead:
         """Return the read at a place."""
         return self.reads[place]

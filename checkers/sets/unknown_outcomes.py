@@ -1,6 +1,7 @@
 """Checks inserts of unknown outcome: they may take effect or not, and nothing else."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 from checkers.conclusion import conclude
 from checkers.phrasing import (
@@ -38,21 +39,24 @@ class UnknownOutcomes:
         here = nowhere = 0
         doubts = rest.doubts
         for key in key_sets(history):
-            unknown = [i for i in key.inserts.values() if i.kind is Kind.INFO]
+            unknown = list(key.ended(Kind.INFO))
             finals = {str(read.invoke.node): read for read in key.finals}
             silent = set(rest.nodes) - set(finals)
             if unknown and silent:
                 doubts.append(f"no final read of key {key.key} on {listed(sorted(silent))}")
                 continue
-            for insert in unknown:
-                have = {node for node, read in finals.items() if read.mask & insert.bit}
+            shown = {node: frozenset(read.values) for node, read in finals.items()}
+            seen = frozenset().union(*shown.values())
+            early = _early(key, {value for value in unknown if value not in seen})
+            for value in unknown:
+                have = {node for node, own in shown.items() if value in own}
                 here += len(have) == len(finals)
                 nowhere += not have
-                early = _early(key, insert)
                 if have and len(have) < len(finals):
-                    split.append(_split(history, key, insert, finals, have))
-                elif not have and early is not None:
-                    vanished.append(_vanished(history, key, insert, early, finals))
+                    split.append(_split(history, key, key.inserts[value], finals, have))
+                elif value in early:
+                    insert, read = key.inserts[value], early[value]
+                    vanished.append(_vanished(history, key, insert, read, finals))
         broken = [*split, *vanished] if rest.reached else []
         checked = here + nowhere + len(split)
         if not checked:
@@ -76,9 +80,14 @@ class UnknownOutcomes:
         )
 
 
-def _early(key: KeySet, insert: InsertOutcome) -> AnsweredRead | None:
-    before = (read for read in key.reads if read.invoke.f != FINAL_READ)
-    return next((read for read in before if read.mask & insert.bit), None)
+def _early(key: KeySet, values: AbstractSet[int]) -> dict[int, AnsweredRead]:
+    """Return the first read during the run that has each of these values."""
+    found: dict[int, AnsweredRead] = {}
+    for read in key.reads if values else ():
+        if read.invoke.f != FINAL_READ:
+            for value in values & set(read.values):
+                found.setdefault(value, read)
+    return found
 
 
 def _split(

@@ -3,8 +3,11 @@
 Its ops are stored in columns (`harness.native.histories`) and decoded to objects on access.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property, wraps
+from itertools import accumulate, islice, takewhile
+from math import inf
 from typing import TypeVar, overload
 from weakref import WeakKeyDictionary
 
@@ -12,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.core.op import Kind, Op
-from harness.core.rows import Pair, Rows
+from harness.core.rows import Pair, Pairs, Rows
 from harness.native.histories import Columns
 
 __all__ = ["Fault", "History", "Pair"]
@@ -73,10 +76,22 @@ class History(Sequence[Op]):
         """Return the clients' calls, in order of invocation."""
         return self.rows.pairs
 
+    def calls(self, *fs: str, kinds: Collection[Kind] = ()) -> Pairs:
+        """Return the clients' calls with one of these names and, if any is given, one of these
+        kinds, in order of invocation. A long history decodes no others."""
+        return self.rows.calls(*fs, kinds=kinds)
+
+    def answered(self, *fs: str) -> Iterator[tuple[Op, Op]]:
+        """Yield invocation and end of each call with one of these names that ended ok."""
+        for pair in self.calls(*fs, kinds=(Kind.OK,)):
+            assert pair.end is not None, "an ok has an end"
+            yield pair.invoke, pair.end
+
     @cached_property
-    def nemesis(self) -> tuple[Op, ...]:
+    def nemesis(self) -> Sequence[Op]:
         """Return the ops of the nemesis."""
-        return tuple([self[row] for row in self.columns.nemesis()])
+        found = self.rows.picked(self.columns.nemesis())
+        return found.all if found.kept else found
 
     @cached_property
     def keys(self) -> tuple[int, ...]:
@@ -126,15 +141,28 @@ class History(Sequence[Op]):
 
     def faults_at(self, time_ns: int) -> tuple[Fault, ...]:
         """Return the faults in force at a time."""
-        return tuple(
-            f
-            for f in self.faults
-            if f.begin_ns <= time_ns and (f.end_ns is None or time_ns <= f.end_ns)
-        )
+        begins, ends = self._fault_times
+        found = []
+        for at in range(bisect_right(begins, time_ns) - 1, -1, -1):
+            if ends[at] < time_ns:
+                break  # so have all earlier ones ended
+            fault = self.faults[at]
+            if fault.end_ns is None or time_ns <= fault.end_ns:
+                found.append(fault)
+        return tuple(reversed(found))
 
     def faults_unverified_at(self, time_ns: int) -> tuple[Fault, ...]:
         """Return the faults that may be in force at a time: invoked by then, verified later."""
-        return tuple(f for f in self.faults if f.invoked_ns <= time_ns < f.begin_ns)
+        later = islice(self.faults, bisect_right(self._fault_times[0], time_ns), None)
+        # The nemesis has one call in flight, so that faults are invoked in the order of their
+        # begins.
+        return tuple(takewhile(lambda fault: fault.invoked_ns <= time_ns, later))
+
+    @cached_property
+    def _fault_times(self) -> tuple[list[int], list[float]]:
+        """Return the begins of the faults, and for each the last end of all up to it."""
+        ends = (inf if fault.end_ns is None else fault.end_ns for fault in self.faults)
+        return [fault.begin_ns for fault in self.faults], list(accumulate(ends, max))
 
 
 T = TypeVar("T")

@@ -4,7 +4,8 @@ A short history keeps its objects, because every checker asks for them again. A 
 them block by block each time, so that its memory is that of its columns and its text.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Final, TypeVar, overload
@@ -18,6 +19,8 @@ from harness.native.histories import Columns, RuleError
 
 KEPT_MAX: Final = 500_000
 """Maximum number of ops that are kept as objects, at some 1 KB each."""
+NEVER_NS: Final = 2**63 - 1
+"""Time after every other, at which a call ends that never does."""
 BLOCK: Final = 4_096
 """Number of rows that are decoded at a time."""
 T = TypeVar("T")
@@ -35,6 +38,9 @@ class Pair(msgspec.Struct, frozen=True, gc=False):
 
 class Decoded(Sequence[T]):
     """Sequence whose items are decoded in blocks, and kept if `kept`."""
+
+    block = BLOCK
+    """Number of items that are decoded at a time."""
 
     def __init__(self, *, kept: bool) -> None:
         self.kept = kept
@@ -60,10 +66,11 @@ class Decoded(Sequence[T]):
         return iter(self.all) if self.kept else chain.from_iterable(self._blocks())
 
     def _blocks(self) -> Iterator[Sequence[T]]:
-        return (self._block(first) for first in range(0, len(self), BLOCK))
+        for first in range(0, len(self), self.block):
+            yield self._some(range(first, min(first + self.block, len(self))))
 
-    def _block(self, first: int) -> Sequence[T]:
-        return [self._one(place) for place in range(first, min(first + BLOCK, len(self)))]
+    def _some(self, places: range) -> Sequence[T]:
+        return [self._one(place) for place in places]
 
     def _one(self, place: int) -> T:
         raise NotImplementedError
@@ -113,26 +120,33 @@ class Rows(Decoded[Op]):
     @cached_property
     def pairs(self) -> "Pairs":
         """Return the clients' calls, in order of invocation."""
-        return Pairs(self)
+        return Pairs(self, range(self.columns.calls_count()))
 
-    def pair(self, invoke: int, end: int | None) -> Pair:
-        """Return the call with these rows."""
-        return _paired(self[invoke], None if end is None else self[end])
+    def calls(self, *fs: str, kinds: Collection[Kind] = ()) -> "Pairs":
+        """Return the clients' calls with one of these names and, if any is given, one of these
+        kinds, in order of invocation."""
+        return Pairs(self, array("I", self.columns.places(fs, list(kinds))))
 
-    def block(self, first: int, last: int) -> Sequence[Op]:
-        """Return the ops from the row `first` on, up to `last`, exclusive. Raises HistoryError."""
+    def picked(self, rows: Sequence[int]) -> "Ops":
+        """Return the ops at these rows, which are decoded on access."""
+        return Ops(self, rows)
+
+    def some(self, rows: Sequence[int]) -> Sequence[Op]:
+        """Return the ops at these rows. Raises HistoryError."""
         if self.kept:
-            return self.all[first:last]
-        return self._read(first, last)
+            return [self.all[row] for row in rows]
+        return self._some(rows)
 
-    def _read(self, first: int, last: int) -> Sequence[Op]:
+    def called(self, calls: Sequence[tuple[int, int | None]]) -> Sequence[Pair]:
+        """Return the calls with these rows of invocation and end. Raises HistoryError."""
+        ops = iter(self.some([row for call in calls for row in call if row is not None]))
+        return [_paired(next(ops), None if end is None else next(ops)) for _, end in calls]
+
+    def _some(self, places: Sequence[int]) -> Sequence[Op]:
         try:
-            return all_decoded(self.columns.lines_of(first, last))
+            return all_decoded(self.columns.lines_at(places))
         except ValueError:
-            return [self._one(row) for row in range(first, min(last, len(self)))]
-
-    def _block(self, first: int) -> Sequence[Op]:
-        return self._read(first, first + BLOCK)
+            return [self._one(row) for row in places]
 
     def _one(self, place: int) -> Op:
         # Columns accept numbers of any length, unlike Python.
@@ -142,30 +156,54 @@ class Rows(Decoded[Op]):
             raise HistoryError(f"op #{place}: is not an op ({error})") from error
 
 
-class Pairs(Decoded[Pair]):
-    """The clients' calls of a history, in order of invocation."""
+class Ops(Decoded[Op]):
+    """Some of the ops, in order."""
 
-    def __init__(self, rows: Rows) -> None:
+    block = 64  # the nemesis may record a whole run in one of them
+
+    def __init__(self, rows: Rows, places: Sequence[int]) -> None:
         super().__init__(kept=rows.kept)
         self._rows = rows
+        self._places = places
 
     def __len__(self) -> int:
-        return self._rows.columns.calls_count()
+        return len(self._places)
 
-    def _block(self, first: int) -> Sequence[Pair]:
-        calls = self._rows.columns.pairs(first, first + BLOCK)
-        low, high = calls[0][0], calls[-1][0] + 1
-        ops = self._rows.block(low, high)
-        return [
-            _paired(
-                ops[call - low],
-                None if end is None else ops[end - low] if end < high else self._rows[end],
-            )
-            for call, end in calls
-        ]
+    def _some(self, places: range) -> Sequence[Op]:
+        return self._rows.some(self._places[places.start : places.stop])
+
+    def _one(self, place: int) -> Op:
+        return self._rows[self._places[place]]
+
+
+class Pairs(Decoded[Pair]):
+    """The clients' calls of a history, all or some of them, in order of invocation."""
+
+    def __init__(self, rows: Rows, places: Sequence[int]) -> None:
+        super().__init__(kept=rows.kept)
+        self._rows = rows
+        self.places = places
+        """Their places among all calls."""
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @cached_property
+    def spans(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the times in ns at which the calls began, ascending, and those at which they may
+        have ended: `NEVER_NS` for a call that is not ok."""
+        begins, ends = self._rows.columns.spans(self.places)
+        return array("q", begins), array("q", ends)
+
+    def _some(self, places: range) -> Sequence[Pair]:
+        every = self._rows.pairs
+        found = self.places[places.start : places.stop]
+        if self.kept and self is not every:
+            return [every.all[place] for place in found]
+        return self._rows.called(self._rows.columns.pairs(found))
 
     def _one(self, place: int) -> Pair:
-        return self._rows.pair(*self._rows.columns.pairs(place, place + 1)[0])
+        return self._some(range(place, place + 1))[0]
 
 
 def _paired(invoke: Op, end: Op | None) -> Pair:

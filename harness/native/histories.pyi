@@ -34,8 +34,8 @@ class Columns:
     def line(self, row: int) -> bytes:
         """Return the line of an operation without its newline."""
 
-    def lines_of(self, first: int, last: int) -> bytes:
-        """Return the lines from the row `first` on, up to `last`, exclusive, or to the end."""
+    def lines_at(self, rows: Sequence[int]) -> bytes:
+        """Return the lines of these rows, in their order."""
 
     def arrow(self) -> dict[str, list[bytes]]:
         """Return Arrow buffers by column name: validity bitmap, offsets if entries differ in size,
@@ -54,10 +54,22 @@ class Columns:
     def objects(self) -> list[int]:
         """Return the rows whose value is an object."""
 
-    def pairs(self, first: int, last: int) -> list[tuple[int, int | None]]:
-        """Return the rows of invocation and end of client calls, in order of invocation: from the
-        call `first` on, up to `last`, exclusive, or to the end. The end is None if the call never
-        ended."""
+    def pairs(self, places: Sequence[int]) -> list[tuple[int, int | None]]:
+        """Return the rows of invocation and end of the client calls at these places in order of
+        invocation. The end is None if the call never ended."""
+
+    def places(self, fs: Sequence[str], kinds: Sequence[str]) -> bytes:
+        """Return the places of the client calls with one of these names and, if any is given, one
+        of these kinds ("ok", "fail" or "info"), as 32-bit numbers."""
+
+    def spans(self, places: Sequence[int]) -> tuple[bytes, bytes]:
+        """Return the times in ns at which the calls at these places began, and those at which they
+        may have ended, as 64-bit numbers: 2**63 - 1 for a call that is not ok."""
+
+    def repeated(self, places: Sequence[int]) -> tuple[bytes, bytes]:
+        """Return those of the calls at these places that name the same key and the same number as
+        another of them, as 32-bit numbers: their places, group by group in order of the first call
+        of each, and the number of places up to the end of each group."""
 
     def calls_count(self) -> int:
         """Return the number of client calls."""

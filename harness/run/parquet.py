@@ -16,6 +16,7 @@ as a UInt64 above 2**63 - 1, is refused here and kept by the journal.
 
 import os
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Final
 
@@ -179,12 +180,11 @@ def read_parquet(path: Path) -> History:
 
 
 def _text(file: pq.ParquetFile) -> bytes:
-    blocks, size = [], 0
+    text = BytesIO()  # unlike a list of blocks, it is never there twice
     for batch in file.iter_batches(BATCH_ROWS, columns=SCHEMA.names):
-        blocks.append(_lines(batch))
-        size += len(blocks[-1])
-        check_text_size(size)
-    return b"".join(blocks)
+        text.write(_lines(batch))
+        check_text_size(text.tell())
+    return text.getvalue()
 
 
 def _lines(batch: pa.RecordBatch) -> bytes:

@@ -12,6 +12,7 @@ pub mod history;
 pub mod journal;
 pub mod lines;
 pub mod masks;
+pub mod selection;
 pub mod sessions;
 pub mod sets;
 pub mod stream;

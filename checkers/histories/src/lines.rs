@@ -84,6 +84,10 @@ pub struct Lines<'a> {
     ends: PartCache<'a, (Option<i64>, Word, Word)>,
 }
 
+/// Size of a short element of an array, by which the number of elements is estimated. What is not
+/// used of the memory takes none of the machine's.
+const NUMBER_BYTES: usize = 4;
+
 /// Number of slots for last arrays; processes share them.
 const ARRAYS: usize = 16;
 
@@ -91,7 +95,8 @@ impl<'a> Lines<'a> {
     pub fn new(text: &'a [u8]) -> Lines<'a> {
         Lines {
             at: Cursor { text, rest: text },
-            numbers: Vec::new(),
+            // Growing would copy it, and the pages of each copy stay with the allocator.
+            numbers: Vec::with_capacity(text.len() / NUMBER_BYTES),
             fs: Words::default(),
             nodes: Words::default(),
             errors: Words::default(),

@@ -85,11 +85,13 @@ impl Columns {
         PyBytes::new(py, line)
     }
 
-    fn lines_of<'py>(&self, py: Python<'py>, first: usize, last: usize) -> Bound<'py, PyBytes> {
-        let starts = &self.history.starts;
-        let last = last.min(self.history.len());
-        let first = first.min(last);
-        PyBytes::new(py, &self.lines.as_bytes(py)[starts[first]..starts[last]])
+    fn lines_at<'py>(&self, py: Python<'py>, rows: Vec<usize>) -> Bound<'py, PyBytes> {
+        let (text, starts) = (self.lines.as_bytes(py), &self.history.starts);
+        let lines = rows
+            .iter()
+            .map(|&row| &text[starts[row]..starts[row + 1]])
+            .collect::<Vec<_>>();
+        PyBytes::new(py, &lines.concat())
     }
 
     /// Returns (validity, offsets, data) of each column, by name.
@@ -134,10 +136,36 @@ impl Columns {
         self.rows(|row| matches!(self.history.value[row], Value::Object(_)))
     }
 
-    fn pairs(&self, first: usize, last: usize) -> Vec<(u32, Option<u32>)> {
-        let last = last.min(self.history.pairs.len());
-        let pairs = self.history.pairs[first.min(last)..last].iter();
+    fn pairs(&self, places: Vec<usize>) -> Vec<(u32, Option<u32>)> {
+        let pairs = places.iter().map(|&place| &self.history.pairs[place]);
         pairs.map(|pair| (pair.invoke, row_of(pair.end))).collect()
+    }
+
+    fn places<'py>(
+        &self,
+        py: Python<'py>,
+        fs: Vec<String>,
+        kinds: Vec<String>,
+    ) -> Bound<'py, PyBytes> {
+        bytes_of(py, &self.history.places(&fs, &kinds))
+    }
+
+    fn spans<'py>(
+        &self,
+        py: Python<'py>,
+        places: Vec<u32>,
+    ) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
+        let (begins, ends) = self.history.spans(&places);
+        (bytes_of(py, &begins), bytes_of(py, &ends))
+    }
+
+    fn repeated<'py>(
+        &self,
+        py: Python<'py>,
+        places: Vec<u32>,
+    ) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
+        let groups = self.history.repeated(places);
+        (bytes_of(py, &groups.places), bytes_of(py, &groups.ends))
     }
 
     fn calls_count(&self) -> usize {
@@ -440,6 +468,16 @@ fn lines_of_arrow<'py>(
 
 fn missing(name: &str) -> PyErr {
     pyo3::exceptions::PyKeyError::new_err(name.to_owned())
+}
+
+/// Returns numbers as bytes in the little-endian order, as `memoryview.cast` reads them here.
+fn bytes_of<'py, T: Copy + Into<i64>>(py: Python<'py>, numbers: &[T]) -> Bound<'py, PyBytes> {
+    let mut bytes = Vec::with_capacity(size_of_val(numbers));
+    for &number in numbers {
+        let eight = number.into().to_le_bytes();
+        bytes.extend_from_slice(&eight[..size_of::<T>()]);
+    }
+    PyBytes::new(py, &bytes)
 }
 
 fn row_of(row: u32) -> Option<u32> {

@@ -1,17 +1,17 @@
-"""Long histories: the memory and the time in which all checkers of a workload judge one.
+"""Long histories: the memory and the CPU time in which all checkers of a workload judge one.
 
     python -m benches.long_histories [ops [workload ...]]   # 2,000,000 ops of every workload
 
 A run on simulated servers is repeated, each time with other keys, or with other values where calls
 have no key, until it has so many ops. A process of its own reads it from Parquet and judges it.
-Memory is the peak of that process, beside what its code takes.
+Times are of the CPU. Memory is the peak of that process, beside what its code takes.
 """
 
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any, Final
 
 import numpy as np
@@ -95,15 +95,15 @@ def judge(run: Path) -> None:
     """Judge a run in this process, and print a row of the table."""
     request = StoredRuns(workload_of).request(run)
     before = memory_mb("VmRSS")
-    begin = perf_counter()
+    begin = process_time()
     history = read_parquet(run / "history.parquet")
-    read_s, text = perf_counter() - begin, len(history.columns.lines) / 1e6
+    read_s, text = process_time() - begin, len(history.columns.lines) / 1e6
     took: dict[str, float] = {}
     unknown = []
     for checker in applicable(request.checkers, history):
-        begin = perf_counter()
+        begin = process_time()
         verdict = check_within(checker, history, CHECK_S)
-        took[checker.name] = perf_counter() - begin
+        took[checker.name] = process_time() - begin
         if verdict.status.value == "UNKNOWN":
             unknown.append(f"{checker.name}: {verdict.summary[:60]}")
     peak = memory_mb("VmHWM") - before

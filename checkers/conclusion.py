@@ -1,6 +1,7 @@
 """Concludes a status from what a checker found broken, checked and doubtful."""
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from itertools import islice
 from typing import Any
 
 from checkers.phrasing import FEW
@@ -25,6 +26,38 @@ def conclude(
     return Status.VALID
 
 
+class Found:
+    """Anomalies of several kinds: how many there are of each, and the first `FEW`."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, int] = {}
+        """Number of anomalies of each kind, in order of the first of each."""
+        self._few: dict[str, list[Anomaly]] = {}
+
+    def add(self, kind: str, anomalies: Iterable[Anomaly], count: int = 1) -> None:
+        """Add anomalies of a kind, `count` of them, of which no more are made than are kept."""
+        if not count:
+            return
+        self.kinds[kind] = self.kinds.get(kind, 0) + count
+        few = self._few.setdefault(kind, [])
+        if len(few) < FEW:
+            few += islice(anomalies, FEW - len(few))
+
+    def extend(self, later: "Found") -> None:
+        """Add what was found later."""
+        for kind, count in later.kinds.items():
+            self.add(kind, later.few(kind), count)
+
+    def few(self, kind: str) -> Sequence[Anomaly]:
+        """Return the first anomalies of a kind."""
+        return self._few.get(kind, ())
+
+    @property
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """Return the first anomalies of each kind, kinds in order of the first of each."""
+        return tuple(one for kind in self.kinds for one in self._few[kind])
+
+
 def count_kinds(broken: Sequence[Anomaly]) -> dict[str, int]:
     """Return the number of anomalies of each kind, in order of the first of each."""
     kinds: dict[str, int] = {}
@@ -42,9 +75,10 @@ def few_of_each_kind(broken: Sequence[Anomaly]) -> tuple[Anomaly, ...]:
     )
 
 
-def summarize(broken: Sequence[Anomaly], doubts: Sequence[str], held: str) -> str:
+def summarize(broken: Sequence[Anomaly] | Found, doubts: Sequence[str], held: str) -> str:
     """Return how many anomalies of each kind there are, else the doubts, else what held."""
-    kinds = ", ".join(f"{count} {kind}" for kind, count in count_kinds(broken).items())
+    counts = broken.kinds if isinstance(broken, Found) else count_kinds(broken)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     return kinds or "; ".join(doubts) or held
 
 

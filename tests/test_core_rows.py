@@ -3,8 +3,10 @@
 import gc
 import json
 import pickle
+from array import array
 from collections import Counter
 from collections.abc import Mapping
+from itertools import accumulate
 
 import pyarrow as pa
 import pytest
@@ -21,7 +23,7 @@ from harness.core.errors import HistoryError
 from harness.core.history import History
 from harness.core.lines import decoded, encoded
 from harness.core.op import NEMESIS, Kind, Op, Written
-from harness.core.rows import Rows
+from harness.core.rows import NEVER_NS, Rows
 from harness.core.verdict import Status
 
 PLAIN = [
@@ -216,6 +218,48 @@ def test_columns_say_what_the_ops_say(calls: list[tuple], faulty: bool) -> None:
         if p.end is not None and p.end.error is not None
     )
     assert {(f, code): n for f, _, _, errors in by_f for code, n in errors} == dict(codes)
+
+
+@unhurried
+@given(CALLS, st.booleans(), st.lists(st.sampled_from([Kind.OK, Kind.FAIL, Kind.INFO])))
+def test_some_calls_are_those_with_a_name_and_a_kind(
+    calls: list[tuple], long: bool, kinds: list[Kind]
+) -> None:
+    written = made(calls, faulty=True)
+    h = of_lines(written)
+    h.rows.kept = not long
+    names = ["read", "final-read", calls[0][0]] if calls else ["read"]
+    expected = [
+        (place, pair)
+        for place, pair in enumerate(written.pairs)
+        if pair.invoke.f in names and (not kinds or pair.kind in kinds)
+    ]
+    found = h.calls(*names, kinds=kinds)
+    assert list(zip(found.places, found, strict=True)) == expected
+    assert [found[at] for at in range(-len(found), 0)] == [pair for _, pair in expected]
+    assert found[1:] == tuple(pair for _, pair in expected[1:])
+    ends = [p.end.time_ns if p.end and p.kind is Kind.OK else NEVER_NS for _, p in expected]
+    assert [list(times) for times in found.spans] == [
+        [pair.invoke.time_ns for _, pair in expected],
+        ends,
+    ]
+    assert list(h.answered(*names)) == [
+        (p.invoke, p.end) for p in written.pairs if p.invoke.f in names and p.kind is Kind.OK
+    ]
+    assert list(h.nemesis) == list(written.nemesis)
+
+
+@unhurried
+@given(histories(keys=2, unique=False))
+def test_repeated_calls_come_value_by_value(h: History) -> None:
+    inserts = h.calls("insert", kinds=(Kind.OK, Kind.INFO))
+    groups: dict[tuple, list[int]] = {}
+    for place, pair in zip(inserts.places, inserts, strict=True):
+        groups.setdefault((pair.invoke.key, pair.invoke.value), []).append(place)
+    again = [places for places in groups.values() if len(places) > 1]
+    places, ends = (array("I", found) for found in h.columns.repeated(inserts.places))
+    assert list(places) == [place for group in again for place in group]
+    assert list(ends) == list(accumulate(map(len, again)))
 
 
 @unhurried

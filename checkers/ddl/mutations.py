@@ -2,13 +2,15 @@
 inserted after it."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from math import inf
+from functools import cached_property
+from heapq import merge
+from itertools import islice
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
-from checkers.phrasing import during, listed, number, seconds, where
+from checkers.conclusion import Found, conclude, mapping_of, summarize
+from checkers.phrasing import FEW, during, listed, number, seconds, where
 from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import INSERT, insert_value
 from harness.core.history import History, Pair
@@ -67,13 +69,12 @@ class Mutations:
             doubts.append(f"no final rows of {listed(silent) if silent else 'any replica'}")
         if not mutations.acknowledged:
             doubts.append("no mutation was acknowledged")
-        broken: list[Anomaly] = []
+        broken = Found()
         if rest.reached:
-            broken = [
-                *_diverged(history, rows, finals),
-                *_wrong_rows(history, rows, finals, mutations),
-            ]
-        kinds = count_kinds(broken)
+            for one in _diverged(history, rows, finals):
+                broken.add(one.kind, [one])
+            for found in _wrong_rows(history, rows, finals, mutations):
+                broken.extend(found)
         summary = (
             f"{number(mutations.acknowledged, 'mutation')} once each on "
             f"{number(len(rows), 'replica')}, {mutations.led:,} sent to the leader"
@@ -83,35 +84,65 @@ class Mutations:
             summary += f"; {len(undone):,} never reported done"
         return Verdict(
             checker=self.name,
-            status=conclude(broken, doubts=doubts),
+            status=conclude(broken.kinds, doubts=doubts),
             summary=summarize(broken, doubts, summary),
             checked=mutations.acknowledged,
-            anomalies=few_of_each_kind(broken),
+            anomalies=broken.anomalies,
             figures={
                 "mutations": len(mutations.calls),
                 "acknowledged": mutations.acknowledged,
                 "of_the_leader": mutations.led,
                 "never_said_done": len(undone),
-                "anomalies": {**kinds},
+                "anomalies": {**broken.kinds},
             },
         )
 
 
-@dataclass(slots=True)
 class _Update:
-    """What the calls of one update say together: whether any of them may be at fault."""
+    """The calls of one update, in the order in which they began."""
 
-    refused: bool = False
-    first_end_ns: float = inf
-    """First end of those that are ok."""
-    last_begin_ns: float = -inf
-    """Last begin of those that are ok."""
+    def __init__(self) -> None:
+        self.places = array("I")
+        """Their places in the calls of all mutations."""
+        self.refused = array("I")
+        """Places of those that were refused."""
+        self.done = array("I")
+        """Places of those that are ok."""
+        self.begins_ns = array("q")
+        """Times at which those began that are ok."""
+        self.ends_ns = array("q")
+        """Times at which they ended."""
 
-    def suspect(self, times: int, insert: Pair, ack: Op) -> bool:
-        """Return whether a row that it changed so many times may be one of `_wrong`."""
+    def add(self, place: int, pair: Pair) -> None:
+        """Add the next call."""
+        self.places.append(place)
+        if pair.kind is Kind.FAIL:
+            self.refused.append(place)
+        elif pair.kind is Kind.OK and pair.end is not None:
+            self.done.append(place)
+            self.begins_ns.append(pair.invoke.time_ns)
+            self.ends_ns.append(pair.end.time_ns)
+
+    @cached_property
+    def _ends_ns(self) -> "array[int]":
+        return array("q", sorted(self.ends_ns))
+
+    def wrong(self, times: int, insert: Pair, ack: Op) -> tuple[str, int, Iterable[int]]:
+        """Return how the update went wrong on a row that it changed so many times, in how many of
+        its calls, and the places of these, ascending."""
+        if times > 1:
+            return "applied-twice", len(self.places), self.places
         if not times:
-            return self.last_begin_ns > ack.time_ns
-        return times > 1 or self.refused or self.first_end_ns < insert.invoke.time_ns
+            after = bisect_right(self.begins_ns, ack.time_ns)
+            return "missed", len(self.done) - after, islice(self.done, after, None)
+        began_ns = insert.invoke.time_ns
+        over = (
+            place
+            for place, end_ns in zip(self.done, self.ends_ns, strict=True)
+            if end_ns < began_ns
+        )
+        count = len(self.refused) + bisect_left(self._ends_ns, began_ns)
+        return "touched", count, merge(self.refused, over)
 
 
 class MutationIndex:
@@ -125,34 +156,34 @@ class MutationIndex:
         self._updates: dict[int, _Update] = {}
         self._deletes: dict[int, list[int]] = {}
         """Places in `calls` of the deletes of each value that may have taken effect."""
-        for at, one in enumerate(self):
+        for at, one in enumerate(map(_mutation, self.calls)):
             done = one.pair.end if one.pair.kind is Kind.OK else None
             self.acknowledged += done is not None
-            self.led += done is not None and bool(mapping_of(done).get("leads"))
+            self.led += bool(mapping_of(done).get("leads"))
             if one.delete is not None and one.pair.kind is not Kind.FAIL:
                 self._deletes.setdefault(one.delete, []).append(at)
             if one.update is not None:
-                update = self._updates.setdefault(one.update, _Update())
-                update.refused |= one.pair.kind is Kind.FAIL
-                if done is not None:
-                    begin_ns = one.pair.invoke.time_ns
-                    update.first_end_ns = min(update.first_end_ns, done.time_ns)
-                    update.last_begin_ns = max(update.last_begin_ns, begin_ns)
+                self._updates.setdefault(one.update, _Update()).add(at, one.pair)
 
-    def __iter__(self) -> Iterator[Mutation]:
-        return map(_mutation, self.calls)
+    def deletes(self, value: int) -> Iterable[Mutation]:
+        """Yield the deletes of a value that may have taken effect."""
+        return map(self.at, self._deletes.get(value, ()))
 
-    def deletes(self, value: int) -> list[Mutation]:
-        """Return the deletes of a value that may have taken effect."""
-        return [_mutation(self.calls[at]) for at in self._deletes.get(value, ())]
+    def wrong(self, hits: int, insert: Pair, ack: Op) -> dict[str, tuple[int, list[int]]]:
+        """Return how updates went wrong on a row, in order of the first call of each kind: in how
+        many calls, and the places of the first `FEW`."""
+        found: dict[str, tuple[int, list[int]]] = {}
+        for update, calls in self._updates.items():
+            times = hits >> (BITS * update) & ((1 << BITS) - 1)
+            kind, count, places = calls.wrong(times, insert, ack)
+            if count:
+                before, few = found.get(kind, (0, []))
+                found[kind] = before + count, sorted([*few, *islice(places, FEW)])[:FEW]
+        return dict(sorted(found.items(), key=lambda one: one[1][1]))
 
-    def wrong(self, hits: int, insert: Pair, ack: Op) -> Iterable[tuple[str, Mutation]]:
-        """Yield each update that went wrong on a row, and how."""
-        updates = self._updates.items()
-        if any(one.suspect(_times(hits, update), insert, ack) for update, one in updates):
-            for mutation in self:
-                if wrong := _wrong(mutation, hits, insert, ack):
-                    yield wrong, mutation
+    def at(self, place: int) -> Mutation:
+        """Return the mutation at a place."""
+        return _mutation(self.calls[place])
 
 
 def _mutation(pair: Pair) -> Mutation:
@@ -211,64 +242,48 @@ def _wrong_rows(
     rows: Mapping[str, Mapping[int, int]],
     finals: Mapping[str, Sequence[Op]],
     mutations: MutationIndex,
-) -> Iterable[Anomaly]:
-    """Yield what is wrong with the rows of acknowledged inserts, node by node."""
+) -> Iterable[Found]:
+    """Return what is wrong with the rows of acknowledged inserts, node by node."""
     inserts = history.calls(INSERT)
     last: dict[int, int] = {}
     for place, pair in zip(inserts.places, inserts, strict=True):
         last[insert_value(pair.invoke)] = place
-    found: dict[str, list[Anomaly]] = {node: [] for node in rows}
+    nodes = {node: Found() for node in rows}
     for insert in Pairs(history.rows, array("I", last.values())):
         if insert.kind is Kind.OK:
-            deletes = mutations.deletes(insert_value(insert.invoke))
-            for node, own in rows.items():
-                found[node] += _of_insert(node, own, finals[node], insert, deletes, mutations)
-    return chain.from_iterable(found.values())
+            deletes = list(mutations.deletes(insert_value(insert.invoke)))
+            for node, found in nodes.items():
+                _judge(found, node, rows[node], finals[node], insert, deletes, mutations)
+    return nodes.values()
 
 
-def _of_insert(
+def _judge(
+    found: Found,
     node: str,
     rows: Mapping[int, int],
     finals: Sequence[Op],
     insert: Pair,
     deletes: Sequence[Mutation],
     mutations: MutationIndex,
-) -> Iterable[Anomaly]:
+) -> None:
+    """Add what is wrong with the row of an acknowledged insert on a replica."""
     value, ack = insert_value(insert.invoke), insert.end
     assert ack is not None, "an ok has an end"
+
+    def anomalies(kind: str, text: str, by: Iterable[Mutation | None]) -> Iterable[Anomaly]:
+        return (_anomaly(kind, text, insert, mutation, finals) for mutation in by)
+
     if value not in rows:
         if not deletes:
-            yield _anomaly("lost", f"value {value} is gone from {node}", insert, None, finals)
+            found.add("lost", anomalies("lost", f"value {value} is gone from {node}", [None]))
         return
-    sure = next((m for m in deletes if m.pair.kind is Kind.OK and _after(m.pair, ack)), None)
-    if sure is not None:
-        yield _anomaly("not-deleted", f"value {value} is on {node}", insert, sure, finals)
-    for wrong, one in mutations.wrong(rows[value], insert, ack):
+    sure = [m for m in deletes if m.pair.kind is Kind.OK and m.pair.invoke.time_ns > ack.time_ns]
+    if sure:
+        text = f"value {value} is on {node}"
+        found.add("not-deleted", anomalies("not-deleted", text, sure[:1]))
+    for kind, (count, places) in mutations.wrong(rows[value], insert, ack).items():
         text = f"value {value} on {node} has hits {rows[value]:#x}"
-        yield _anomaly(wrong, text, insert, one, finals)
-
-
-def _times(hits: int, update: int) -> int:
-    """Return how often an update took effect on a row."""
-    return hits >> (BITS * update) & ((1 << BITS) - 1)
-
-
-def _wrong(one: Mutation, hits: int, insert: Pair, ack: Op) -> str | None:
-    """Return how the update went wrong on a row; None if it did not."""
-    if one.update is None:
-        return None
-    times = _times(hits, one.update)
-    if times > 1:
-        return "applied-twice"
-    end = one.pair.end
-    over = end is not None and end.kind is Kind.OK and end.time_ns < insert.invoke.time_ns
-    if times and (one.pair.kind is Kind.FAIL or over):
-        return "touched"
-    return "missed" if not times and one.pair.kind is Kind.OK and _after(one.pair, ack) else None
-
-
-def _after(pair: Pair, ack: Op) -> bool:
-    return pair.invoke.time_ns > ack.time_ns
+        found.add(kind, anomalies(kind, text, map(mutations.at, places)), count)
 
 
 def _anomaly(

@@ -87,10 +87,8 @@ impl Columns {
 
     fn lines_at<'py>(&self, py: Python<'py>, rows: Vec<usize>) -> Bound<'py, PyBytes> {
         let (text, starts) = (self.lines.as_bytes(py), &self.history.starts);
-        let lines = rows
-            .iter()
-            .map(|&row| &text[starts[row]..starts[row + 1]])
-            .collect::<Vec<_>>();
+        let line = |&row: &usize| &text[starts[row]..starts[row + 1]];
+        let lines: Vec<&[u8]> = rows.iter().map(line).collect();
         PyBytes::new(py, &lines.concat())
     }
 

@@ -42,7 +42,11 @@ impl History {
         calls
             .map(|call| {
                 let ended = call.end != NO_ROW && call.kind == Kind::Ok;
-                let end_ns = if ended { self.time_ns[call.end as usize] } else { NEVER_NS };
+                let end_ns = if ended {
+                    self.time_ns[call.end as usize]
+                } else {
+                    NEVER_NS
+                };
                 (self.time_ns[call.invoke as usize], end_ns)
             })
             .unzip()

@@ -26,7 +26,7 @@ def conclude(
     return Status.VALID
 
 
-class Found:
+class AnomalyTally:
     """Anomalies of several kinds: how many there are of each, and the first `FEW`."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Found:
         if len(few) < FEW:
             few += islice(anomalies, FEW - len(few))
 
-    def extend(self, later: "Found") -> None:
+    def extend(self, later: "AnomalyTally") -> None:
         """Add what was found later."""
         for kind, count in later.kinds.items():
             self.add(kind, later.few(kind), count)
@@ -75,9 +75,9 @@ def few_of_each_kind(broken: Sequence[Anomaly]) -> tuple[Anomaly, ...]:
     )
 
 
-def summarize(broken: Sequence[Anomaly] | Found, doubts: Sequence[str], held: str) -> str:
+def summarize(broken: Sequence[Anomaly] | AnomalyTally, doubts: Sequence[str], held: str) -> str:
     """Return how many anomalies of each kind there are, else the doubts, else what held."""
-    counts = broken.kinds if isinstance(broken, Found) else count_kinds(broken)
+    counts = broken.kinds if isinstance(broken, AnomalyTally) else count_kinds(broken)
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     return kinds or "; ".join(doubts) or held
 

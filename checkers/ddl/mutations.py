@@ -9,7 +9,7 @@ from functools import cached_property
 from heapq import merge
 from itertools import islice
 
-from checkers.conclusion import Found, conclude, mapping_of, summarize
+from checkers.conclusion import AnomalyTally, conclude, mapping_of, summarize
 from checkers.phrasing import FEW, during, listed, number, seconds, where
 from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import INSERT, insert_value
@@ -69,7 +69,7 @@ class Mutations:
             doubts.append(f"no final rows of {listed(silent) if silent else 'any replica'}")
         if not mutations.acknowledged:
             doubts.append("no mutation was acknowledged")
-        broken = Found()
+        broken = AnomalyTally()
         if rest.reached:
             for one in _diverged(history, rows, finals):
                 broken.add(one.kind, [one])
@@ -242,13 +242,13 @@ def _wrong_rows(
     rows: Mapping[str, Mapping[int, int]],
     finals: Mapping[str, Sequence[Op]],
     mutations: MutationIndex,
-) -> Iterable[Found]:
+) -> Iterable[AnomalyTally]:
     """Return what is wrong with the rows of acknowledged inserts, node by node."""
     inserts = history.calls(INSERT)
     last: dict[int, int] = {}
     for place, pair in zip(inserts.places, inserts, strict=True):
         last[insert_value(pair.invoke)] = place
-    nodes = {node: Found() for node in rows}
+    nodes = {node: AnomalyTally() for node in rows}
     for insert in Pairs(history.rows, array("I", last.values())):
         if insert.kind is Kind.OK:
             deletes = list(mutations.deletes(insert_value(insert.invoke)))
@@ -258,7 +258,7 @@ def _wrong_rows(
 
 
 def _judge(
-    found: Found,
+    found: AnomalyTally,
     node: str,
     rows: Mapping[int, int],
     finals: Sequence[Op],

@@ -3,8 +3,9 @@
     python -m benches.long_histories [ops [workload ...]]   # 2,000,000 ops of every workload
 
 A run on simulated servers is repeated, each time with other keys, or with other values where calls
-have no key, until it has so many ops. A process of its own reads it from Parquet and judges it.
-Times are of the CPU. Memory is the peak of that process, beside what its code takes.
+have no key, until it has so many ops. What the run recorded at rest is there once. A process of its
+own reads it from Parquet and judges it. Times are of the CPU. Memory is the peak of that process,
+beside what its code takes.
 """
 
 import subprocess
@@ -31,6 +32,8 @@ CHECK_S: Final = 600.0
 """Time budget of each checker that takes one."""
 SECONDS: Final = 60
 """Length of the run that is repeated."""
+RECORDS: Final = ["quiesce", "transactions"]
+"""Calls whose answers record a whole run."""
 OPTIONS: Final = {
     "replication": ["--option", "big-rows=100"],
     "merges": ["--option", "own-rows=100"],
@@ -65,8 +68,9 @@ def lengthen(file: Path, ops: int) -> None:
     }
     partial = file.with_suffix(".partial")
     with pq.ParquetWriter(partial, SCHEMA.with_metadata(metadata), compression="zstd") as writer:
-        for turn in range(-(-ops // len(table))):
-            piece = table
+        turns = -(-ops // len(table))
+        for turn in range(turns):
+            piece = table if turn == turns - 1 else _unrecorded(table)
             for name, step in steps.items():
                 moved = _moved(piece[name], turn * step, signed=name == "process")
                 piece = piece.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), moved)
@@ -76,6 +80,13 @@ def lengthen(file: Path, ops: int) -> None:
             piece = piece.set_column(at, SCHEMA.field("values"), moved)
             writer.write_table(piece.cast(SCHEMA.with_metadata(metadata)))
     partial.replace(file)
+
+
+def _unrecorded(table: Any) -> Any:
+    """Return the ops without what a run records once, at rest: everything that was agreed on."""
+    at = SCHEMA.get_field_index("detail")
+    records = pc.is_in(table["f"].cast(pa.string()), pa.array(RECORDS))
+    return table.set_column(at, SCHEMA.field(at), pc.if_else(records, None, table["detail"]))
 
 
 def _moved(column: Any, step: int, *, signed: bool) -> Any:

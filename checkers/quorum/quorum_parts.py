@@ -7,7 +7,7 @@ transaction number ("zxid") comes after all that had happened when the look bega
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -67,10 +67,16 @@ class Looks(Decoded[Look]):
     def __len__(self) -> int:
         return len(self.calls)
 
+    def _some(self, places: range) -> Sequence[Look]:
+        return [_look(pair) for pair in self.calls[places.start : places.stop]]
+
     def _one(self, place: int) -> Look:
-        pair = self.calls[place]
-        assert pair.end is not None, "an ok has an end"
-        return Look(pair.invoke, pair.end, mapping_of(pair.end))
+        return _look(self.calls[place])
+
+
+def _look(pair: Pair) -> Look:
+    assert pair.end is not None, "an ok has an end"
+    return Look(pair.invoke, pair.end, mapping_of(pair.end))
 
 
 class QuorumParts:

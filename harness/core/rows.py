@@ -59,7 +59,7 @@ class Decoded(Sequence[T]):
             return self.all[at]
         places = range(len(self))[at]
         if isinstance(places, range):
-            return tuple([self._one(place) for place in places])
+            return tuple(self._some(places) if places.step == 1 else map(self._one, places))
         return self._one(places)
 
     def __iter__(self) -> Iterator[T]:

@@ -25,9 +25,9 @@ from harness.core.op import Op
 from harness.core.rows import Rows
 from harness.run.disk import why_unwritable
 
-TEXT_BYTES_MAX: Final = int(MEMORY_MB * 1e6 * 4 / 3)
-"""Maximum size of the text of a history that is read, a third of the memory of this machine or
-container: a history takes up to two and a half times its text."""
+TEXT_BYTES_MAX: Final = int(MEMORY_MB * 1e6)
+"""Maximum size of the text of a history that is read, a quarter of the memory of this machine or
+container: a history takes up to three and a half times its text."""
 FLUSH_S: Final = 0.05
 """Interval between flushes, in seconds. With the time of a flush it is well under a tenth of a
 second."""
@@ -235,7 +235,7 @@ def check_text_size(size: int) -> None:
     """Raise ValueError if the text of a history has too many bytes for this machine."""
     if size > TEXT_BYTES_MAX:
         raise ValueError(
-            f"its text has {size:,} bytes, expected at most {TEXT_BYTES_MAX:,}, a third of this "
+            f"its text has {size:,} bytes, expected at most {TEXT_BYTES_MAX:,}, a quarter of this "
             "machine's memory"
         )
 

@@ -171,5 +171,6 @@ def test_a_text_that_is_not_utf_8_is_no_value(tmp_path: Path) -> None:
 def test_a_history_that_is_too_long_for_this_machine_says_so(tmp_path, monkeypatch) -> None:
     write_parquet(History(OPS), tmp_path / "history.parquet")
     monkeypatch.setattr("harness.run.journal.TEXT_BYTES_MAX", 100)
-    with pytest.raises(HistoryError, match=r"cannot be read: its text has .* at most 100, a quarter"):
+    said = r"cannot be read: its text has .* at most 100, a quarter"
+    with pytest.raises(HistoryError, match=said):
         read_parquet(tmp_path / "history.parquet")

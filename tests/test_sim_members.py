@@ -209,7 +209,7 @@ BUGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "replica-unfilled": ("replace-clickhouse", "set-full", {}),
     "removed-stale": ("reconfig", "linearizable", {"name": "zk-register"}),
-    "role-loses-watches": ("reconfig-observer", "protocol", {}),
+    "role-loses-watches": ("reconfig-observer", "protocol", {"protocol": "repaired"}),
     "ack-remembered": ("old-disk-zookeeper", "linearizable", {"name": "zk-register"}),
     "snapshot-without-log": ("replace-zookeeper", "linearizable", {"name": "zk-register"}),
 }

@@ -10,6 +10,7 @@ pub mod digits;
 pub mod findings;
 pub mod history;
 pub mod journal;
+mod kind;
 pub mod lines;
 pub mod masks;
 pub mod selection;

@@ -6,27 +6,8 @@ use std::ops::Range;
 
 use rustc_hash::FxHasher;
 
+pub use crate::kind::Kind;
 use crate::words::{Word, Words, NONE};
-
-/// The kind of an operation, as in Jepsen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Invoke,
-    Ok,
-    Fail,
-    Info,
-}
-
-impl Kind {
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Invoke => "invoke",
-            Kind::Ok => "ok",
-            Kind::Fail => "fail",
-            Kind::Info => "info",
-        }
-    }
-}
 
 /// The value of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]

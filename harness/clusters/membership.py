@@ -127,11 +127,27 @@ class Membership:
                     time.sleep(_RETRY_S)
 
     def add(self, node: str) -> None:
-        """Create the noted tables that a server does not have. Raises ClusterError."""
+        """Create the noted tables that a server does not have, as they are now. Raises
+        ClusterError."""
         endpoint = self._endpoint(node)
         for table in self._missing(node):
             replica.query(endpoint, f"CREATE DATABASE IF NOT EXISTS {table.database}")
-            replica.query(endpoint, table.statement, timeout_s=_STATEMENT_S)
+            replica.query(endpoint, self._statement(node, table), timeout_s=_STATEMENT_S)
+
+    def _statement(self, node: str, table: Table) -> str:
+        """Return the statement that makes a server a replica of a table again: the noted one, or
+        that of another replica, whose columns an ALTER may have changed since."""
+        if not table.path:
+            return table.statement
+        by = self._other(node)
+        rows = replica.query(
+            self._endpoint(by),
+            "SELECT create_table_query FROM system.tables "
+            f"WHERE database = '{table.database}' AND name = '{table.name}'",
+        )
+        theirs = f"'{table.path}', '{by}'"
+        found = [text for (text,) in rows if theirs in text]
+        return found[0].replace(theirs, f"'{table.path}', '{node}'") if found else table.statement
 
     def lacks_tables(self, node: str) -> bool:
         """Return whether a replica has none of its noted tables. Raises ClusterError."""

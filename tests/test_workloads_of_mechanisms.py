@@ -21,7 +21,7 @@ from workloads.distributed import DistributedOptions
 HARNESS = [sys.executable, "-m", "harness.cli.main"]
 
 
-def ran(store: Path, *arguments: str, within_s: float = 120) -> tuple[int, dict[str, Any]]:
+def ran(store: Path, *arguments: str, within_s: float = 300) -> tuple[int, dict[str, Any]]:
     done = subprocess.run(
         [*HARNESS, "run", "--store", str(store), "--json", *arguments],
         capture_output=True,

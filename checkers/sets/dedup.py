@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, number, on_key, read_answered, seconds, where
 from checkers.quiescence import quiescence_of
@@ -88,11 +86,8 @@ class Window:
         self.blocks = blocks
         self.age_ns = age_s * 1e9
         self._once = _OnceAtRest(history)
-        begins, ends = retries.calls.spans
-        again = np.isin(retries.calls.places, retries.tries.places)
         spans = [span for one in retries for span in _spans(one, self._once)]
-        self._begins = _sorted(np.asarray(begins)[~again], [begin for begin, _ in spans])
-        self._ends = _sorted(np.asarray(ends)[~again], [end for _, end in spans])
+        self._begins, self._ends = _times(retries, spans)
 
     def between(self, tries: Retried, one: Pair, other: Pair) -> int:
         """Return the maximum number of inserts committed between two tries of a value: of other
@@ -226,9 +221,15 @@ def _spans(one: Retried, once: _OnceAtRest) -> list[tuple[float, float]]:
     return [(begin, min(end, acknowledged)) for begin, end in spans if begin <= acknowledged]
 
 
-def _sorted(numbers: Any, more: Sequence[float]) -> Any:
-    """Return these numbers and some more, ascending."""
-    return np.sort(np.concatenate([numbers, np.asarray(more, dtype=np.float64)]))
+def _times(retries: Retries, spans: Sequence[tuple[float, float]]) -> tuple[Any, Any]:
+    """Return the times at which all tries began, and those at which they ended, ascending; those of
+    values that were tried again are `spans`."""
+    import numpy as np  # slow to load, and other commands do not need it
+
+    once = ~np.isin(retries.calls.places, retries.tries.places)
+    own = np.asarray(spans, dtype=np.float64).reshape(-1, 2)
+    begins, ends = (np.asarray(times)[once] for times in retries.calls.spans)
+    return np.sort(np.append(begins, own[:, 0])), np.sort(np.append(ends, own[:, 1]))
 
 
 def _doubled(key: KeySet) -> dict[int, int]:

@@ -71,11 +71,13 @@ class Removals:
 def removals_of(history: History) -> Removals:
     """Return what was removed because a replica could not read it. Such a replica writes its own
     is_lost anew in the same transaction, so that nobody clones it meanwhile. One of 18.16 does not,
-    but never removes a part for another reason that no other part of its own covers."""
+    but removes a part that no other part of its own covers for one other reason only, that its
+    partition was dropped."""
     renews = any(version >= _RENEWS for version in evidence_of(history).versions)
     every: list[Unreadable] = []
     discards: list[Discard] = []
-    for facts in facts_of_tables(history, frozenset({"lost", "hold", "drop"})):
+    for facts in facts_of_tables(history, frozenset({"lost", "hold", "drop", "assign"})):
+        dropped: list[BlockRange] = []
         lost: set[str] = set()
         renewed_ns: dict[str, int] = {}
         held: dict[str, set[BlockRange]] = defaultdict(set)
@@ -85,6 +87,10 @@ def removals_of(history: History) -> Removals:
                 if replica not in lost and not rest[1]:
                     renewed_ns[replica] = at_ns
                 (lost.add if rest[1] else lost.discard)(replica)
+                continue
+            if name == "assign":
+                span = BlockRange.named(str(rest[2])) if rest[0] == "drop" else None
+                dropped += [span] if span else []
                 continue
             part, replica = BlockRange.named(str(rest[0])), str(rest[1])
             if part is None:
@@ -100,7 +106,7 @@ def removals_of(history: History) -> Removals:
                     Discard(part, replica, at_ns, one) for one in left if one.part.covers(part)
                 ]
             elif renewed_ns.get(replica) == at_ns or not (
-                renews or any(other.covers(part) for other in held[replica])
+                renews or any(other.covers(part) for other in (*held[replica], *dropped))
             ):
                 every.append(Unreadable(replica, part, at_ns))
     return Removals(every, discards)

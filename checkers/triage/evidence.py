@@ -118,13 +118,6 @@ class Evidence:
             (by for since, until, by in self.vague if since <= at_ns <= until), default=CLOCK_NS
         )
 
-    def is_vague(self, from_ns: int, to_ns: int, allowed_ns: int) -> bool:
-        """Return whether times in an interval may be wrong by more than is allowed."""
-        return any(
-            since <= to_ns and from_ns <= until and by > allowed_ns
-            for since, until, by in self.vague
-        )
-
     def part(self, name: str) -> BlockRange | None:
         """Return the part of a name."""
         if name not in self.parts:

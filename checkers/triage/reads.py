@@ -152,11 +152,10 @@ class Reads:
         if not missing:
             return
         view = _View(self._history, self._evidence, self._partition, read, self._present(read))
-        since_ns = view.begin_ns - view.late_ns
-        vague = self._evidence.is_vague(since_ns, view.end_ns, allowed_ns=view.late_ns)
         for at_ns, bit, value in self._order[:count]:
             if missing >> bit & 1 and self._settled[value][0].begin_ns < read.end.time_ns:
-                by = () if vague else self._explained(view, self._settled[value], at_ns)
+                every = self._settled[value]
+                by = () if view.is_vague(every, at_ns) else self._explained(view, every, at_ns)
                 yield Miss(value, dict(by))
 
     def _present(self, read: AnsweredRead) -> Sequence[Settled]:
@@ -216,6 +215,14 @@ class _View:
             if fault.name.startswith(_MESSAGES) or _keeps_behind(fault.text, self.replica, keepers):
                 return fault
         return None
+
+    def is_vague(self, every: Sequence[Settled], at_ns: int) -> bool:
+        """Return whether the times at which a value was settled, and at which the replica
+        registered it, may be wrong by more than is allowed for what is late."""
+        parts = (one.part for one in every)
+        held = (self.evidence.held(self.replica, p.partition, p.high, self.end_ns) for p in parts)
+        times = (at_ns, *(one.at_ns for one in held if one is not None))
+        return any(self.evidence.error_ns(time) > self.late_ns for time in times)
 
     def hidden(self, one: Settled) -> Iterator[tuple[str, str]]:
         """Yield what hides a part that the replica may well have: a limit below it."""

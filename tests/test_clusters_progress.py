@@ -26,12 +26,17 @@ def test_every_answer_of_a_server_is_heard() -> None:
     assert times == sorted(times)
 
 
-def test_the_process_ends_when_nobody_reads_it() -> None:
-    with server({"srvr": ZOOKEEPER_SRVR}) as endpoint:
-        place = f"{endpoint.host}:{endpoint.port}"
-        command = [sys.executable, "-m", "harness.clusters.progress", place]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as asking:
-            assert asking.stdout is not None
-            assert asking.stdout.readline()
-            asking.stdout.close()
-            assert asking.wait(60) != 0
+def test_the_process_ends_with_its_parent_even_if_no_server_answers() -> None:
+    """Both write to one pipe, which ends when neither has it any more."""
+    parent = (
+        "import subprocess, sys, time\n"
+        "command = [sys.executable, '-m', 'harness.clusters.progress', '127.0.0.1:1']\n"
+        "subprocess.Popen(command, stdin=subprocess.PIPE)\n"
+        "print('started', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"started\n"
+        started.kill()
+        assert started.communicate(timeout=60) == (b"", None)

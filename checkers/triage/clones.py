@@ -9,8 +9,8 @@ from checkers.triage.evidence import BlockRange, evidence_of, facts_of_tables
 from harness.core.dialect import Version
 from harness.core.history import History, memoize_per_history
 
-_RENEWS: Final = Version(20, 1)
-"""A later version than the last known one that does not renew is_lost."""
+_RENEWS: Final = Version(18, 17)
+"""Later than 18.16, the only version that is known not to renew is_lost."""
 
 
 @dataclass(slots=True)

@@ -2,10 +2,10 @@
 
 It does so in a process of its own, `python -m harness.clusters.progress HOST:PORT…`, for in one
 that also makes a run's calls an answer waits for the interpreter several times as long as for the
-server. The process ends when nobody reads what it writes.
+server. The process ends when its standard input does, so with whoever started it.
 """
 
-import signal
+import os
 import subprocess
 import sys
 import threading
@@ -34,7 +34,7 @@ def following_progress(
     places = [f"{server.host}:{server.port}" for server in servers]
     command = [sys.executable, "-m", __name__, *places]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as asking:
         assert asking.stdout is not None, "it is a pipe"
         thread = threading.Thread(target=_hear, args=(asking.stdout, heard), daemon=True)
@@ -66,11 +66,13 @@ def _ask(server: Endpoint, lock: threading.Lock) -> None:
 
 
 def main(places: Iterable[str]) -> None:
-    """Ask these servers, and write their answers, a line each."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    """Ask these servers, and write their answers, a line each, until standard input ends."""
     lock = threading.Lock()
     for host, _, port in (place.rpartition(":") for place in places):
-        threading.Thread(target=_ask, args=(Endpoint(host, int(port)), lock)).start()
+        server = Endpoint(host, int(port))
+        threading.Thread(target=_ask, args=(server, lock), daemon=True).start()
+    sys.stdin.read()
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Dates transactions, even those of a leader whose clock is wrong.
 
 ZooKeeper dates a transaction by the clock of its leader. Whoever asks the servers again and again
-for the number of their newest transaction knows between which two commits each was committed, by a
+for the number of their newest transaction knows between which two moments each was committed, by a
 clock that is right: after the last answer of the leader that had a lower number, and before the
 first answer that had this one. On a busy machine these are a quarter of a second apart.
 
 A clock that is right, or that has jumped, is wrong by exactly what it was set to. So a date that
-fits the two commits by one of these errors is right to the millisecond. One that fits by none, for
+fits the two moments by one of these errors is right to the millisecond. One that fits by none, for
 the clock drifts or stands still, is known only to be between the two; and so are those shortly
 before and after it, which fit because such an error is small at first.
 """
@@ -30,6 +30,9 @@ NEAR_MS: Final = 500
 """Time before and after a date that fits no error in which another one may fit by chance."""
 PRECISE_MS: Final = 30
 """A time that may be wrong by more is vague."""
+
+ANSWERS_MAX: Final = 100_000
+"""Answers that are kept, some minutes of them. Without earlier ones a time is only less precise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Dating:
     begin_ms: float
     """When the first transaction was not committed yet, in wall-clock ms."""
     commits: list[CommitTime] = field(default_factory=list)
-    _answers: deque[Progress] = field(default_factory=deque)
+    _answers: deque[Progress] = field(default_factory=lambda: deque(maxlen=ANSWERS_MAX))
     """Those since the newest of these commits."""
     _since_ms: float = field(init=False)
     """When the leader last did not have that one."""

@@ -93,7 +93,8 @@ class Follower:
                     self.tables.setdefault(root, TableReplay(root, self.protocol))
                     self.traces.setdefault(root, Trace(AgreedTable(root)))
             dating, dated_ms = self.dating, txn.time_ms
-            at = dating.commit(txn.zxid, dated_ms) if dating else CommitTime.of(dated_ms)
+            wanted = dating if any(not one.ended for one in self.traces.values()) else None
+            at = wanted.commit(txn.zxid, dated_ms) if wanted else CommitTime.of(dated_ms)
             for trace in self.traces.values():
                 trace.take(txn, at)
             found += [(table, txn) for table in self.tables.values() if table.take(txn)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from checkers.ladder import Ladder, Level, deciding, ladder_of, run_status
 from checkers.triage.explanation import Cause
@@ -10,8 +11,11 @@ from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Dialect
 from harness.core.history import History
 from harness.core.op import Json
-from harness.core.protocols import Checker, JudgesMechanism, check_within
+from harness.core.protocols import BudgetedChecker, Checker, JudgesMechanism, check_within
 from harness.core.verdict import Anomaly, Status, Verdict
+
+OPS_A_DEADLINE: Final = 1_000_000
+"""Length of a history beyond which its deadline grows with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,8 @@ def judge(
     clock: Clock | None = None,
     explain: bool = False,
 ) -> Judgement:
-    """Run every checker; checkers with a budget get what is left of `deadline_s`. With `explain` an
+    """Run every checker. Those with a budget get what is left of `deadline_s`, times the millions
+    of ops if there are more than one; each of the others has as much for itself. With `explain` an
     INVALID history is explained by known defects as far as possible, in the same time again.
 
     A checker that raises is UNKNOWN with the reason, and the others are still run. Raises
@@ -96,12 +101,14 @@ def judge(
     assert len(set(names)) == len(names), f"two checkers have the same name: {names}"
     clock = clock or WallClock()
     begin_ns = clock.now_ns()
+    budget_s = _budget_s(deadline_s, history)
     verdicts: list[Verdict] = []
     seconds: dict[str, float] = {}
     for checker in checkers:
         start_ns = clock.now_ns()
-        left_s = max(0.0, deadline_s - (start_ns - begin_ns) / 1e9)
-        verdicts.append(_verdict(checker, history, left_s))
+        left_s = max(0.0, budget_s - (start_ns - begin_ns) / 1e9)
+        own_s = left_s if isinstance(checker, BudgetedChecker) else budget_s
+        verdicts.append(_verdict(checker, history, own_s))
         seconds[checker.name] = (clock.now_ns() - start_ns) / 1e9
     ladder = ladder_of(promised, verdicts)
     found = Judgement(run_status(ladder, verdicts), tuple(verdicts), ladder, seconds)
@@ -122,13 +129,18 @@ def explained(
     if not invalid:
         return judgement
     try:
-        found = triage(history, checkers, invalid, budget_s, clock or WallClock())
+        own_s = _budget_s(budget_s, history)
+        found = triage(history, checkers, invalid, own_s, clock or WallClock())
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # as of a checker: it must not cost the run its verdict
         why = f"the triage failed: {type(error).__name__}: {error}"
         found = Cause.new(invalid, why)
     return replace(judgement, explanation=found)
+
+
+def _budget_s(deadline_s: float, history: History) -> float:
+    return deadline_s * max(1, len(history) / OPS_A_DEADLINE)
 
 
 def _verdict(checker: Checker, history: History, budget_s: float) -> Verdict:

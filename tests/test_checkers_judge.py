@@ -1,15 +1,20 @@
 """Every checker is heard, whatever becomes of another; and the conclusion in words."""
 
+import time
+
 import pytest
 from checkers_cases import fault, final, history, insert, read, rest
 
+import checkers.judge as judging
 from checkers.judge import fitting, judge
 from checkers.ladder import Level
 from checkers.replication.leaders import Leaders
 from checkers.sets.convergence import Convergence
 from checkers.suite import set_checkers
 from checkers.witness import EXPECTED, explained, gravest
+from harness.core import protocols
 from harness.core.dialect import Version, dialect_of
+from harness.core.time_limit import OutOfTime, time_limit
 from harness.core.verdict import Anomaly, Status, Verdict
 
 EMPTY = history()
@@ -91,6 +96,43 @@ def test_each_checker_has_what_the_ones_before_it_left():
     judged = judge(EMPTY, checkers, 10.0, Level.EVENTUAL, clock=clock)
     assert [checker.left_s for checker in checkers] == [10.0, 6.0, 2.0, 0.0]
     assert judged.seconds == {"a": 4.0, "b": 4.0, "c": 4.0, "d": 4.0}
+
+
+class Endless:
+    name = "endless"
+    ended_by = None
+
+    def check(self, history):
+        try:
+            while True:
+                len(history)
+        except BaseException as error:
+            self.ended_by = type(error)
+            raise
+
+
+def test_a_checker_without_a_budget_is_ended_and_the_others_are_heard(monkeypatch):
+    monkeypatch.setattr(protocols, "UNLIMITED_OPS", -1)
+    endless = Endless()
+    judged = judge(EMPTY, [Says("stats"), endless, Says("after")], 0.2, "eventual")
+    assert endless.ended_by is OutOfTime
+    assert [one.status.value for one in judged.verdicts] == ["VALID", "UNKNOWN", "VALID"]
+    assert judged.verdicts[1].summary == "not decided within 0.2 s"
+
+
+def test_a_limit_that_is_not_reached_ends_nothing():
+    with time_limit(0.02):
+        pass
+    end = time.monotonic() + 0.1
+    while time.monotonic() < end:
+        pass
+
+
+def test_a_long_history_has_more_time(monkeypatch):
+    monkeypatch.setattr(judging, "OPS_A_DEADLINE", 4)
+    checker = Says("a", clock=TestClock())
+    judge(history(fault(1, 2), rest(3)), [checker], 10.0, Level.EVENTUAL, clock=TestClock())
+    assert checker.left_s == 15.0
 
 
 def test_nothing_to_judge_by_is_unknown():

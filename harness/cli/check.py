@@ -83,8 +83,8 @@ class CheckOptions:
     type=number("check_time"),
     default=120.0,
     show_default=True,
-    help="Time budget in seconds of all checkers of a run; what they have not decided by then is "
-    "UNKNOWN.",
+    help="Time budget of the checkers of a run in seconds, times the millions of operations of a "
+    "longer history; what they have not decided by then is UNKNOWN.",
 )
 @click.option(
     "--engine",

@@ -246,8 +246,8 @@ GROUPS: dict[str, tuple[Any, ...]] = {
             "--check-time",
             type=number("check_time"),
             default=120.0,
-            help="Time budget of the checkers in seconds; what they have not decided by then is "
-            "UNKNOWN. Default: 120.",
+            help="Time budget of the checkers in seconds, times the millions of operations of a "
+            "longer history; what they have not decided by then is UNKNOWN. Default: 120.",
         ),
     ),
     "Workload": (

@@ -13,8 +13,9 @@ from harness.core.engines import Engines
 from harness.core.history import History
 from harness.core.op import Call, Done, Json, Op, Written
 from harness.core.runtime import Runtime
+from harness.core.time_limit import OutOfTime, time_limit
 from harness.core.topology import Topology
-from harness.core.verdict import Verdict
+from harness.core.verdict import Status, Verdict
 
 # --- generators -----------------------------------------------------------------------------
 
@@ -296,11 +297,25 @@ class BudgetedChecker(Checker, Protocol):
         ...
 
 
+UNLIMITED_OPS: Final = 10_000
+"""Length up to which a history is no work for a checker without a budget."""
+
+
 def check_within(checker: Checker, history: History, budget_s: float) -> Verdict:
-    """Return the verdict of a checker; one that keeps to a budget is given `budget_s` seconds."""
+    """Return the verdict of a checker: UNKNOWN with the reason if `budget_s` seconds were not
+    enough. One that takes no budget is ended then."""
     if isinstance(checker, BudgetedChecker):
         return checker.check_within(history, budget_s)
-    return checker.check(history)
+    if len(history) <= UNLIMITED_OPS:
+        return checker.check(history)
+    try:
+        with time_limit(budget_s):
+            return checker.check(history)
+    except OutOfTime:
+        late = f"not decided within {budget_s:,.1f} s"
+        return Verdict(
+            checker=checker.name, status=Status.UNKNOWN, summary=late, checked=0, cut_short=True
+        )
 
 
 @runtime_checkable

@@ -71,6 +71,9 @@ class Verdict:
     figures: Mapping[str, Json] = field(default_factory=dict)
     """Figures by name, with the unit in the name; "anomalies": {kind: count} counts all of them."""
 
+    cut_short: bool = False
+    """Whether time or memory was not enough to decide."""
+
     def __post_init__(self) -> None:
         assert (self.status is Status.INVALID) == bool(self.anomalies), "INVALID <=> a witness"
         assert self.status is not Status.VALID or self.checked > 0, "VALID of nothing"

@@ -20,7 +20,8 @@ from checkers.triage.triage import triage
 from harness.core.clock import WallClock
 from harness.core.dialect import Version
 from harness.core.history import History
-from harness.core.verdict import Status
+from harness.core.protocols import Checker
+from harness.core.verdict import Status, Verdict
 from harness.sim.bugs import OF_SERVERS
 
 REPLICAS = ("ch1", "ch2", "ch3")
@@ -306,6 +307,31 @@ def test_one_half_of_the_defects_explains_nothing_of_the_other(odd: int) -> None
         )  # fmt: skip
         # Overtaken inserts are what makes a merge hide rows, and remain known beside it.
         assert again.status != "known", name
+
+
+def test_what_a_checker_cannot_decide_once_more_is_not_explained() -> None:
+    run, checkers = SKIPPED, set_checkers(Level.LINEARIZABLE, faults_expected=False)
+    late = [Late(one) for one in checkers]
+    invalid = [v for v in run.judged().deciding if v.status is Status.INVALID]
+    found = triage(run.history(), late, invalid, 60, WallClock())
+    assert found.status != "known"
+    assert "set-full UNKNOWN: not decided" in found.text
+
+
+class Late:
+    """A checker whose time is over."""
+
+    def __init__(self, checker: Checker) -> None:
+        self.name = checker.name
+
+    def check(self, history: History) -> Verdict:
+        return Verdict(
+            checker=self.name,
+            status=Status.UNKNOWN,
+            summary="not decided",
+            checked=0,
+            cut_short=True,
+        )
 
 
 def test_an_early_snapshot_is_no_stale_read_where_it_is_not_known() -> None:

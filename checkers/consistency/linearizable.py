@@ -109,6 +109,7 @@ class Linearizable:
             checked=sum([len(one.calls) for one in judged]) if reads else 0,
             anomalies=tuple(anomalies[:FEW]),
             figures=_figures(judged, anomalies, late, reads),
+            cut_short=bool(open_ or late),
         )
 
     def _judge(self, one: KeyCalls, time_s: float) -> KeyVerdict:

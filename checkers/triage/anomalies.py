@@ -29,8 +29,10 @@ Signature: TypeAlias = Callable[[Anomaly, Evidences], str]
 def explained(
     verdict: Verdict, evidences: Evidences, known: frozenset[str]
 ) -> Mapping[str, Sequence[str]] | None:
-    """Return by known defect the evidence for the anomalies that it explains; None unless all of
-    the verdict's anomalies are explained."""
+    """Return by known defect the evidence for the anomalies that it explains; None unless it has
+    been decided and all of the verdict's anomalies are explained."""
+    if verdict.cut_short:
+        return None
     counts = verdict.figures.get("anomalies")
     counted = sum(counts.values()) if isinstance(counts, dict) else len(verdict.anomalies)
     if counted > len(verdict.anomalies):

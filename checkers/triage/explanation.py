@@ -89,11 +89,12 @@ class Cause:
 
 
 def described(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """Return a sentence for each anomaly that the verdicts list."""
+    """Return a sentence for each anomaly that the verdicts list, and for each one without."""
     return tuple(
-        f"{verdict.checker} {anomaly.kind}: {anomaly.text}"
+        f"{verdict.checker} {said}"
         for verdict in verdicts
-        for anomaly in verdict.anomalies
+        for said in [f"{one.kind}: {one.text}" for one in verdict.anomalies]
+        or [f"{verdict.status.value}: {verdict.summary}"]
     )
 
 

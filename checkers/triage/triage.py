@@ -29,6 +29,7 @@ from harness.core.clock import Clock
 from harness.core.errors import HarnessError
 from harness.core.history import History
 from harness.core.protocols import Checker, check_within
+from harness.core.time_limit import OutOfTime, time_limit
 from harness.core.verdict import Status, Verdict
 
 MISSES_MAX: Final = 1_000_000
@@ -52,7 +53,10 @@ def triage(
     if undated:
         return Cause.new(invalid, undated)
     try:
-        repairs = _repairs(history, evidence, known)
+        with time_limit(budget_s):
+            repairs = _repairs(history, evidence, known)
+    except OutOfTime:
+        return Cause.new(invalid, f"not decided within {budget_s:,.1f} s")
     except HarnessError as error:
         return Cause.new(invalid, str(error))
     by_name = {checker.name: checker for checker in checkers}
@@ -63,7 +67,7 @@ def triage(
         left_s = max(0.0, budget_s - (clock.now_ns() - begin_ns) / 1e9)
         fixed = repairs.repaired(history, defects)
         verdicts = [check_within(checker, fixed, left_s) for checker in accused]
-        return [verdict for verdict in verdicts if verdict.status is Status.INVALID]
+        return [one for one in verdicts if one.status is Status.INVALID or one.cut_short]
 
     examples = {one.name: one for one in repairs.examples()}
     evidences = (history, evidence, inserted(history, evidence))
@@ -78,12 +82,13 @@ def triage(
         why = _vague(evidence) if helping else next(iter(evidence.doubts), _vague(evidence))
         return Cause(PARTLY if helping else NEW, tuple(helping), described(left), why)
     others = direct.keys()
-    smallest = next(
+    subsets = (
         subset
-        for size in range(len(repairs.names) + 1)
+        for size in range(len(repairs.names))
         for subset in combinations(repairs.names, size)
         if {verdict.checker for verdict in again(frozenset(subset))} <= others
     )
+    smallest = next(subsets, tuple(repairs.names))
     named = [examples[name] for name in smallest]
     return Cause(KNOWN, (*named, *(one for one in beside if one.name not in smallest)), ())
 

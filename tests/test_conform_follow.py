@@ -222,13 +222,27 @@ def test_a_date_that_fits_no_error_and_what_is_near_it_is_vague() -> None:
     dating = dated(0, 0, 0, 0, 0, 0, 5, 105, 205, -HOUR_MS // 2)
     assert [one.at_ms for one in dating.commits[:3]] == [100_000, 100_100, 100_200]
     assert [one.at_ms for one in dating.commits[6:]] == [100_605, 100_710, 100_810, 100_860]
-    assert next(dating.vague()) == (100_160, 100_210, 50)
+    assert next(dating.vague()) == (100_160, 100_210)
     assert len([*dating.vague()]) == 8
 
 
-def test_periods_that_overlap_are_one() -> None:
-    dating = dated(500, 500, 500, every_ms=20)
-    assert [*dating.vague()] == [(99_960, 100_050, 50)]
+def test_vague_times_keep_their_order() -> None:
+    """The clock stands still, which a date cannot say."""
+    dating = dated(500, 480, 460, every_ms=20)
+    assert [*dating.vague()] == [(99_960, 100_010), (99_980, 100_030), (100_000, 100_050)]
+    assert [one.at_ms for one in dating.commits] == [100_010, 100_030, 100_050]
+    dating = dated(-9_000, -9_020, -9_040, every_ms=20)
+    assert [one.at_ms for one in dating.commits] == [99_960, 99_980, 100_000]
+
+
+def test_vague_transactions_between_the_same_two_answers_are_one_period() -> None:
+    dating = Dating(99_000)
+    dating.add(Progress(100_000, 100_001, 0, leads=True))
+    dating.add(Progress(100_060, 100_090, 2, leads=True))
+    for number, at_ms in enumerate((100_500, 100_510)):
+        dating.commit(number + 1, at_ms)
+    dating.settle()
+    assert [*dating.vague()] == [(100_000, 100_090)]
 
 
 def test_what_is_vague_only_a_little_is_precise() -> None:

@@ -12,8 +12,8 @@ trace        for each table {"table", "versions": those of the servers, "keepers
              ZooKeeper servers}, "facts": those of `checkers.replication.agreed` about parts and
              quorums, with the time in ms in place of the zxid, "ended": why the facts end early,
              or "", "gaps": [...], "dates": {"corrected": how many transactions were dated by a
-             leader whose clock was wrong, "vague": [from, to, by how much times between them may be
-             wrong, all in ms] of each period in which it drifted}, {} where no clock can be wrong},
+             leader whose clock was wrong, "vague": [since, until] in ms, between which transactions
+             were committed, where no more is known of their time}, {} where no clock can be wrong},
              by which `checkers.triage` explains anomalies
 
 The verdict does not decide the run: what clients saw does. A departure that nobody has seen before

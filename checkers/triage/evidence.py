@@ -5,10 +5,13 @@ simulated one its `protocol` (`checkers.replication.protocol`). Both say which r
 which part when, when its quorum ended or failed, and what /quorum/last_part named.
 """
 
+import math
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
 from typing import Any, Final
 
 from checkers.conclusion import mapping_of
@@ -22,6 +25,10 @@ from harness.core.op import Kind
 CLOCK_NS: Final = 5_000_000
 """Precision with which ZooKeeper's clock and the run's agree: both are of one machine, and
 ZooKeeper's has milliseconds."""
+OTHER_TIMES: Final = 9
+"""Number of times at which vague facts are looked at."""
+ORDER_MS: Final = 1e-3
+"""Time between two transactions of which only the order is known."""
 SPAN_MAX: Final = 100_000
 """Blocks of one part at most. (A dropped range, as an entry, covers all numbers.)"""
 _OF_PARTS: Final = frozenset({"begin", "hold", "drop", "commit", "end", "fail"})
@@ -82,8 +89,11 @@ class Evidence:
     """ZooKeeper servers of each replica; empty if unknown."""
     doubts: list[str] = field(default_factory=list)
     """Reasons why the facts are not all that happened."""
-    vague: Sequence[tuple[int, int, int]] = ()
-    """Periods whose facts have no precise time, and by how much it may be wrong."""
+    vague: Sequence[tuple[float, float]] = ()
+    """Periods in order, within which facts have no precise time."""
+    others: Sequence["Evidence"] = ()
+    """The same facts at other times that they may have had, from the earliest to the latest; none
+    where every time is precise."""
     parts: dict[str, BlockRange] = field(default_factory=dict)
     commits: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Time and replica of each insert's commit, by part."""
@@ -114,9 +124,8 @@ class Evidence:
 
     def error_ns(self, at_ns: int) -> int:
         """Return by how much the time of a fact may be wrong that has this one."""
-        return max(
-            (by for since, until, by in self.vague if since <= at_ns <= until), default=CLOCK_NS
-        )
+        widths = (until - since for since, until in _around(at_ns, self.vague))
+        return round(max(widths, default=CLOCK_NS))
 
     def part(self, name: str) -> BlockRange | None:
         """Return the part of a name."""
@@ -289,19 +298,17 @@ def evidence_of(history: History) -> Evidence:
     if not said:
         return Evidence(doubts=["the run recorded nothing of them"])
     trace = said[0]
-    found = Evidence(
-        _versions(trace.get("versions") or ()),
-        keepers=trace.get("keepers") or {},
-        doubts=_doubts(trace),
-        vague=[
-            (since * 1_000_000, until * 1_000_000, within * 1_000_000)
-            for since, until, within in (trace.get("dates") or {}).get("vague", ())
-        ],
-    )
     if len(said) > 1:
+        found = _of_trace(trace, ())
         found.doubts = [f"the run recorded {len(said)} tables, and only one is understood"]
-    else:
-        _take_trace(found, trace.get("facts") or ())
+        return found
+    facts = trace.get("facts") or ()
+    found = _of_trace(trace, facts)
+    # Older records have a third number, and longer periods.
+    vague = [(since, until) for since, until, *_ in (trace.get("dates") or {}).get("vague", ())]
+    found.vague = [(since * 1_000_000, until * 1_000_000) for since, until in vague]
+    if vague:
+        found.others = [_of_trace(trace, moved) for moved in _at_other_times(facts, vague)]
     return found
 
 
@@ -332,6 +339,53 @@ def _versions(texts: Iterable[Any]) -> tuple[Version, ...]:
         return tuple(Version.of(str(text)) for text in texts)
     except UsageError:
         return ()
+
+
+def _of_trace(trace: Mapping[str, Any], facts: Iterable[Fact]) -> Evidence:
+    found = Evidence(
+        _versions(trace.get("versions") or ()),
+        keepers=trace.get("keepers") or {},
+        doubts=_doubts(trace),
+    )
+    _take_trace(found, facts)
+    return found
+
+
+def _at_other_times(
+    facts: Sequence[Fact], vague: Sequence[tuple[float, float]]
+) -> Iterator[Sequence[Fact]]:
+    """Yield facts at times that they may have had, first the earliest and last the latest."""
+    times = [float(at_ms) for _, at_ms, *_ in facts]
+    earliest = _earliest(times, vague)
+    mirrored = [(-until, -since) for since, until in reversed(vague)]
+    latest = [-time for time in reversed(_earliest([-time for time in reversed(times)], mirrored))]
+    for step in range(OTHER_TIMES):
+        late = step / (OTHER_TIMES - 1)
+        moved = [
+            first + late * (last - first) for first, last in zip(earliest, latest, strict=True)
+        ]
+        yield [[name, at, *rest] for (name, _, *rest), at in zip(facts, moved, strict=True)]
+
+
+def _earliest(times: Iterable[float], vague: Sequence[tuple[float, float]]) -> list[float]:
+    """Return the earliest times with the same order. What has one time, as the facts of one
+    transaction do, still has one."""
+    found: list[float] = []
+    last, before = math.nan, -math.inf
+    for time in times:
+        if time != last:
+            since = min((since for since, _ in _around(time, vague)), default=time)
+            last, before = time, max(since, before + ORDER_MS)
+        found.append(before)
+    return found
+
+
+def _around(time: float, periods: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    """Yield the periods with a time, of periods that begin and end in order."""
+    for period in islice(periods, bisect_left(periods, time, key=itemgetter(1)), None):
+        if period[0] > time:
+            return
+        yield period
 
 
 def _take_trace(found: Evidence, facts: Iterable[Fact]) -> None:

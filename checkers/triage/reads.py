@@ -108,6 +108,7 @@ class Reads:
     ) -> None:
         self._history, self._key = history, key
         self._evidence, self._known = evidence, known
+        self._others = [Reads(history, key, one, values, known) for one in evidence.others]
         self._partition = str(key.key)
         self._settled: dict[int, Sequence[Settled]] = {}
         for value in key.inserts:
@@ -151,23 +152,29 @@ class Reads:
         missing = self._masks[count] & ~read.mask
         if not missing:
             return
-        view = _View(self._history, self._evidence, self._partition, read, self._present(read))
-        for at_ns, bit, value in self._order[:count]:
+        views = [(reads, reads.view(read)) for reads in (self, *self._others)]
+        for _, bit, value in self._order[:count]:
             if missing >> bit & 1 and self._settled[value][0].begin_ns < read.end.time_ns:
-                every = self._settled[value]
-                by = () if view.is_vague(every, at_ns) else self._explained(view, every, at_ns)
-                yield Miss(value, dict(by))
+                likely, *others = (reads.explanations(view, value) for reads, view in views)
+                sure = {name for name in likely if all(name in other for other in others)}
+                names = sure or (likely if all(others) else ())
+                yield Miss(value, {name: likely[name] for name in names})
+
+    def view(self, read: AnsweredRead) -> "_View":
+        """Return what the record says of a read."""
+        return _View(self._history, self._evidence, self._partition, read, self._present(read))
+
+    def explanations(self, view: "_View", value: int) -> Mapping[str, str]:
+        """Return what explains that a read lacks a value, whichever part has it: a sentence of
+        evidence by known defect."""
+        every = self._settled.get(value, ())
+        at_ns = max((one.at_ns for one in every), default=0)
+        first, *others = (dict(self._causes(view, one, at_ns)) for one in every) if every else ({},)
+        return {by: why for by, why in first.items() if all(by in other for other in others)}
 
     def _present(self, read: AnsweredRead) -> Sequence[Settled]:
         found = (self._settled[v] for _, bit, v in self._order if read.mask >> bit & 1)
         return [every[0] for every in found if len(every) == 1]
-
-    def _explained(
-        self, view: "_View", every: Sequence[Settled], at_ns: int
-    ) -> Iterator[tuple[str, str]]:
-        """Yield what explains it whichever part has the value."""
-        first, *others = (dict(self._causes(view, one, at_ns)) for one in every)
-        yield from ((by, why) for by, why in first.items() if all(by in other for other in others))
 
     def _causes(self, view: "_View", one: Settled, at_ns: int) -> Iterator[tuple[str, str]]:
         found = dict((*view.hidden(one), *view.absent(one, at_ns)))
@@ -215,14 +222,6 @@ class _View:
             if fault.name.startswith(_MESSAGES) or _keeps_behind(fault.text, self.replica, keepers):
                 return fault
         return None
-
-    def is_vague(self, every: Sequence[Settled], at_ns: int) -> bool:
-        """Return whether the times at which a value was settled, and at which the replica
-        registered it, may be wrong by more than is allowed for what is late."""
-        parts = (one.part for one in every)
-        held = (self.evidence.held(self.replica, p.partition, p.high, self.end_ns) for p in parts)
-        times = (at_ns, *(one.at_ns for one in held if one is not None))
-        return any(self.evidence.error_ns(time) > self.late_ns for time in times)
 
     def hidden(self, one: Settled) -> Iterator[tuple[str, str]]:
         """Yield what hides a part that the replica may well have: a limit below it."""

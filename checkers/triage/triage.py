@@ -116,7 +116,9 @@ def _undated(history: History, evidence: Evidence) -> str:
 def _vague(evidence: Evidence) -> str:
     if not evidence.vague:
         return ""
-    periods = [f"{seconds(since)} to {seconds(until)}" for since, until, _ in evidence.vague]
+    periods = [
+        f"{seconds(round(since))} to {seconds(round(until))}" for since, until in evidence.vague
+    ]
     return f"ZooKeeper's transactions have no precise time from {listed(periods)}"
 
 

@@ -113,26 +113,23 @@ class Dating:
             else:
                 unfit.append(one.since_ms)
                 _make_vague(one)
+        before_ms = self.begin_ms
         for one in self.commits:
             near = bisect_left(unfit, one.since_ms - NEAR_MS)
             if near < len(unfit) and unfit[near] <= one.since_ms + NEAR_MS:
                 _make_vague(one)
+                one.at_ms = max(one.at_ms, before_ms)  # in their order, which is certain
+            before_ms = one.at_ms
 
-    def vague(self) -> Iterator[tuple[float, float, float]]:
-        """Yield the periods in which times are vague, and by how many ms they may be wrong."""
-        period: tuple[float, float, float] | None = None
+    def vague(self) -> Iterator[tuple[float, float]]:
+        """Yield since when and until when each transaction was committed of which this is not known
+        precisely; one answer for all that two answers have between them."""
+        last: tuple[float, float] | None = None
         for one in self.commits:
-            if one.within_ms <= PRECISE_MS:
-                continue
-            since_ms, until_ms, within_ms = one.since_ms, one.until_ms, one.within_ms
-            if period is not None and since_ms <= period[1]:
-                since_ms = period[0]
-                until_ms, within_ms = max(until_ms, period[1]), max(within_ms, period[2])
-            elif period is not None:
-                yield period
-            period = (since_ms, until_ms, within_ms)
-        if period is not None:
-            yield period
+            between = (one.since_ms, one.until_ms)
+            if one.within_ms > PRECISE_MS and between != last:
+                yield between
+                last = between
 
 
 def _make_vague(one: CommitTime) -> None:

@@ -139,8 +139,8 @@ def _dates(dating: Dating | None, zero_s: float) -> Json:
     return {
         "corrected": sum(abs(one.at_ms - one.dated_ms) > LATE_MS for one in dating.commits),
         "vague": [
-            [round(since - zero_s * 1e3), round(until - zero_s * 1e3), round(within)]
-            for since, until, within in dating.vague()
+            [round(since - zero_s * 1e3), round(until - zero_s * 1e3)]
+            for since, until in dating.vague()
         ],
     }
 

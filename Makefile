@@ -12,13 +12,13 @@ run: $(READY)  ## run 30 s of faults on real servers (simulated ones without a D
 spark: $(READY)  ## install Java and pyspark, to judge whole stores on Spark
 	./setup.sh spark
 
-test: check ## run everything that CI runs
+test: $(READY)  ## run everything that CI runs; Rust's tests while the images of servers are built
 	$(MAKE) --jobs 2 test-rust test-python
 
-test-rust: $(TOOLS)
+test-rust: $(READY)
 	cargo test --quiet
 
-test-python: $(TOOLS)
+test-python: check
 	.venv/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
 check: $(TOOLS)  ## check format, lint, types and the direction of imports

@@ -125,9 +125,21 @@ def _origin(module: str) -> Path | None:
     spec = find_spec(top) if top in _OWN else None
     if spec is None or spec.origin is None:
         return None
-    place = Path(spec.origin).parent.joinpath(*below)
-    named = (place / "__init__.py", *(place.with_name(place.name + end) for end in _SUFFIXES))
-    return next((path for path in named if path.is_file()), None)
+    place = os.path.join(os.path.dirname(spec.origin), *below)  # strings: these are thousands
+    if "__init__.py" in _listed(place):
+        return Path(place, "__init__.py")
+    parent, last = os.path.split(place)
+    named = (last + suffix for suffix in _SUFFIXES)
+    return next((Path(parent, name) for name in named if name in _listed(parent)), None)
+
+
+@cache
+def _listed(directory: str) -> frozenset[str]:
+    """Return the names in a directory; none if it is no directory."""
+    try:
+        return frozenset(os.listdir(directory))
+    except OSError:
+        return frozenset()
 
 
 def _parsed(module: str, origin: Path) -> tuple[str, list[str]]:

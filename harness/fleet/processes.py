@@ -20,7 +20,8 @@ from harness.core.errors import HarnessError
 from harness.core.os_process import follow_parent, yield_memory
 from harness.fleet.location import Location
 from harness.fleet.plan import Item, assign_to_tasks
-from harness.fleet.task import Job, write_task
+from harness.fleet.rows import VerdictRow
+from harness.fleet.task import Job, request_of, write_task
 
 WORKER_BYTES_MIN: Final = 300_000
 """Size of the histories for which another process pays."""
@@ -43,7 +44,7 @@ def judge(
     """Judge all items and return files of rows, in the job's scratch directory. Calls `on_progress`
     with the number of judged items. Raises HarnessError if a task kills its process twice."""
     if job.store.path is not None and items:
-        _load(job, items[0])
+        _load(job, min(items, key=lambda item: item.bytes))
     size = sum(item.bytes for item in items)
     processes = min(os.cpu_count() or 1, len(items), 1 + size // WORKER_BYTES_MIN)
     with closing(_Pool(replace(job, threads=processes), items, processes)) as pool:
@@ -55,11 +56,13 @@ def judge(
 
 
 def _load(job: Job, item: Item) -> None:
-    """Import what every process would import for itself: the run's workload, and pandas, which
-    Arrow loads with its first array if it is installed."""
+    """Do once what every process would do for itself: import the run's workload, and pandas, which
+    Arrow loads with its first array if it is installed; digest the code that judges; and list the
+    plug-ins, for the digest of a run."""
     pa.array([0])
     with suppress(HarnessError, OSError), job.runs.here(job.store, item.run, whole=False) as path:
-        job.runs.request(path)
+        request_of(job, path, VerdictRow(run=item.run))
+        job.runs.digest(path)
 
 
 class _Pool:

@@ -160,7 +160,7 @@ def rows_of(job: Job, item: Item) -> list[VerdictRow]:
 
 def _rows_here(job: Job, item: Item, row: VerdictRow, path: Path) -> list[VerdictRow]:
     try:
-        request, row = _request(job, path, row)
+        request, row = request_of(job, path, row)
         if item.is_part:
             stored = job.runs.columns_in_place(job.store, item)
         else:
@@ -180,7 +180,8 @@ def _rows_here(job: Job, item: Item, row: VerdictRow, path: Path) -> list[Verdic
         return [_unjudged_row(job, path, row, f"the judge failed: {type(error).__name__}: {error}")]
 
 
-def _request(job: Job, path: Path, row: VerdictRow) -> tuple[JudgeRequest, VerdictRow]:
+def request_of(job: Job, path: Path, row: VerdictRow) -> tuple[JudgeRequest, VerdictRow]:
+    """Return how to judge a run in this job, and a row that says so."""
     request = job.runs.request(path)
     # The digest covers all checkers of the run; the dataset says which of them are requested.
     modules = sorted({request.workload_module, *(type(c).__module__ for c in request.checkers)})
@@ -246,7 +247,7 @@ def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]
     try:
         with job.runs.here(job.store, item.run, whole=True) as path:
             row = replace(row, history=item.digest or _digest(job, path))
-            request, row = _request(job, path, row)
+            request, row = request_of(job, path, row)
     except Exception as error:
         return [replace(row, reason=f"{died}; {error}", note=f"{died}; {error}")]
     found: list[VerdictRow] = []

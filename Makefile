@@ -1,5 +1,5 @@
 # A fresh machine needs only `make run` or `make test`.
-.PHONY: run spark test test-rust test-python check bench clean
+.PHONY: run spark test test-rust test-python check check-python check-rust bench clean
 
 READY := .venv/.ready
 TOOLS := .venv/.tools
@@ -21,11 +21,15 @@ test-rust: $(READY)
 test-python: check
 	.venv/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
-check: $(TOOLS)  ## check format, lint, types and the direction of imports
+check: check-python check-rust  ## check format, lint, types and the direction of imports
+
+check-python: $(TOOLS)
 	.venv/bin/ruff format --check $(PYTHON_ROOMS)
 	.venv/bin/ruff check $(PYTHON_ROOMS)
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+
+check-rust: $(TOOLS)
 	cargo fmt --all --check
 	cargo clippy --quiet --release --workspace --features python --all-targets -- -D warnings
 

@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
 
 MS = 1_000_000
-unhurried = settings(deadline=None)
-"""A busy machine is no failure."""
 
 
 @dataclass(frozen=True)

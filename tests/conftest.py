@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from shutil import which
 
-import hypothesis  # noqa: F401 # while gc.freeze() of a run hides nothing from its hooks
+import hypothesis  # also while gc.freeze() of a run hides nothing from its hooks
 import pytest
 from real_servers import THREE
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
@@ -12,6 +12,12 @@ from compose.releases import DEFAULT_CLICKHOUSE, ImageChoice
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.clusters.own_directory import locked
+
+# A busy machine is no failure.
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

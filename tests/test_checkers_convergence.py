@@ -12,7 +12,6 @@ from checkers_cases import (
     observe,
     read,
     rest,
-    unhurried,
 )
 from hypothesis import given
 from msgspec.structs import replace
@@ -196,13 +195,11 @@ def test_unknown_says_why(calls, summary):
     assert (result.status, result.summary) == (Status.UNKNOWN, summary)
 
 
-@unhurried
 @given(histories(keys=2, calls=14))
 def test_without_word_of_rest_it_is_never_more_than_unknown(h):
     assert verdict(h).status is Status.UNKNOWN
 
 
-@unhurried
 @given(histories(calls=12))
 def test_it_agrees_with_its_definition(h):
     """At rest, with one key on the replicas ch1 and ch2: valid exactly if both answered a final

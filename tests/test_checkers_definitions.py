@@ -2,7 +2,7 @@
 
 from itertools import combinations
 
-from checkers_cases import _call, fault, history, insert, rest, told, unhurried
+from checkers_cases import _call, fault, history, insert, rest, told
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +18,6 @@ SPANS = st.tuples(st.integers(0, 900), st.integers(1, 90))
 """Begin and duration in ms."""
 
 
-@unhurried
 @given(st.lists(st.tuples(SPANS, NODES), max_size=9))
 def test_a_sandwich_is_a_claim_between_two_of_another_node(claims: list[tuple]) -> None:
     h = history(
@@ -45,7 +44,6 @@ def test_a_sandwich_is_a_claim_between_two_of_another_node(claims: list[tuple]) 
     assert len(found) == min(3, len(expected))
 
 
-@unhurried
 @given(
     st.lists(
         st.tuples(
@@ -82,7 +80,6 @@ def test_an_alter_that_another_one_disturbs_is_not_judged(calls: list[tuple]) ->
     assert AlterWaits().check(h).checked == len(expected)
 
 
-@unhurried
 @given(
     st.lists(
         st.tuples(
@@ -132,7 +129,6 @@ PARTS = st.tuples(st.integers(0, 1), st.integers(0, 6), st.integers(0, 3)).map(
 )
 
 
-@unhurried
 @given(st.sets(PARTS, max_size=6))
 def test_two_parts_with_one_block_intersect(names: set[str]) -> None:
     expected = [
@@ -144,7 +140,6 @@ def test_two_parts_with_one_block_intersect(names: set[str]) -> None:
     assert [one.text for one in verdict.anomalies] == expected[:3]
 
 
-@unhurried
 @given(st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(1, 5)), max_size=5))
 def test_faults_are_in_force_from_their_begin_to_their_end(faults: list[tuple]) -> None:
     h = history(
@@ -161,7 +156,6 @@ def test_faults_are_in_force_from_their_begin_to_their_end(faults: list[tuple]) 
         )
 
 
-@unhurried
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=5))
 def test_a_fault_may_be_in_force_from_its_invocation_on(faults: list[tuple]) -> None:
     at, events = 0, []

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from checkers_cases import final, histories, history, insert, read, rest, unhurried
+from checkers_cases import final, histories, history, insert, read, rest
 from hypothesis import given
 
 from checkers.consistency.linearizable import Linearizable
@@ -17,7 +17,6 @@ def by_key(h, consistency):
     return {str(one.key): one.status.value for one in found}
 
 
-@unhurried
 @given(histories(keys=3, calls=12, unique=False))
 def test_every_key_gets_the_verdict_of_the_checker(h):
     for consistency in ("linearizable", "sequential"):

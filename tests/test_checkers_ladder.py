@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from checkers_cases import final, histories, history, insert, read, rest, sound_histories, unhurried
+from checkers_cases import final, histories, history, insert, read, rest, sound_histories
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -160,7 +160,6 @@ ANY = st.one_of(
 )
 
 
-@unhurried
 @given(ANY, st.sampled_from(Level))
 def test_stronger_levels_imply_weaker_ones(h, promise):
     judged = judge(h, set_checkers(promise, faults_expected=False), 10.0, promise)
@@ -176,7 +175,6 @@ def test_stronger_levels_imply_weaker_ones(h, promise):
         assert judged.ladder.rungs[3].status is not Status.INVALID
 
 
-@unhurried
 @given(ANY)
 def test_a_weaker_promise_is_never_judged_harder(h):
     severities = [

@@ -9,7 +9,6 @@ from checkers_cases import (
     insert,
     read,
     sound_histories,
-    unhurried,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -241,7 +240,6 @@ def in_real_time(a: Pair, b: Pair) -> bool:
     return ended or in_process(a, b)
 
 
-@unhurried
 @given(st.one_of(histories(calls=9), sound_histories(lag=1), sound_histories(lag=3)))
 def test_it_agrees_with_every_order_tried(h):
     reads = any(p.invoke.f != "insert" and p.kind is Kind.OK for p in h.pairs)
@@ -250,7 +248,6 @@ def test_it_agrees_with_every_order_tried(h):
         assert verdict(h, consistency).status == expected
 
 
-@unhurried
 @given(sound_histories(lag=2))
 def test_a_witness_alone_is_still_illegal(h):
     for consistency in ("linearizable", "sequential"):

@@ -1,6 +1,6 @@
 """The live counters end where set-full ends."""
 
-from checkers_cases import fault, histories, history, insert, read, sound_histories, unhurried
+from checkers_cases import fault, histories, history, insert, read, sound_histories
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,7 +45,6 @@ def test_a_read_at_the_nanosecond_of_the_ack_is_concurrent():
     assert [stale for stale, _, _ in fed(h)] == [0, 0, 0, 0, 0, 1]
 
 
-@unhurried
 @given(st.one_of(histories(keys=2, calls=14, unique=False), sound_histories(lag=2)))
 def test_it_agrees_with_set_full(h):
     live = LiveAnomalies()

@@ -2,7 +2,7 @@
 
 import pytest
 from checkers_cases import final as final_read
-from checkers_cases import history, insert, rest, unhurried
+from checkers_cases import history, insert, rest
 from checkers_cases import read as call
 from hypothesis import given
 from hypothesis import strategies as st
@@ -236,7 +236,6 @@ HELD = st.sets(st.sampled_from(KEYS))
 NODES = st.sets(st.sampled_from(["ch1", "ch2"]))
 
 
-@unhurried
 @given(
     parts=st.tuples(PARTS, PARTS),
     held=st.tuples(HELD, HELD),

@@ -1,7 +1,7 @@
 """The four session guarantees, each by a good and a bad history, and by its definition."""
 
 import pytest
-from checkers_cases import histories, history, insert, read, sound_histories, unhurried
+from checkers_cases import histories, history, insert, read, sound_histories
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -230,7 +230,6 @@ def by_definition(name: str, h: History) -> set[int]:
 
 
 @pytest.mark.parametrize("name", GUARANTEES)
-@unhurried
 @given(h=st.one_of(histories(keys=2, calls=14), sound_histories(lag=2)))
 def test_it_agrees_with_its_definition(name, h):
     result, bad = verdict(name, h), by_definition(name, h)
@@ -240,7 +239,6 @@ def test_it_agrees_with_its_definition(name, h):
 
 
 @pytest.mark.parametrize("name", GUARANTEES)
-@unhurried
 @given(h=sound_histories())
 def test_a_set_behind_a_lock_keeps_all(name, h):
     assert verdict(name, h).status is not Status.INVALID

@@ -1,7 +1,7 @@
 """set-full on literal histories, and its agreement with its definition on any history."""
 
 import pytest
-from checkers_cases import fault, final, histories, history, insert, read, rest, unhurried
+from checkers_cases import fault, final, histories, history, insert, read, rest
 from hypothesis import given
 
 from checkers.sets.set_full import SetFull
@@ -347,7 +347,6 @@ def by_definition(h: History) -> dict[str, int]:
     return out
 
 
-@unhurried
 @given(histories(keys=2, calls=14, unique=False))
 def test_it_agrees_with_its_definition(h):
     said = verdict(h)

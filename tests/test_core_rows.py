@@ -10,7 +10,7 @@ from itertools import accumulate
 
 import pyarrow as pa
 import pytest
-from checkers_cases import fault, histories, history, insert, read, unhurried
+from checkers_cases import fault, histories, history, insert, read
 from hypothesis import given
 from hypothesis import strategies as st
 from store_cases import OPS
@@ -191,7 +191,6 @@ def made(calls: list[tuple], faulty: bool) -> History:
     return History([Op(index=at, time_ns=at * 10, **op) for at, op in enumerate(ops)])
 
 
-@unhurried
 @given(CALLS, st.booleans())
 def test_columns_say_what_the_ops_say(calls: list[tuple], faulty: bool) -> None:
     written = made(calls, faulty)
@@ -220,7 +219,6 @@ def test_columns_say_what_the_ops_say(calls: list[tuple], faulty: bool) -> None:
     assert {(f, code): n for f, _, _, errors in by_f for code, n in errors} == dict(codes)
 
 
-@unhurried
 @given(CALLS, st.booleans(), st.lists(st.sampled_from([Kind.OK, Kind.FAIL, Kind.INFO])))
 def test_some_calls_are_those_with_a_name_and_a_kind(
     calls: list[tuple], long: bool, kinds: list[Kind]
@@ -249,7 +247,6 @@ def test_some_calls_are_those_with_a_name_and_a_kind(
     assert list(h.nemesis) == list(written.nemesis)
 
 
-@unhurried
 @given(histories(keys=2, unique=False))
 def test_repeated_calls_come_value_by_value(h: History) -> None:
     inserts = h.calls("insert", kinds=(Kind.OK, Kind.INFO))
@@ -262,7 +259,6 @@ def test_repeated_calls_come_value_by_value(h: History) -> None:
     assert list(ends) == list(accumulate(map(len, again)))
 
 
-@unhurried
 @given(histories(keys=2, unique=False))
 def test_sets_in_columns_are_the_sets(h: History) -> None:
     for key in key_sets(of_lines(h)):

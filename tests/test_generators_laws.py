@@ -93,7 +93,6 @@ def with_faults(generator: Generator) -> Generator:
 SEEDS = st.integers(0, 2**64 - 1).map(Seed)
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.data(), SEEDS, st.integers(6, 8), st.integers(0, 60 * MS))
 def test_generators_are_pure_and_use_free_workers_alone(
     data: st.DataObject, seed: Seed, workers: int, latency_ns: int
@@ -116,7 +115,7 @@ def main_job(seed: Seed) -> Generator:
     return limit(rate(keys, 500, seed.child("rate")), 300)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(SEEDS, SEEDS)
 def test_the_seed_decides(seed: Seed, other: Seed) -> None:
     def shown(history: History) -> list[tuple[int, Call]]:
@@ -129,7 +128,7 @@ def test_the_seed_decides(seed: Seed, other: Seed) -> None:
         assert shown(play(main_job(other))) != shown(once)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(SEEDS, st.integers(1, 12), st.integers(0, 40 * MS))
 def test_the_calls_follow_from_the_seed_whatever_the_servers_do(
     seed: Seed, workers: int, latency_ns: int

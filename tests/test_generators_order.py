@@ -39,7 +39,7 @@ def spans(history: History, f: str) -> tuple[int, int]:
     return pairs[0].invoke.time_ns, max(pair.end.time_ns for pair in pairs if pair.end)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     counts=st.lists(st.integers(1, 12), min_size=2, max_size=4),
     workers=st.integers(1, 6),

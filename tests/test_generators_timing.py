@@ -41,7 +41,7 @@ from harness.generators.timing import Gaps
 SEED = Seed(0x5EED)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     ops_per_s=st.sampled_from([5.0, 50.0, 1000.0, 20_000.0]),
     seed=st.integers(0, 2**64 - 1),

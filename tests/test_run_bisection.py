@@ -219,7 +219,7 @@ def test_an_answer_is_wrong_no_more_often_than_its_confidence_says(rate: float) 
     assert undecided <= 0.06 * rounds
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(2, 9),
     st.integers(0, 8),

@@ -86,7 +86,7 @@ def history_with(values: Sequence[Value], error: str | None) -> History:
     return History(ops)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(VALUES, max_size=8), st.none() | st.text())
 def test_any_history_comes_back_exactly(
     tmp_path_factory: pytest.TempPathFactory, values: list[Value], error: str | None

@@ -15,6 +15,7 @@ from checkers.ladder import Level
 from checkers.stored import judgement_of
 from checkers.suite import set_checkers
 from checkers.triage.defects import DEFECTS, known_in
+from checkers.triage.evidence import evidence_of
 from checkers.triage.explanation import Cause
 from checkers.triage.triage import triage
 from harness.core.clock import WallClock
@@ -25,6 +26,7 @@ from harness.core.verdict import Status, Verdict
 from harness.sim.bugs import OF_SERVERS
 
 REPLICAS = ("ch1", "ch2", "ch3")
+MS = 1_000_000
 KEPT = "319 UNKNOWN_STATUS_OF_INSERT: client must retry"
 Fact = list[Any]
 
@@ -309,6 +311,23 @@ def test_one_half_of_the_defects_explains_nothing_of_the_other(odd: int) -> None
         )  # fmt: skip
         # Overtaken inserts are what makes a merge hide rows, and remain known beside it.
         assert again.status != "known", name
+
+
+def test_vague_facts_keep_their_order_at_every_time_that_they_may_have_had() -> None:
+    run = replace(SKIPPED, vague=((50, 75), (70, 100)))
+    precise, vague = (evidence_of(one.history()) for one in (SKIPPED, run))
+    assert not precise.others
+    held = [
+        [one.commits["0_2_2_0"][0], *(one.acts[replica][-1] for replica in ("ch1", "ch3"))]
+        for one in (vague.others[0], vague, vague.others[-1])
+    ]
+    assert held[1] == [60 * MS, 70 * MS, 500 * MS]
+    assert held[0] == pytest.approx([50 * MS, 50 * MS + 1_000, 500 * MS], abs=5)
+    assert held[2] == pytest.approx([75 * MS, 100 * MS - 2_000, 500 * MS], abs=5)
+    for one in vague.others:
+        times = [one.commits["0_2_2_0"][0], one.ended["0_2_2_0"]]
+        assert times == sorted(times)
+        assert one.last["0"][-1].own
 
 
 def test_what_a_checker_cannot_decide_once_more_is_not_explained() -> None:

@@ -147,7 +147,7 @@ def test_a_disk_that_fills_during_a_run_ends_it_and_everybody_sees_why(disk: Pat
 
 @pytest.mark.containers
 def test_so_does_one_on_real_servers_and_nothing_of_them_is_left(disk: Path) -> None:
-    (disk / "filler").write_bytes(bytes(1_200_000))  # so that it takes thousands of ops, not tens
+    (disk / "filler").write_bytes(bytes(700_000))  # so that it takes thousands of ops, not tens
     words = ("--replicas", "1", "--keepers", "1", "--insert", "plain", "--read", "plain")
     often = ("--time-limit", "300", "--concurrency", "8", "--ops-per-key", "100000")
     status, _, err = harness("run", *words, *often, "--store", str(disk), within_s=500)

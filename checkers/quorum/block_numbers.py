@@ -7,7 +7,7 @@ from sys import intern
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, number, seconds, where
 from checkers.quorum.numbers_taken import NumbersTaken
-from checkers.quorum.quorum_parts import QuorumParts
+from checkers.quorum.quorum_parts import QuorumParts, quorum_parts_of
 from checkers.replication.agreed import agreed_of
 from checkers.replication.parts import Part
 from harness.core.history import History, Pair
@@ -75,7 +75,7 @@ class BlockNumbers:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs at least MIN_JUDGED inserts whose parts are known."""
-        found = NumberedInserts(QuorumParts(history))
+        found = NumberedInserts(quorum_parts_of(history))
         taken = NumbersTaken.of(agreed_of(history))
         broken = [*_shared(history, found), *_decreasing(history, found), *taken.broken]
         enough = len(found) >= MIN_JUDGED

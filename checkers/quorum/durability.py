@@ -7,7 +7,7 @@ from checkers.conclusion import conclude, count_kinds, few_of_each_kind, summari
 from checkers.phrasing import during, number, on_key, seconds, where
 from checkers.quiescence import quiescence_of
 from checkers.quorum.end_moments import EndMoments
-from checkers.quorum.quorum_parts import QuorumParts
+from checkers.quorum.quorum_parts import QuorumParts, quorum_parts_of
 from harness.core.history import History, Pair
 from harness.core.ranges import AUTO, Quorum, majority
 from harness.core.verdict import Anomaly, Verdict
@@ -39,7 +39,7 @@ class Durability:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs acknowledged inserts whose parts are known, and for each
         of them a proof that it was in time."""
-        parts = QuorumParts(history)
+        parts = quorum_parts_of(history)
         rest = quiescence_of(history)
         size = majority(len(rest.nodes)) if self.quorum == AUTO else self.quorum
         moments = EndMoments.of(history, parts, size)

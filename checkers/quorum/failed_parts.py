@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from checkers.conclusion import conclude, count_kinds
 from checkers.phrasing import FEW, during, number, on_key, seconds, where
-from checkers.quorum.quorum_parts import Look, QuorumParts
+from checkers.quorum.quorum_parts import Look, QuorumParts, quorum_parts_of
 from checkers.sets.key_sets import FINAL_READ, INSERT, READS, insert_value, read_values
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
@@ -41,7 +41,7 @@ class FailedParts:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a failed part whose value is known."""
-        parts = QuorumParts(history)
+        parts = quorum_parts_of(history)
         broken = _kept(history, parts)
         failed_in = {
             value: _LookTime.of(parts.looks[looks[0]])

@@ -16,7 +16,7 @@ from typing import Any, Final
 from checkers.conclusion import mapping_of
 from checkers.replication.parts import Part
 from checkers.sets.key_sets import INSERT, insert_value
-from harness.core.history import History, Pair
+from harness.core.history import History, Pair, memoize_per_history
 from harness.core.op import Kind, Op
 from harness.core.rows import Decoded, Pairs
 
@@ -83,7 +83,6 @@ class QuorumParts:
     """Everything that a history says about parts."""
 
     def __init__(self, history: History) -> None:
-        self.history = history
         self.where: dict[int, dict[str, int]] = {}
         """The parts in which each value was ever seen, each with the first op that says so."""
         for _, end in history.answered(*WHERE):
@@ -91,11 +90,7 @@ class QuorumParts:
                 self.where.setdefault(int(number), {}).setdefault(str(part), end.index)
         self.looks = Looks(history.calls(OBSERVE, FINAL, kinds=(Kind.OK,)))
         """All looks, in order."""
-
-    @cached_property
-    def acknowledged(self) -> Pairs:
-        """Return the acknowledged inserts."""
-        return self.history.calls(INSERT, kinds=(Kind.OK,))
+        self.acknowledged = history.calls(INSERT, kinds=(Kind.OK,))
 
     @cached_property
     def final(self) -> Look | None:
@@ -145,3 +140,9 @@ class QuorumParts:
         had."""
         transactions = sorted(self.replicas_of.get(part, {}).values())
         return transactions[quorum - 1] if len(transactions) >= quorum else None
+
+
+@memoize_per_history
+def quorum_parts_of(history: History) -> QuorumParts:
+    """Return everything that a history says about parts."""
+    return QuorumParts(history)

@@ -19,6 +19,8 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 
 # A string that is not closed extends to the end of the text, so brackets inside it do not count.
 _TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|[\[{]|[\]}]|[0-9]++', re.S)
+_NOT_STRUCTURE: Final = bytes(set(range(256)) - set(b'[]{}"\\'))
+_STRING: Final = re.compile(rb'"[^"]*"')
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 Text = TypeVar("Text", bytes, str)
@@ -54,7 +56,7 @@ def decode(decoder: Callable[[Text], T], text: Text) -> T:
         opening = text.count(b"[") + text.count(b"{")
     else:
         opening = text.count("[") + text.count("{")
-    if opening > MAX_DEPTH:
+    if opening > MAX_DEPTH and not _is_shallow(text):
         _check(text)
     try:
         return decoder(text)
@@ -74,6 +76,20 @@ def check_size(size: int, max_bytes: int = MAX_BYTES) -> None:
 def place(text: str, at: int) -> str:
     """Return the position of a character, such as "line 3 column 15"."""
     return f"line {text.count(chr(10), 0, at) + 1} column {at - text.rfind(chr(10), 0, at)}"
+
+
+def _is_shallow(text: bytes | str) -> bool:
+    """Return whether it is plain that a text is not nested too deeply, however long it is."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    left = data.translate(None, _NOT_STRUCTURE)
+    if b"\\" in left:
+        return False
+    left = _STRING.sub(b"", left)
+    for _ in range(MAX_DEPTH):  # Each turn removes what is innermost: most of what is wide.
+        before, left = len(left), left.replace(b"{}", b"").replace(b"[]", b"")
+        if before > 2 * MAX_DEPTH and len(left) > before // 2:
+            return False
+    return not left
 
 
 def _check(text: bytes | str) -> None:

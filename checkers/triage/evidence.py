@@ -10,7 +10,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
@@ -382,10 +381,10 @@ def _earliest(times: Iterable[float], vague: Sequence[tuple[float, float]]) -> l
 
 def _around(time: float, periods: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
     """Yield the periods with a time, of periods that begin and end in order."""
-    for period in islice(periods, bisect_left(periods, time, key=itemgetter(1)), None):
-        if period[0] > time:
+    for at in range(bisect_left(periods, time, key=itemgetter(1)), len(periods)):
+        if periods[at][0] > time:
             return
-        yield period
+        yield periods[at]
 
 
 def _take_trace(found: Evidence, facts: Iterable[Fact]) -> None:

@@ -298,7 +298,7 @@ class BudgetedChecker(Checker, Protocol):
 
 
 UNLIMITED_OPS: Final = 10_000
-"""Length up to which a history is no work for a checker without a budget."""
+"""Length up to which a history needs no limit: checkers without a budget take seconds for it."""
 
 
 def check_within(checker: Checker, history: History, budget_s: float) -> Verdict:

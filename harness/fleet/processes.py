@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from harness.core import plugins
 from harness.core.errors import HarnessError
 from harness.core.os_process import follow_parent, yield_memory
 from harness.fleet.location import Location
@@ -44,7 +45,7 @@ def judge(
     """Judge all items and return files of rows, in the job's scratch directory. Calls `on_progress`
     with the number of judged items. Raises HarnessError if a task kills its process twice."""
     if job.store.path is not None and items:
-        _load(job, min(items, key=lambda item: item.bytes))
+        _load(job, items[0])
     size = sum(item.bytes for item in items)
     processes = min(os.cpu_count() or 1, len(items), 1 + size // WORKER_BYTES_MIN)
     with closing(_Pool(replace(job, threads=processes), items, processes)) as pool:
@@ -60,9 +61,9 @@ def _load(job: Job, item: Item) -> None:
     Arrow loads with its first array if it is installed; digest the code that judges; and list the
     plug-ins, for the digest of a run."""
     pa.array([0])
+    plugins.installed(plugins.WORKLOADS)
     with suppress(HarnessError, OSError), job.runs.here(job.store, item.run, whole=False) as path:
         request_of(job, path, VerdictRow(run=item.run))
-        job.runs.digest(path)
 
 
 class _Pool:

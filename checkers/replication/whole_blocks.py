@@ -1,6 +1,6 @@
 """Checks that no inserted block is ever seen in part."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, number, on_key, seconds, where
@@ -27,11 +27,11 @@ class WholeBlocks:
         partial: list[Anomaly] = []
         seen = big = 0
         for invoke, end in history.answered(*ROWS):
-            for value, rows, size in _blocks(end):
-                seen += 1
-                big += size > 1
-                if rows % size:
-                    partial.append(_anomaly(history, invoke, end, value, rows, size))
+            blocks = _blocks(end)
+            seen += len(blocks)
+            big += sum([size > 1 for _, _, size in blocks])
+            for value, rows, size in [block for block in blocks if block[1] % block[2]]:
+                partial.append(_anomaly(history, invoke, end, value, rows, size))
         status = conclude(partial, checked=big)
         summary = f"{number(big, 'block')} of many rows seen whole (of {seen:,})"
         if partial:
@@ -46,12 +46,11 @@ class WholeBlocks:
         )
 
 
-def _blocks(end: Op) -> Iterable[tuple[int, int, int]]:
+def _blocks(end: Op) -> Sequence[tuple[int, int, int]]:
     blocks = end.value.get("blocks") if isinstance(end.value, Mapping) else None
     if not isinstance(blocks, list):
         raise HistoryError(f"op #{end.index}: an ok {end.f} has value {end.value!r}, no blocks")
-    for value, rows, size in blocks:
-        yield int(value), int(rows), int(size)
+    return blocks
 
 
 def _anomaly(history: History, invoke: Op, end: Op, value: int, rows: int, size: int) -> Anomaly:

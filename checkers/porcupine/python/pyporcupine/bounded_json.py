@@ -86,6 +86,8 @@ def _is_shallow(text: bytes | str) -> bool:
         return False
     left = _STRING.sub(b"", left)
     for _ in range(MAX_DEPTH):  # Each turn removes what is innermost: most of what is wide.
+        if not left:
+            return True
         before, left = len(left), left.replace(b"{}", b"").replace(b"[]", b"")
         if before > 2 * MAX_DEPTH and len(left) > before // 2:
             return False

@@ -3,6 +3,8 @@
 
 READY := .venv/.ready
 TOOLS := .venv/.tools
+# Without make's own jobs, which cargo would wait for.
+CARGO := env --unset=MAKEFLAGS --unset=MFLAGS cargo
 PYTHON_ROOMS := distribution harness workloads nemesis checkers compose tests benches
 CRATES := checkers/histories checkers/porcupine checkers/porcupine/arrow-interface harness/clusters/faulty_disk harness/clusters/packet_queue harness/native harness/sim/explorer harness/sim/simulator
 
@@ -16,7 +18,7 @@ test: $(READY)  ## run everything that CI runs; Rust's tests while the images of
 	$(MAKE) --jobs 2 test-rust test-python
 
 test-rust: $(READY)
-	cargo test --quiet
+	$(CARGO) test --quiet
 
 test-python: check
 	.venv/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
@@ -30,8 +32,8 @@ check-python: $(TOOLS)
 	.venv/bin/lint-imports
 
 check-rust: $(TOOLS)
-	cargo fmt --all --check
-	cargo clippy --quiet --release --workspace --features python --all-targets -- -D warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --quiet --release --workspace --features python --all-targets -- -D warnings
 
 bench: $(READY)  ## run the benchmarks; GRID=--quick runs fewer
 	.venv/bin/python -m benches.interpreter

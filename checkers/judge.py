@@ -101,7 +101,7 @@ def judge(
     assert len(set(names)) == len(names), f"two checkers have the same name: {names}"
     clock = clock or WallClock()
     begin_ns = clock.now_ns()
-    budget_s = _budget_s(deadline_s, history)
+    budget_s = budget_of(deadline_s, len(history))
     verdicts: list[Verdict] = []
     seconds: dict[str, float] = {}
     for checker in checkers:
@@ -129,7 +129,7 @@ def explained(
     if not invalid:
         return judgement
     try:
-        own_s = _budget_s(budget_s, history)
+        own_s = budget_of(budget_s, len(history))
         found = triage(history, checkers, invalid, own_s, clock or WallClock())
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
@@ -139,8 +139,9 @@ def explained(
     return replace(judgement, explanation=found)
 
 
-def _budget_s(deadline_s: float, history: History) -> float:
-    return deadline_s * max(1, len(history) / OPS_A_DEADLINE)
+def budget_of(check_s: float, ops: int) -> float:
+    """Return the time in seconds for a history of so many ops, of `check_s` for a short one."""
+    return check_s * max(1, ops / OPS_A_DEADLINE)
 
 
 def _verdict(checker: Checker, history: History, budget_s: float) -> Verdict:

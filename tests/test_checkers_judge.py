@@ -1,6 +1,6 @@
 """Every checker is heard, whatever becomes of another; and the conclusion in words."""
 
-import time
+import os
 
 import pytest
 from checkers_cases import fault, final, history, insert, read, rest
@@ -12,7 +12,7 @@ from checkers.replication.leaders import Leaders
 from checkers.sets.convergence import Convergence
 from checkers.suite import set_checkers
 from checkers.witness import EXPECTED, explained, gravest
-from harness.core import protocols
+from harness.core import time_limit as time_limits
 from harness.core.dialect import Version, dialect_of
 from harness.core.time_limit import OutOfTime, time_limit
 from harness.core.verdict import Anomaly, Status, Verdict
@@ -111,8 +111,7 @@ class Endless:
             raise
 
 
-def test_a_checker_without_a_budget_is_ended_and_the_others_are_heard(monkeypatch):
-    monkeypatch.setattr(protocols, "UNLIMITED_OPS", -1)
+def test_a_checker_without_a_budget_is_ended_and_the_others_are_heard():
     endless = Endless()
     judged = judge(EMPTY, [Says("stats"), endless, Says("after")], 0.2, "eventual")
     assert endless.ended_by is OutOfTime
@@ -120,12 +119,32 @@ def test_a_checker_without_a_budget_is_ended_and_the_others_are_heard(monkeypatc
     assert judged.verdicts[1].summary == "not decided within 0.2 s"
 
 
-def test_a_limit_that_is_not_reached_ends_nothing():
-    with time_limit(0.02):
+def ended_after(limit_s):
+    try:
+        with time_limit(limit_s):
+            while True:
+                pass
+    except OutOfTime:
+        return True
+
+
+def test_a_limit_ends_its_own_block_alone():
+    """The one that is over first begins last, when the others are waited for."""
+    with time_limit(600):
         pass
-    end = time.monotonic() + 0.1
-    while time.monotonic() < end:
-        pass
+    with time_limit(600):
+        assert ended_after(0.1)
+        assert ended_after(0.1)
+    assert not time_limits._limits.ends
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_limits_of_its_own():
+    assert ended_after(0.01)
+    child = os.fork()
+    if child == 0:
+        os._exit(7 if ended_after(0.1) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_a_long_history_has_more_time(monkeypatch):

@@ -287,6 +287,7 @@ def half(odd: int) -> list[str]:
         ("clock-jump", "zk1", None, "new"),
         ("clock-drift", "zk1", ((240, 600),), "new"),
         ("clock-drift", "zk1", ((35, 45), (260, 9000)), "known"),
+        ("clock-drift", "zk1", ((35, 45, 10), (260, 9000, 8740)), "known"),
         ("clock-stop", "zk1", ((30, 510),), "new"),
         ("clock-stop", "zk1", ((8000, 9000),), "known"),
         ("clock-drift", "ch1", None, "known"),
@@ -311,6 +312,20 @@ def test_one_half_of_the_defects_explains_nothing_of_the_other(odd: int) -> None
         )  # fmt: skip
         # Overtaken inserts are what makes a merge hide rows, and remain known beside it.
         assert again.status != "known", name
+
+
+def test_each_time_that_a_fact_may_have_had_may_have_a_defect_of_its_own() -> None:
+    """A part that came during the read was looked for too early, and of one that came later the
+    replica had not heard."""
+    soon = read(1, [0], 52, 60, node="ch3")
+    run = Run([*FIRST, *ONE, ["hold", 55, "0_1_1_0", "ch3", 0]], (*CALLS, soon), "25.8.2")
+    late = replace(run, facts=[*FIRST, *ONE, ["hold", 80, "0_1_1_0", "ch3", 0]])
+    either = replace(run, vague=((53, 80),))
+    assert [one.explained() for one in (run, late, either)] == [
+        ("known", ["early-snapshot"]),
+        ("known", ["stale-read"]),
+        ("known", ["early-snapshot"]),
+    ]
 
 
 def test_vague_facts_keep_their_order_at_every_time_that_they_may_have_had() -> None:

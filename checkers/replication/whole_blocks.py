@@ -50,7 +50,7 @@ def _blocks(end: Op) -> Sequence[tuple[int, int, int]]:
     blocks = end.value.get("blocks") if isinstance(end.value, Mapping) else None
     if not isinstance(blocks, list):
         raise HistoryError(f"op #{end.index}: an ok {end.f} has value {end.value!r}, no blocks")
-    return blocks
+    return [(int(value), int(rows), int(size)) for value, rows, size in blocks]
 
 
 def _anomaly(history: History, invoke: Op, end: Op, value: int, rows: int, size: int) -> Anomaly:

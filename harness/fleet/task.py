@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from checkers.consistency.linearizable import LEAST_S, Linearizable
 from checkers.consistency.objects import SetObject
-from checkers.judge import Judgement, explained, judge
+from checkers.judge import Judgement, budget_of, explained, judge
 from checkers.ladder import Level, decides
 from checkers.phrasing import number
 from checkers.replication.protocol import applicable
@@ -267,10 +267,12 @@ def _rows_of_whole_run(
     known: dict[str, _ColumnVerdict] = {}
     left_s = request.check_s
     if keyed:
-        calls = calls_of(read_columns(_opened(file)))
+        stored = _opened(file)
+        each_s = budget_of(1.0, stored.metadata.num_rows)
+        calls = calls_of(read_columns(stored))
         for checker in keyed:
-            known[checker.name] = one = _judge_columns(checker, calls, left_s)
-            left_s = max(left_s - one.seconds, LEAST_S)
+            known[checker.name] = one = _judge_columns(checker, calls, left_s * each_s)
+            left_s = max(left_s - one.seconds / each_s, LEAST_S)
     if len(keyed) == len(request.checkers) and all(one.conclusive for one in known.values()):
         return [
             made for one in known.values() for made in _rows_of_objects(row, one, request.promise)
@@ -291,7 +293,7 @@ def _rows_of_keys(
     """Return the rows of a range of keys, or of the calls without a key, from the checkers that
     judge key by key."""
     calls = calls_of(read_keys(_opened(file), item.keys))
-    left_s = request.check_s
+    left_s = budget_of(request.check_s, 2 * len(calls.table))
     rows: list[VerdictRow] = []
     for checker in filter(_judges_sets, request.checkers):
         one = _judge_columns(checker, calls, left_s)

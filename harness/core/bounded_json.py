@@ -18,6 +18,7 @@ from pyporcupine.bounded_json import (
     OutOfBoundsError,
     check_size,
     decode,
+    is_shallow,
     loads,
     place,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "OutOfBoundsError",
     "check_size",
     "decode",
+    "is_shallow",
     "load",
     "loads",
     "open_regular",

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from harness.core.bounded_json import MAX_DEPTH, decode, loads
+from harness.core.bounded_json import MAX_DEPTH, decode, is_shallow, loads
 from harness.core.op import Json, Op, Written
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -63,10 +63,21 @@ def _decoded(line: bytes) -> Op:
 def all_decoded(lines: bytes) -> tuple[Op, ...]:
     """Return the ops of whole lines. Raises ValueError."""
     ops: tuple[Op, ...] = ()
-    if max(map(len, lines.translate(None, _NOT_OPENING).split(b"\n"))) <= MAX_DEPTH:
+    opening = lines.translate(None, _NOT_OPENING).split(b"\n")
+    if max(map(len, opening)) <= MAX_DEPTH or _are_shallow(lines, opening):
         with suppress(ValueError):
             ops = _ALL_DECODER.decode(b"[" + lines[:-1].replace(b"\n", b",") + b"]")
     # An op on two lines would be one op here.
     if len(ops) == lines.count(b"\n"):
         return ops
     return tuple([decoded(line) for line in lines.split(b"\n")[:-1]])
+
+
+def _are_shallow(lines: bytes, opening: list[bytes]) -> bool:
+    """Return whether it is plain that no line is nested too deeply, given the brackets of each."""
+    suspect = (
+        line
+        for line, found in zip(lines.split(b"\n"), opening, strict=True)
+        if len(found) > MAX_DEPTH
+    )
+    return all(map(is_shallow, suspect))

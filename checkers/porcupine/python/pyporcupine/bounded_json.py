@@ -56,7 +56,7 @@ def decode(decoder: Callable[[Text], T], text: Text) -> T:
         opening = text.count(b"[") + text.count(b"{")
     else:
         opening = text.count("[") + text.count("{")
-    if opening > MAX_DEPTH and not _is_shallow(text):
+    if opening > MAX_DEPTH and not is_shallow(text):
         _check(text)
     try:
         return decoder(text)
@@ -78,7 +78,7 @@ def place(text: str, at: int) -> str:
     return f"line {text.count(chr(10), 0, at) + 1} column {at - text.rfind(chr(10), 0, at)}"
 
 
-def _is_shallow(text: bytes | str) -> bool:
+def is_shallow(text: bytes | str) -> bool:
     """Return whether it is plain that a text is not nested too deeply, however long it is."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     left = data.translate(None, _NOT_STRUCTURE)

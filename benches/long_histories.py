@@ -108,7 +108,7 @@ def judge(run: Path) -> None:
     before = memory_mb("VmRSS")
     begin = process_time()
     history = read_parquet(run / "history.parquet")
-    read_s, text = process_time() - begin, len(history.columns.lines) / 1e6
+    read_s, columns_mb = process_time() - begin, history.columns.size_bytes / 1e6
     took: dict[str, float] = {}
     unknown = []
     for checker in applicable(request.checkers, history):
@@ -119,7 +119,7 @@ def judge(run: Path) -> None:
             unknown.append(f"{checker.name}: {verdict.summary[:60]}")
     peak = memory_mb("VmHWM") - before
     slowest = sorted(took, key=lambda name: -took[name])[:3]
-    row = f"{request.workload:17} {len(history):11,} {text:8.0f} {read_s:7.1f}"
+    row = f"{request.workload:17} {len(history):11,} {columns_mb:8.0f} {read_s:7.1f}"
     print(
         f"{row} {sum(took.values()):8.1f} {peak:8,} {peak * 1e6 / len(history):8.0f}   "
         + ", ".join(f"{name} {took[name]:.1f}" for name in slowest)
@@ -131,7 +131,7 @@ def judge(run: Path) -> None:
 def main(ops: int, workloads: list[str]) -> None:
     """Print a row for each workload."""
     print(
-        f"{'workload':17} {'ops':>11} {'text MB':>8} {'read s':>7} {'judge s':>8} {'peak MB':>8} "
+        f"{'workload':17} {'ops':>11} {'columns':>8} {'read s':>7} {'judge s':>8} {'peak MB':>8} "
         f"{'B an op':>8}   slowest checkers, s",
         flush=True,
     )

@@ -143,7 +143,7 @@ def test_another_layout_or_no_parquet_is_not_read(tmp_path: Path) -> None:
     assert journal_digest_of(tmp_path / "missing") is None
     with pytest.raises(HistoryError, match="has no column detail error f key"):
         read_parquet(other)
-    with pytest.raises(HistoryError, match="is no Parquet file that can be read"):
+    with pytest.raises(HistoryError, match="is not a readable Parquet file"):
         read_parquet(text)
 
 
@@ -170,7 +170,7 @@ def test_a_text_that_is_not_utf_8_is_no_value(tmp_path: Path) -> None:
 
 def test_a_history_that_is_too_long_for_this_machine_says_so(tmp_path, monkeypatch) -> None:
     write_parquet(History(OPS), tmp_path / "history.parquet")
-    monkeypatch.setattr("harness.run.journal.TEXT_BYTES_MAX", 100)
-    said = r"cannot be read: its text has .* at most 100, a quarter"
+    monkeypatch.setattr("harness.run.parquet.COLUMNS_BYTES_MAX", 100)
+    said = r"cannot be read: its columns take .* at most 100, half"
     with pytest.raises(HistoryError, match=said):
         read_parquet(tmp_path / "history.parquet")

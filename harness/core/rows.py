@@ -6,6 +6,7 @@ them block by block each time, so that its memory is that of its columns and its
 
 from array import array
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
 from typing import Final, TypeVar, overload
@@ -85,34 +86,36 @@ class Rows(Decoded[Op]):
     def __init__(self, ops: Sequence[Op]) -> None:
         super().__init__(kept=True)
         self.all = tuple(ops)
-        self._take(b"".join([encoded(op) for op in self.all]))
+        self._known: dict[int, Op] = {}
+        with refused():
+            self.columns = Columns(b"".join([encoded(op) for op in self.all]))
 
     @classmethod
     def of_lines(cls, lines: bytes) -> "Rows":
         """Return the ops of whole lines, as `encoded` writes them.
 
-        Raises `histories.FormError` for a line in another form, and ValueError for an invalid
-        object.
+        Raises `histories.FormError` for a line in another form, ValueError for an invalid object,
+        and HistoryError for ops that break the rules of histories.
         """
+        with refused():
+            return cls.of_columns(Columns(lines))
+
+    @classmethod
+    def of_columns(cls, columns: Columns) -> "Rows":
+        """Return the ops that columns have. Raises ValueError for an invalid object."""
         rows = cls.__new__(cls)
-        rows._take(lines)
-        super().__init__(rows, kept=len(rows) <= KEPT_MAX)
-        objects = ((row, decoded(rows.columns.line(row))) for row in rows.columns.objects())
+        rows.columns = columns
+        rows._known = {}
+        super().__init__(rows, kept=len(columns) <= KEPT_MAX)
+        objects = ((row, decoded(columns.line(row))) for row in columns.objects())
         if rows.kept:
             rows._known = dict(objects)
         for _ in objects:  # those of a long history are only checked
             pass
         return rows
 
-    def _take(self, lines: bytes) -> None:
-        self._known: dict[int, Op] = {}
-        try:
-            self.columns = Columns(lines)
-        except RuleError as error:
-            raise HistoryError(str(error)) from error
-
     def __reduce__(self) -> tuple[Callable[[bytes], "Rows"], tuple[bytes]]:
-        return Rows.of_lines, (self.columns.lines,)
+        return Rows.of_lines, (self.columns.lines(),)
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -204,6 +207,15 @@ class Pairs(Decoded[Pair]):
 
     def _one(self, place: int) -> Pair:
         return self._some(range(place, place + 1))[0]
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    """Raise HistoryError for ops that break the rules of histories."""
+    try:
+        yield
+    except RuleError as error:
+        raise HistoryError(str(error)) from error
 
 
 def _paired(invoke: Op, end: Op | None) -> Pair:

@@ -3,21 +3,21 @@
 from harness.native._native import (
     Calls,
     Columns,
+    ColumnsBuilder,
     Findings,
     FormError,
     OddValue,
     RuleError,
     Set,
-    lines_of_arrow,
 )
 
 __all__ = [
     "Calls",
     "Columns",
+    "ColumnsBuilder",
     "Findings",
     "FormError",
     "OddValue",
     "RuleError",
     "Set",
-    "lines_of_arrow",
 ]

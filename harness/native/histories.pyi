@@ -14,12 +14,6 @@ class OddValue(ValueError):  # noqa: N818 - of what is read, not of the reader
     """An insert whose value is not an integer, or a read whose value is not an array of integers,
     of 64 bits each. args has the operation's row."""
 
-def lines_of_arrow(
-    rows: int, columns: dict[str, list[bytes]], words: dict[str, list[str]]
-) -> bytes:
-    """Return the lines of operations that are given as `Columns.arrow` returns them, with the texts
-    of node, kind and f, and with their index. Raises FormError for a row that lacks a field."""
-
 @final
 class Columns:
     """The operations of a history in columns, one row each. Raises FormError and RuleError for
@@ -28,8 +22,11 @@ class Columns:
     def __new__(cls, lines: bytes) -> Columns: ...
     def __len__(self) -> int: ...
     @property
+    def size_bytes(self) -> int:
+        """Memory that the operations take."""
+
     def lines(self) -> bytes:
-        """The text from which the history was read."""
+        """Return the lines of all operations, as `harness.core.lines` writes them."""
 
     def line(self, row: int) -> bytes:
         """Return the line of an operation without its newline."""
@@ -102,6 +99,25 @@ class Columns:
     def calls(self, kind: Literal["set", "register"]) -> list[Calls]:
         """Return the calls that constrain each key's object of this kind, in the order in which
         keys are first called. Raises OddValue."""
+
+@final
+class ColumnsBuilder:
+    """Makes the columns of a history from batches of Arrow buffers."""
+
+    def __new__(cls, rows: int, *, whole: bool) -> ColumnsBuilder:
+        """Begin a history of about so many operations. Unless it is `whole`, the operations are
+        some of a history's, and keep their indices."""
+
+    def append(
+        self, rows: int, columns: dict[str, list[bytes]], words: dict[str, list[str]]
+    ) -> int:
+        """Append operations that are given as `Columns.arrow` returns them, with the texts of node,
+        kind and f, and with their index, and return the bytes that all of them take so far. The
+        columns node, key, value, values, detail and error may be missing, and count as null. Raises
+        FormError for a row that lacks a field, and RuleError."""
+
+    def finish(self) -> Columns:
+        """Return the columns, and begin anew. Raises RuleError."""
 
 @final
 class Set:

@@ -27,7 +27,7 @@ from harness.run.disk import why_unwritable
 
 TEXT_BYTES_MAX: Final = int(MEMORY_MB * 1e6)
 """Maximum size of the text of a history that is read, a quarter of the memory of this machine or
-container: a history takes up to three and a half times its text."""
+container: while it is read, a history takes some three times its text."""
 FLUSH_S: Final = 0.05
 """Interval between flushes, in seconds. With the time of a flush it is well under a tenth of a
 second."""

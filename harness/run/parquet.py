@@ -15,25 +15,28 @@ as a UInt64 above 2**63 - 1, is refused here and kept by the journal.
 """
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
-from io import BytesIO
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyporcupine import MEMORY_MB
 
 from harness.core.errors import HistoryError
 from harness.core.history import History
 from harness.core.op import Kind, Op
-from harness.native.histories import FormError, OddValue, lines_of_arrow
+from harness.core.rows import Rows, refused
+from harness.native.histories import ColumnsBuilder, FormError, OddValue
 from harness.run.disk import why_unwritable
-from harness.run.journal import check_text_size, history_of_lines
 
 SCHEMA_VERSION: Final = 1
 BATCH_ROWS: Final = 65_536
 """Number of rows that are read at a time."""
+COLUMNS_BYTES_MAX: Final = int(2 * MEMORY_MB * 1e6)
+"""Maximum size of a history in memory. The rest is for the checkers."""
 
 _NAMES: Final = pa.dictionary(pa.int32(), pa.string())
 _NUMBERS: Final = pa.list_(pa.int64())
@@ -159,38 +162,52 @@ def read_parquet(path: Path) -> History:
     if path.exists() and not path.is_file():  # Arrow waits for ever for a FIFO
         raise HistoryError(f"{path}: cannot be read: it is not a regular file")
     try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+        # A short file takes longer with threads, and one on a disk if it is read ahead.
+        file = pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False)
         missing = set(SCHEMA.names) - set(file.schema_arrow.names)
         if missing:
             raise HistoryError(
-                f"{path}: has no column {' '.join(sorted(missing))}; "
-                f"expected {' '.join(SCHEMA.names)}"
+                f"has no column {' '.join(sorted(missing))}; expected {' '.join(SCHEMA.names)}"
             )
-        lines = _text(file)
+        rows = file.metadata.num_rows
+        batches = file.iter_batches(BATCH_ROWS, columns=SCHEMA.names, use_threads=rows > BATCH_ROWS)
+        return history_of_batches(batches, rows, whole=True)
     except FormError as error:
         raise HistoryError(f"{path}: has a row that is not an op: {error!r}") from error
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{path}: is no Parquet file that can be read: {error}") from error
-    except ValueError as error:
-        raise HistoryError(f"{path}: cannot be read: {error}") from error
-    try:
-        return history_of_lines(lines)
     except HistoryError as error:
         raise HistoryError(f"{path}: {error}") from error
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{path}: is not a readable Parquet file: {error}") from error
+    except ValueError as error:
+        raise HistoryError(f"{path}: cannot be read: {error}") from error
 
 
-def _text(file: pq.ParquetFile) -> bytes:
-    text = BytesIO()  # unlike a list of blocks, it is never there twice
-    for batch in file.iter_batches(BATCH_ROWS, columns=SCHEMA.names):
-        text.write(_lines(batch))
-        check_text_size(text.tell())
-    return text.getvalue()
+def history_of_batches(batches: Iterable[pa.RecordBatch], rows: int, *, whole: bool) -> History:
+    """Return the history in batches of about so many rows, which have the columns of `SCHEMA`. If
+    it is not `whole`, the rows are some of a history's, and node, detail and error may be missing.
+    Raises HistoryError, ValueError and `pyarrow.ArrowException`."""
+    with refused():
+        builder = ColumnsBuilder(rows, whole=whole)
+        for batch in batches:
+            check_columns_size(builder.append(batch.num_rows, *_parts(batch)))
+        return History(Rows.of_columns(builder.finish()))
 
 
-def _lines(batch: pa.RecordBatch) -> bytes:
-    """Return the ops of a batch as lines."""
+def check_columns_size(size: int) -> None:
+    """Raise ValueError if the columns of a history take too many bytes for this machine."""
+    if size > COLUMNS_BYTES_MAX:
+        raise ValueError(
+            f"its columns take {size:,} bytes, expected at most {COLUMNS_BYTES_MAX:,}, half of "
+            "this machine's memory"
+        )
+
+
+def _parts(batch: pa.RecordBatch) -> tuple[dict[str, list[bytes]], dict[str, list[str]]]:
+    """Return the buffers of each column, and the words of those that hold indices."""
     columns, words = {}, {}
     for field in SCHEMA:
+        if field.name not in batch.schema.names:
+            continue
         column = batch.column(field.name)
         if column.type != field.type:
             column = column.cast(field.type)
@@ -204,7 +221,7 @@ def _lines(batch: pa.RecordBatch) -> bytes:
             words[field.name] = column.dictionary.to_pylist()
             column = column.indices
         columns[field.name] = _buffers(column)
-    return lines_of_arrow(batch.num_rows, columns, words)
+    return columns, words
 
 
 def _buffers(column: pa.Array) -> list[bytes]:

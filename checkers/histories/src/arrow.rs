@@ -65,9 +65,8 @@ pub struct Table {
     pub error: Column,
 }
 
-/// Converts a history to columns. `lines` is the text from which the history was read. The nemesis
-/// has process -1, and kinds are numbered 0 to 3.
-pub fn table(history: &History, lines: &[u8]) -> Result<Table, BadValue> {
+/// Converts a history to columns. The nemesis has process -1, and kinds are numbered 0 to 3.
+pub fn table(history: &History) -> Result<Table, BadValue> {
     let mut table = Table {
         process: Column::new(false),
         node: Column::new(false),
@@ -104,8 +103,8 @@ pub fn table(history: &History, lines: &[u8]) -> Result<Table, BadValue> {
             Value::None => {}
             Value::Int(number) => value = Some(number.to_le_bytes()),
             Value::Ints(range) => values = Some(range),
-            Value::Object(span) => detail = Some((&lines[span.clone()], span.len())),
-            Value::Big => return Err(BadValue(row as u32)),
+            Value::Object(span) => detail = Some((&history.raw[span.clone()], span.len())),
+            Value::Big(_) => return Err(BadValue(row as u32)),
         }
         table.value.push_number(value);
         // `numbers` holds the lists in the order of the rows, so only the lengths are needed here.

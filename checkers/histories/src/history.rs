@@ -4,7 +4,7 @@ use std::fmt;
 
 use rustc_hash::FxHashMap;
 
-use crate::lines::{Kind, LineError, Lines, Value, NEMESIS};
+use crate::lines::{Kind, Line, LineError, Lines, Value, NEMESIS};
 use crate::words::{Word, Words};
 
 /// Stands for a missing row.
@@ -26,8 +26,8 @@ pub struct Pair {
 /// The operations of a history in order, as columns.
 #[derive(Default)]
 pub struct History {
-    /// Byte offset of each line, and the end of the last one.
-    pub starts: Vec<usize>,
+    /// The index of each operation of a part of a history. In a whole one it is the row.
+    index: Option<Vec<i64>>,
     pub time_ns: Vec<i64>,
     pub process: Vec<i64>,
     pub kind: Vec<Kind>,
@@ -39,6 +39,8 @@ pub struct History {
     pub error: Vec<Word>,
     /// The elements of all values that are arrays.
     pub numbers: Vec<i64>,
+    /// The text of all values that are not parsed.
+    pub raw: Vec<u8>,
     pub fs: Words,
     pub nodes: Words,
     pub errors: Words,
@@ -83,12 +85,18 @@ impl History {
     pub fn read(text: &[u8]) -> Result<History, Refused> {
         let mut history = History::with_capacity(text.len() / LINE_BYTES);
         let mut lines = Lines::new(text);
-        history.starts.push(0);
         while !lines.is_over() {
-            history.push_line(&mut lines)?;
-            history.starts.push(lines.position());
+            let row = history.len();
+            let line = lines.line().map_err(|why| match why {
+                LineError::Form => Refused::Form(row),
+                LineError::TooLarge(field) => {
+                    Refused::Rule(format!("op at row {row}: {field} takes more than 64 bits"))
+                }
+            })?;
+            history.push(line)?;
         }
         history.numbers = lines.numbers;
+        history.raw = lines.raw;
         history.fs = lines.fs;
         history.nodes = lines.nodes;
         history.errors = lines.errors;
@@ -96,10 +104,17 @@ impl History {
         Ok(history)
     }
 
-    /// Creates a history without rows that has the capacity for `rows`.
-    fn with_capacity(rows: usize) -> History {
+    /// Creates a part of a history, whose operations keep their indices.
+    pub fn part(rows: usize) -> History {
         History {
-            starts: Vec::with_capacity(rows + 1),
+            index: Some(Vec::with_capacity(rows)),
+            ..History::with_capacity(rows)
+        }
+    }
+
+    /// Creates a history without rows that has the capacity for `rows`.
+    pub fn with_capacity(rows: usize) -> History {
+        History {
             time_ns: Vec::with_capacity(rows),
             process: Vec::with_capacity(rows),
             kind: Vec::with_capacity(rows),
@@ -121,6 +136,17 @@ impl History {
         self.time_ns.is_empty()
     }
 
+    /// The memory that the operations take, in bytes.
+    pub fn bytes(&self) -> usize {
+        const ROW: usize = size_of::<Value>()
+            + size_of::<Option<i64>>()
+            + 2 * size_of::<i64>()
+            + 3 * size_of::<Word>()
+            + size_of::<Kind>()
+            + size_of::<Pair>() / 2;
+        self.len() * ROW + self.raw.len() + size_of_val(self.numbers.as_slice())
+    }
+
     /// The elements of a value that is an array of integers; `None` for another value or a missing
     /// row.
     pub fn ints(&self, row: u32) -> Option<&[i64]> {
@@ -130,24 +156,19 @@ impl History {
         }
     }
 
-    fn push_line(&mut self, lines: &mut Lines<'_>) -> Result<(), Refused> {
-        let row = self.time_ns.len();
-        let line = lines.line().map_err(|why| match why {
-            LineError::Form => Refused::Form(row),
-            LineError::TooLarge(field) => {
-                Refused::Rule(format!("op at row {row}: {field} takes more than 64 bits"))
-            }
-        })?;
-        if line.index != row as i64 {
-            let text = format!("op at row {row}: index is {}, expected {row}", line.index);
-            return Err(Refused::Rule(text));
-        }
+    /// The index of the operation at a row.
+    pub fn index(&self, row: usize) -> i64 {
+        self.index.as_ref().map_or(row as i64, |index| index[row])
+    }
+
+    /// Appends an operation. `match_ends` must follow the last one.
+    pub fn push(&mut self, line: Line) -> Result<(), Refused> {
+        self.push_index(line.index)?;
         let last_ns = self.time_ns.last().map_or(0, |&last_ns| last_ns);
         if line.time_ns < last_ns {
-            let text = format!(
-                "op #{row}: time_ns {} is before its predecessor's {last_ns}",
-                line.time_ns
-            );
+            let (index, time_ns) = (line.index, line.time_ns);
+            let text =
+                format!("op #{index}: time_ns {time_ns} is before its predecessor's {last_ns}");
             return Err(Refused::Rule(text));
         }
         self.time_ns.push(line.time_ns);
@@ -161,9 +182,27 @@ impl History {
         Ok(())
     }
 
-    /// Checks the calls and fills `pairs`. A process has one call in flight, and none after an
+    fn push_index(&mut self, index: i64) -> Result<(), Refused> {
+        let row = self.len();
+        let Some(known) = &mut self.index else {
+            if index == row as i64 {
+                return Ok(());
+            }
+            let text = format!("op at row {row}: index is {index}, expected {row}");
+            return Err(Refused::Rule(text));
+        };
+        if let Some(last) = known.last().filter(|&&last| last >= index) {
+            return Err(Refused::Rule(format!(
+                "op #{index}: comes after op #{last}"
+            )));
+        }
+        known.push(index);
+        Ok(())
+    }
+
+    /// Checks the calls and fills `pairs`, once all operations are there. A process has one call in flight, and none after an
     /// info. An end has the f, key and node of its invocation.
-    fn match_ends(&mut self) -> Result<(), Refused> {
+    pub fn match_ends(&mut self) -> Result<(), Refused> {
         let mut known: FxHashMap<i64, ProcessState> = FxHashMap::default();
         for row in 0..self.len() {
             let process = self.process[row];
@@ -188,6 +227,7 @@ impl History {
             match *state {
                 ProcessState::Idle => {}
                 ProcessState::Call { row: call, .. } => {
+                    let call = self.index(call as usize);
                     let text = |f: &str| format!("invokes {f} while its op #{call} is in flight");
                     return Err(self.rule_broken(row, text));
                 }
@@ -226,8 +266,10 @@ impl History {
             format!("{f} key {key} on {}", node.as_deref().unwrap_or("None"))
         };
         Err(Refused::Rule(format!(
-            "op #{row}: ends {}, but its call #{call} is {}",
+            "op #{}: ends {}, but its call #{} is {}",
+            self.index(row),
             text(row),
+            self.index(call),
             text(call)
         )))
     }
@@ -238,6 +280,7 @@ impl History {
             process => process.to_string(),
         };
         let f = self.fs.text(self.f[row]).unwrap_or_default();
-        Refused::Rule(format!("op #{row}: process {process} {}", what(&f)))
+        let index = self.index(row);
+        Refused::Rule(format!("op #{index}: process {process} {}", what(&f)))
     }
 }

@@ -18,6 +18,15 @@ pub enum Value<'a> {
     Json(&'a [u8]),
 }
 
+/// The text of an error.
+#[derive(Clone, Copy)]
+pub enum Error<'a> {
+    None,
+    Text(&'a str),
+    /// As JSON has it, with quotes.
+    Json(&'a [u8]),
+}
+
 impl Value<'_> {
     pub fn of(number: Option<i64>) -> Value<'static> {
         number.map_or(Value::Null, Value::Int)
@@ -91,7 +100,10 @@ impl Called {
 /// Returns the part of a line from the node, if there is one, to the error.
 pub fn node(name: Option<&str>) -> Vec<u8> {
     let mut out = b",\"node\":".to_vec();
-    optional(&mut out, name);
+    match name {
+        None => out.extend(b"null"),
+        Some(name) => text(&mut out, name),
+    }
     out.extend(b",\"error\":");
     out
 }
@@ -106,7 +118,7 @@ pub struct Line<'a> {
     pub value: Value<'a>,
     pub key: Option<i64>,
     pub node: &'a [u8],
-    pub error: Option<&'a str>,
+    pub error: Error<'a>,
 }
 
 /// Writes an operation with its newline.
@@ -132,7 +144,11 @@ pub fn line(out: &mut Vec<u8>, op: &Line<'_>) {
         Some(key) => number(out, key),
     }
     out.extend_from_slice(op.node);
-    optional(out, op.error);
+    match op.error {
+        Error::None => out.extend_from_slice(b"null"),
+        Error::Text(error) => text(out, error),
+        Error::Json(json) => out.extend_from_slice(json),
+    }
     out.extend_from_slice(b"}\n");
 }
 
@@ -146,13 +162,6 @@ pub fn list(out: &mut Vec<u8>, numbers: impl Iterator<Item = i64>) {
         number(out, one);
     }
     out.push(b']');
-}
-
-fn optional(out: &mut Vec<u8>, words: Option<&str>) {
-    match words {
-        None => out.extend_from_slice(b"null"),
-        Some(words) => text(out, words),
-    }
 }
 
 /// Writes a JSON string; escapes only what must be escaped.
@@ -202,7 +211,7 @@ mod tests {
                 value: Value::Json(&numbers),
                 key: None,
                 node: &node(Some("ch1")),
-                error: Some("3 X: \"\n\u{1}\\é"),
+                error: Error::Text("3 X: \"\n\u{1}\\é"),
             },
         );
         let expected = "{\"index\":12,\"process\":3,\"kind\":\"info\",\"f\":\"read\",\

@@ -5,6 +5,7 @@
 //! `harness.native.histories`.
 
 pub mod arrow;
+pub mod batch;
 pub mod calls;
 pub mod digits;
 pub mod findings;
@@ -18,8 +19,8 @@ pub mod sessions;
 pub mod sets;
 pub mod stream;
 pub mod tally;
-pub mod unparsed;
 pub mod words;
+pub mod write;
 
 #[cfg(feature = "python")]
 pub mod python;

@@ -16,10 +16,10 @@ pub enum Value {
     Int(i64),
     /// The range of an array's elements in `numbers`.
     Ints(Range<usize>),
-    /// The byte range of a JSON object, which is not parsed.
+    /// The range of a JSON object in `raw`. It is not parsed.
     Object(Range<usize>),
-    /// An integer that does not fit 64 bits, or an array with one.
-    Big,
+    /// The range in `raw` of an integer that does not fit 64 bits, or of an array with one.
+    Big(Range<usize>),
 }
 
 /// The process of the nemesis. No client has this number.
@@ -53,6 +53,8 @@ pub struct Lines<'a> {
     at: Cursor<'a>,
     /// The elements of all values that are arrays.
     pub numbers: Vec<i64>,
+    /// The text of all values that are not parsed.
+    pub raw: Vec<u8>,
     pub fs: Words,
     pub nodes: Words,
     pub errors: Words,
@@ -75,9 +77,10 @@ const ARRAYS: usize = 16;
 impl<'a> Lines<'a> {
     pub fn new(text: &'a [u8]) -> Lines<'a> {
         Lines {
-            at: Cursor { text, rest: text },
+            at: Cursor { rest: text },
             // Growing would copy it, and the pages of each copy stay with the allocator.
             numbers: Vec::with_capacity(text.len() / NUMBER_BYTES),
+            raw: Vec::with_capacity(text.len()),
             fs: Words::default(),
             nodes: Words::default(),
             errors: Words::default(),
@@ -86,11 +89,6 @@ impl<'a> Lines<'a> {
             arrays: [const { (b"".as_slice(), 0..0) }; ARRAYS],
             ends: PartCache::new(),
         }
-    }
-
-    /// Byte offset of the next line.
-    pub fn position(&self) -> usize {
-        self.at.position()
     }
 
     pub fn is_over(&self) -> bool {
@@ -173,9 +171,24 @@ impl<'a> Lines<'a> {
         match self.at.rest {
             [b'n', ..] => self.at.expect(b"null").map(|()| Value::None),
             [b'[', ..] => self.ints(process),
-            [b'{', ..] => self.at.object().map(Value::Object),
-            _ => Ok(self.at.number()?.map_or(Value::Big, Value::Int)),
+            [b'{', ..] => {
+                let from = self.at.rest;
+                self.at.object()?;
+                Ok(Value::Object(self.keep(from)))
+            }
+            from => match self.at.number()? {
+                Some(number) => Ok(Value::Int(number)),
+                None => Ok(Value::Big(self.keep(from))),
+            },
         }
+    }
+
+    /// Keeps the part of `from` that precedes the current position.
+    fn keep(&mut self, from: &[u8]) -> Range<usize> {
+        let at = self.raw.len();
+        self.raw
+            .extend_from_slice(&from[..from.len() - self.at.rest.len()]);
+        at..self.raw.len()
     }
 
     fn ints(&mut self, process: i64) -> Result<Value, LineError> {
@@ -203,7 +216,7 @@ impl<'a> Lines<'a> {
         self.at.skip(1);
         if big {
             self.numbers.truncate(from);
-            return Ok(Value::Big);
+            return Ok(Value::Big(self.keep(text)));
         }
         let numbers = from..self.numbers.len();
         if !numbers.is_empty() {
@@ -228,6 +241,13 @@ impl<'a> Lines<'a> {
             error.map_or(NONE, |error| self.errors.word(error)),
         ))
     }
+}
+
+/// Returns whether a text is one JSON object from its first byte to its last, without a check of what
+/// is between its braces.
+pub fn is_object(text: &[u8]) -> bool {
+    let mut at = Cursor { rest: text };
+    text.first() == Some(&b'{') && at.object().is_ok() && at.rest.is_empty()
 }
 
 /// Caches parts of lines with their parsed values, one per slot.
@@ -271,16 +291,11 @@ fn slot(text: &[u8]) -> Option<usize> {
 }
 
 struct Cursor<'a> {
-    text: &'a [u8],
     /// The text from the current position on.
     rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    fn position(&self) -> usize {
-        self.text.len() - self.rest.len()
-    }
-
     fn skip(&mut self, bytes: usize) {
         self.rest = &self.rest[bytes..];
     }
@@ -386,8 +401,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// Skips to the brace that ends the object, without checking that the text between is JSON.
-    fn object(&mut self) -> Result<Range<usize>, LineError> {
-        let from = self.position();
+    fn object(&mut self) -> Result<(), LineError> {
+        let from = self.rest;
         let mut depth = 0_u32;
         loop {
             match self.rest {
@@ -402,9 +417,10 @@ impl<'a> Cursor<'a> {
             }
             self.skip(1);
             if depth == 0 {
-                let object = from..self.position();
-                std::str::from_utf8(&self.text[object.clone()]).map_err(|_| LineError::Form)?;
-                return Ok(object);
+                let object = &from[..from.len() - self.rest.len()];
+                return std::str::from_utf8(object)
+                    .map(drop)
+                    .map_err(|_| LineError::Form);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The Python module `harness.native.histories`.
 
 use std::collections::HashMap;
+use std::mem::take;
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
@@ -9,6 +10,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict};
 use rustc_hash::FxHashMap;
 
 use crate::arrow::table;
+use crate::batch::{self, Batch};
 use crate::calls::{self, Object};
 use crate::findings::{examine, Findings};
 use crate::history::{History, Refused, NO_ROW};
@@ -17,8 +19,8 @@ use crate::sessions::bounds;
 use crate::sets::{self, BadValue};
 use crate::stream::stream;
 use crate::tally::{tally, Ends};
-use crate::unparsed::{self, Batch};
 use crate::words::{Word, NONE};
+use crate::write::LineParts;
 
 pyo3::create_exception!(
     harness.native.histories,
@@ -47,8 +49,20 @@ pyo3::create_exception!(
 #[pyclass(frozen, module = "harness.native.histories")]
 struct Columns {
     history: Arc<History>,
-    /// The text from which the history was read.
-    lines: Py<PyBytes>,
+    parts: LineParts,
+}
+
+impl Columns {
+    fn of(history: History) -> Columns {
+        Columns {
+            parts: LineParts::of(&history),
+            history: Arc::new(history),
+        }
+    }
+
+    fn rows(&self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+        (0..self.history.len()).filter(|&row| wanted(row)).collect()
+    }
 }
 
 /// (f, ends, durations in ns at the given quantiles, errors).
@@ -60,14 +74,9 @@ type NodeTally = (Option<String>, String, Ends);
 impl Columns {
     #[new]
     fn new(lines: Bound<'_, PyBytes>) -> PyResult<Columns> {
-        match History::read(lines.as_bytes()) {
-            Ok(history) => Ok(Columns {
-                history: Arc::new(history),
-                lines: lines.unbind(),
-            }),
-            Err(Refused::Form(line)) => Err(FormError::new_err(line + 1)),
-            Err(refused) => Err(RuleError::new_err(refused.to_string())),
-        }
+        History::read(lines.as_bytes())
+            .map(Columns::of)
+            .map_err(refused)
     }
 
     fn __len__(&self) -> usize {
@@ -75,26 +84,27 @@ impl Columns {
     }
 
     #[getter]
-    fn lines(&self, py: Python<'_>) -> Py<PyBytes> {
-        self.lines.clone_ref(py)
+    fn size_bytes(&self) -> usize {
+        self.history.bytes()
+    }
+
+    fn lines<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let lines = self.parts.lines(&self.history, 0..self.history.len());
+        PyBytes::new(py, &lines)
     }
 
     fn line<'py>(&self, py: Python<'py>, row: usize) -> Bound<'py, PyBytes> {
-        let starts = &self.history.starts;
-        let line = &self.lines.as_bytes(py)[starts[row]..starts[row + 1] - 1];
-        PyBytes::new(py, line)
+        let line = self.parts.lines(&self.history, row..row + 1);
+        PyBytes::new(py, &line[..line.len() - 1])
     }
 
     fn lines_at<'py>(&self, py: Python<'py>, rows: Vec<usize>) -> Bound<'py, PyBytes> {
-        let (text, starts) = (self.lines.as_bytes(py), &self.history.starts);
-        let line = |&row: &usize| &text[starts[row]..starts[row + 1]];
-        let lines: Vec<&[u8]> = rows.iter().map(line).collect();
-        PyBytes::new(py, &lines.concat())
+        PyBytes::new(py, &self.parts.lines(&self.history, rows.into_iter()))
     }
 
     /// Returns (validity, offsets, data) of each column, by name.
     fn arrow<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let made = table(&self.history, self.lines.as_bytes(py)).map_err(bad_value)?;
+        let made = table(&self.history).map_err(bad_value)?;
         let columns = PyDict::new(py);
         for (name, column) in [
             ("process", &made.process),
@@ -239,12 +249,6 @@ impl Columns {
             calls,
         });
         Ok(made.collect())
-    }
-}
-
-impl Columns {
-    fn rows(&self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
-        (0..self.history.len()).filter(|&row| wanted(row)).collect()
     }
 }
 
@@ -426,46 +430,73 @@ impl Calls {
 /// The buffers of a column as `Columns.arrow` returns them.
 type Buffers = [PyBackedBytes; 3];
 
-/// Returns the lines of operations; `columns` are the buffers of each column, by name, and `words`
-/// the texts of those that hold indices.
-#[pyfunction]
-fn lines_of_arrow<'py>(
-    py: Python<'py>,
-    rows: usize,
-    columns: HashMap<String, Buffers>,
-    mut words: HashMap<String, Vec<String>>,
-) -> PyResult<Bound<'py, PyBytes>> {
-    let column = |name: &str| {
-        let found = columns.get(name).ok_or_else(|| missing(name))?;
-        let [validity, offsets, data] = found;
-        Ok::<_, PyErr>(unparsed::Column {
-            validity,
-            offsets,
-            data,
-        })
-    };
-    let mut texts = |name: &str| words.remove(name).ok_or_else(|| missing(name));
-    let batch = Batch {
-        index: column("index")?,
-        process: column("process")?,
-        node: (column("node")?, texts("node")?),
-        kind: (column("kind")?, texts("kind")?),
-        f: (column("f")?, texts("f")?),
-        key: column("key")?,
-        value: column("value")?,
-        values: column("values")?,
-        detail: column("detail")?,
-        time_ns: column("time_ns")?,
-        error: column("error")?,
-    };
-    match unparsed::lines(&batch, rows) {
-        Ok(lines) => Ok(PyBytes::new(py, &lines)),
-        Err(row) => Err(FormError::new_err(row + 1)),
+/// Makes the columns of a history from batches of Arrow buffers.
+#[pyclass(module = "harness.native.histories")]
+struct ColumnsBuilder {
+    history: History,
+}
+
+#[pymethods]
+impl ColumnsBuilder {
+    #[new]
+    #[pyo3(signature = (rows, *, whole))]
+    fn new(rows: usize, whole: bool) -> ColumnsBuilder {
+        let history = match whole {
+            true => History::with_capacity(rows),
+            false => History::part(rows),
+        };
+        ColumnsBuilder { history }
+    }
+
+    /// Appends operations; `columns` are the buffers of each column, by name, and `words` the texts
+    /// of those that hold indices. Returns the bytes that the operations take so far.
+    fn append(
+        &mut self,
+        py: Python<'_>,
+        rows: usize,
+        columns: HashMap<String, Buffers>,
+        mut words: HashMap<String, Vec<String>>,
+    ) -> PyResult<usize> {
+        let column = |name: &str| {
+            let found = columns.get(name).map(|buffers| batch::Column {
+                validity: &buffers[0],
+                offsets: &buffers[1],
+                data: &buffers[2],
+            });
+            found.unwrap_or_default()
+        };
+        let mut texts = |name: &str| words.remove(name).unwrap_or_default();
+        let batch = Batch {
+            index: column("index"),
+            process: column("process"),
+            node: (column("node"), texts("node")),
+            kind: (column("kind"), texts("kind")),
+            f: (column("f"), texts("f")),
+            key: column("key"),
+            value: column("value"),
+            values: column("values"),
+            detail: column("detail"),
+            time_ns: column("time_ns"),
+            error: column("error"),
+        };
+        let history = &mut self.history;
+        py.detach(|| batch.append_to(rows, history))
+            .map_err(refused)?;
+        Ok(history.bytes())
+    }
+
+    fn finish(&mut self, py: Python<'_>) -> PyResult<Columns> {
+        let mut history = take(&mut self.history);
+        py.detach(|| history.match_ends()).map_err(refused)?;
+        Ok(Columns::of(history))
     }
 }
 
-fn missing(name: &str) -> PyErr {
-    pyo3::exceptions::PyKeyError::new_err(name.to_owned())
+fn refused(why: Refused) -> PyErr {
+    match why {
+        Refused::Form(line) => FormError::new_err(line + 1),
+        Refused::Rule(text) => RuleError::new_err(text),
+    }
 }
 
 /// Returns numbers as bytes in the little-endian order, as `memoryview.cast` reads them here.
@@ -491,8 +522,8 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FormError", module.py().get_type::<FormError>())?;
     module.add("RuleError", module.py().get_type::<RuleError>())?;
     module.add("OddValue", module.py().get_type::<OddValue>())?;
-    module.add_function(wrap_pyfunction!(lines_of_arrow, module)?)?;
     module.add_class::<Columns>()?;
+    module.add_class::<ColumnsBuilder>()?;
     module.add_class::<Set>()?;
     module.add_class::<Calls>()?;
     module.add_class::<Findings>()

@@ -33,8 +33,12 @@ impl Words {
 
     /// Returns the decoded text; `None` for `NONE` and for what is not a JSON string.
     pub fn text(&self, word: Word) -> Option<String> {
-        let raw = self.texts.get(word as usize)?;
-        serde_json::from_slice(raw).ok()
+        serde_json::from_slice(self.raw(word)?).ok()
+    }
+
+    /// Returns the raw form; `None` for `NONE`.
+    pub fn raw(&self, word: Word) -> Option<&[u8]> {
+        self.texts.get(word as usize).map(AsRef::as_ref)
     }
 
     /// Returns all decoded texts in order.

@@ -299,7 +299,7 @@ impl Interpreter {
                 value: Value::of(call.value),
                 key: call.key,
                 node: &self.nodes[at].written,
-                error: None,
+                error: journal::Error::None,
             },
         );
         self.requested[slot] = Some((statement.clone(), at));
@@ -365,7 +365,9 @@ impl Interpreter {
                 value,
                 key: ended.call.key,
                 node: &self.nodes[at].written,
-                error: error.as_deref(),
+                error: error
+                    .as_deref()
+                    .map_or(journal::Error::None, journal::Error::Text),
             },
         );
         let mut scheduler = self.scheduler.borrow_mut();

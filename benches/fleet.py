@@ -1,4 +1,4 @@
-"""Many histories: processes of this machine, and Spark, beside pyporcupine's own threads.
+"""Many histories: processes of this machine, and Spark, beside the threads of one process.
 
     python -m benches.fleet [histories ...]           # 10 100 1000 10000 unless given
     python -m benches.fleet --spark [histories ...]   # on Spark, which also starts
@@ -6,9 +6,10 @@
     python -m benches.fleet --huge [ops]              # a history of so many ops, beside 1,000
 
 All read the same files from the disk, with as many threads or processes as there are cores, and
-judge the same keys linearizable or not. The limit and what is measured take turns, because the
-machine may have other work, and the ratio is that of the medians. The memory is the peak of all
-processes together, by their proportional share (PSS).
+judge the same keys linearizable or not. The limit is what reading and judging takes; a check also
+lists the store, reads each run.json, digests what it judges and writes the verdicts. The limit and
+what is measured take turns, because the machine may have other work, and the ratio is that of the
+medians. The memory is the peak of all processes together, by their proportional share (PSS).
 """
 
 import os
@@ -23,25 +24,21 @@ from statistics import median
 from time import perf_counter, process_time, sleep
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-import pyporcupine
 
-from benches.fleet_histories import CALLS_A_KEY, WORKERS, put_long, store
+from benches.fleet_histories import CALLS_A_KEY, put_long, store
+from checkers.consistency.linearizable import Linearizable
 from harness.cli.workload import workload_of
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.fleet import processes
-from harness.fleet.columns import calls_of, read_columns
 from harness.fleet.location import Location
 from harness.fleet.spark import Fleet
 from harness.run.fleet import Checked, StoredRuns, check_fleet, verdicts_of
 from harness.run.found_runs import SETTLED_S, found
+from harness.run.parquet import read_parquet
 
 OPS = 2_000
-CHUNK = 200
-"""Histories that the limit gives pyporcupine at a time."""
 TURNS = 3
 FOLDERS = 20
 ONLY = frozenset({"linearizable"})
@@ -101,28 +98,18 @@ def _pss_mb(pid: int) -> tuple[str, float]:
     return name, next(int(x.split()[1]) for x in text.split("\n") if x.startswith("Pss:")) / 1024
 
 
-def _calls(number: int, path: Path) -> pa.Table:
-    """Return the calls of one history, with keys and processes that no other history has."""
-    table = calls_of(read_columns(pq.ParquetFile(path))).table
-    key = pc.add(table["key"], number * 1_000)
-    process = pc.add(table["process"].cast(pa.int64()), number * WORKERS)
-    return table.set_column(0, "process", process).set_column(2, "key", key)
+def _judged(path: Path) -> Status:
+    return Linearizable("linearizable").check(read_parquet(path)).status
 
 
-def limit(root: Path) -> tuple[float, float, int]:
-    """Return the seconds in total and in pyporcupine, and the number of violated histories, in one
-    process."""
-    begin, judged, bad = perf_counter(), 0.0, 0
+def limit(root: Path) -> tuple[float, int]:
+    """Return the seconds in which the threads of one process read and judge all histories, and the
+    number of violated ones."""
+    begin = perf_counter()
     files = sorted(root.glob("*/*/history.parquet"))
-    for first in range(0, len(files), CHUNK):
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            parts = list(threads.map(_calls, range(CHUNK), files[first : first + CHUNK]))
-        whole = pa.concat_tables(parts).unify_dictionaries()
-        start = perf_counter()
-        result = pyporcupine.check(whole, "set", time_s=60.0, memory_mb=1024.0)
-        judged += perf_counter() - start
-        bad += sum(one.status == "INVALID" for one in result.objects)
-    return perf_counter() - begin, judged, bad
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        bad = list(threads.map(_judged, files)).count(Status.INVALID)
+    return perf_counter() - begin, bad
 
 
 def _checked(root: Path, engine: Any) -> Checked:
@@ -155,22 +142,21 @@ def fleet(root: Path, master: str = "local[*]") -> tuple[float, float, float, in
 
 
 def many(counts: list[int]) -> None:
-    print(f"{'histories':>9} {'wall s':>8} {'limit s':>8} {'of it judging':>13} {'limit/wall':>10}")
+    print(f"{'histories':>9} {'wall s':>8} {'limit s':>8} {'limit/wall':>10}")
     for count in counts:
         with tempfile.TemporaryDirectory() as directory:
             root = Path(directory)
             bad = store(root, count, OPS)
-            limits, walls, judgings = [], [], []
+            limits, walls = [], []
             for turn in range(TURNS + 1):
-                limit_s, judging_s, seen = limit(root)
+                limit_s, seen = limit(root)
                 wall_s, found_bad = local(root)
                 assert bad == seen == found_bad, (bad, seen, found_bad)
                 if turn or count >= 10_000:  # the first turn also loads code
                     limits.append(limit_s)
                     walls.append(wall_s)
-                    judgings.append(judging_s)
             print(
-                f"{count:9,} {median(walls):8.2f} {median(limits):8.2f} {median(judgings):13.2f} "
+                f"{count:9,} {median(walls):8.2f} {median(limits):8.2f} "
                 f"{median(limits) / median(walls):10.2f}   "
                 + " ".join(f"{a:.2f}/{b:.2f}" for a, b in zip(limits, walls, strict=True)),
                 flush=True,
@@ -186,7 +172,7 @@ def on_spark(counts: list[int]) -> None:
         with tempfile.TemporaryDirectory() as directory:
             root = Path(directory)
             bad = store(root, count, OPS)
-            limit_s, _, seen = limit(root)
+            limit_s, seen = limit(root)
             start_s, wall_s, inside_s, found_bad, cores, memory = fleet(root)
             assert bad == seen == found_bad, (bad, seen, found_bad)
             print(

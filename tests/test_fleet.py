@@ -232,15 +232,15 @@ def test_a_run_that_is_split_by_keys_is_the_same_run(tmp_path, fleet, monkeypatc
     assert of["set-full"].value == "VALID"
 
 
-def test_a_split_run_whose_text_is_too_long_is_judged_by_keys(tmp_path, fleet, monkeypatch):
+def test_a_split_run_too_long_for_this_machine_is_judged_by_keys(tmp_path, fleet, monkeypatch):
     run = cases.run(tmp_path, "none", 1, cases.sound(6))
     pq.write_table(pq.read_table(run.parquet_file), run.parquet_file, row_group_size=60)
     monkeypatch.setattr("harness.run.fleet.BIG_BYTES", 0)
-    monkeypatch.setattr("harness.run.journal.TEXT_BYTES_MAX", 1_000)
+    monkeypatch.setattr("harness.run.parquet.COLUMNS_BYTES_MAX", 50_000)
     checked = check_fleet(found(tmp_path), RUNS, cases.in_process)
     [of] = summaries(checked.verdicts.rows())
     assert (of.judged["linearizable"].value, of.judged["set-full"].value) == ("VALID", "UNKNOWN")
-    assert "expected at most 1,000" in str(checked.verdicts.rows()["reason"].to_pylist())
+    assert "expected at most 50,000, half" in str(checked.verdicts.rows()["reason"].to_pylist())
 
 
 def test_the_query_of_the_manual_counts_what_the_command_counts(tmp_path, fleet):

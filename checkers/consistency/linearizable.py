@@ -32,15 +32,28 @@ class KeyCalls:
 
 @dataclass(frozen=True, slots=True)
 class KeyVerdict:
-    """pyporcupine's result for one key, and the calls that its positions refer to."""
+    """The verdict on one key."""
 
     calls: Calls
-    result: pyporcupine.ObjectResult
+    result: pyporcupine.ObjectResult | None
+    """pyporcupine's result; None if no time was left for the key."""
+    anomaly: Anomaly | None = None
+    """What is wrong, if the key is INVALID."""
+
+    @property
+    def key(self) -> int | None:
+        """Return the key; None for calls without a key."""
+        return self.calls.key
 
     @property
     def status(self) -> Status:
-        """Status of the key."""
-        return Status(self.result.status)
+        """Return the status of the key."""
+        return Status.UNKNOWN if self.result is None else Status(self.result.status)
+
+    @property
+    def reason(self) -> str:
+        """Return why the key has this status; "" if it is VALID."""
+        return "no time left" if self.result is None else self.result.reason
 
 
 class Linearizable:
@@ -79,40 +92,46 @@ class Linearizable:
     def check_within(self, history: History, budget_s: float) -> Verdict:
         """Return the verdict. VALID needs an answered read; a key that runs out of time or memory
         is UNKNOWN.
+        """
+        return self.verdict_of(self.judged_keys(history, budget_s))
+
+    def judged_keys(self, history: History, budget_s: float) -> Sequence[KeyVerdict]:
+        """Return the verdict on each key, in the order in which keys are first called.
 
         A key gets no more than half of the time that is left for it and those after it. Once one is
         INVALID, so is the history: the others get as much time again as it took until then, or a
         twentieth of the whole if that is more.
         """
-        clock, judged, late = WallClock(), list[KeyVerdict](), list[int | None]()
+        clock, judged = WallClock(), list[KeyVerdict]()
         keys, end_s = _by_key(history, self.model), budget_s
-        for place, one in enumerate(keys):
+        for one in keys:
             left_s = end_s - clock.now_ns() / 1e9
             if left_s <= 0:
-                late.append(one.calls.key)
+                judged.append(KeyVerdict(one.calls, None))
                 continue
-            judged.append(self._judge(one, left_s / 2 if place < len(keys) - 1 else left_s))
+            judged.append(self._judge(history, one, left_s / 2 if one is not keys[-1] else left_s))
             if judged[-1].status is Status.INVALID and end_s == budget_s:
                 took_s = clock.now_ns() / 1e9
                 end_s = min(budget_s, took_s + max(took_s, budget_s * REMAINING_SHARE))
-        broken = [one for one in judged if one.status is Status.INVALID]
-        open_ = [one for one in judged if one.status is Status.UNKNOWN]
+        return judged
+
+    def verdict_of(self, keys: Sequence[KeyVerdict]) -> Verdict:
+        """Return the verdict on a history whose keys have these verdicts."""
+        judged = [one for one in keys if one.result is not None]
         reads = sum([one.calls.reads for one in judged])
-        status = worst(one.status for one in judged) if reads else Status.UNKNOWN
-        status = worst([status, Status.UNKNOWN]) if late else status
-        anomalies = [_anomaly(history, one, self.model) for one in broken]
+        anomalies = [one.anomaly for one in judged if one.anomaly is not None]
         anomalies.sort(key=lambda anomaly: (len(anomaly.ops), anomaly.time_ns))
         return Verdict(
             checker=self.name,
-            status=status,
-            summary=self._summary(broken, open_, late, len(judged), reads),
+            status=worst(one.status for one in keys) if reads else Status.UNKNOWN,
+            summary=self._summary(keys, reads),
             checked=sum([len(one.calls) for one in judged]) if reads else 0,
             anomalies=tuple(anomalies[:FEW]),
-            figures=_figures(judged, anomalies, late, reads),
-            cut_short=bool(open_ or late),
+            figures=_figures(keys, anomalies, reads),
+            cut_short=any(one.status is Status.UNKNOWN for one in keys),
         )
 
-    def _judge(self, one: KeyCalls, time_s: float) -> KeyVerdict:
+    def _judge(self, history: History, one: KeyCalls, time_s: float) -> KeyVerdict:
         clock = WallClock()
         result = self._check(one, self.consistency, time_s)
         if self.consistency == "linearizable" and result.status == "VALID" and one.calls.ties:
@@ -121,7 +140,9 @@ class Linearizable:
             # two orders, so checking each order alone decides both.
             left_s = max(time_s - clock.now_ns() / 1e9, LEAST_S)
             result = self._check(one, "sequential", left_s)
-        return KeyVerdict(one.calls, result)
+        broken = result.status == "INVALID"
+        anomaly = _anomaly(history, one.calls, result, self.model) if broken else None
+        return KeyVerdict(one.calls, result, anomaly)
 
     def _check(
         self, one: KeyCalls, consistency: Consistency, time_s: float
@@ -144,18 +165,17 @@ class Linearizable:
             one.decided[consistency] = result
         return result
 
-    def _summary(
-        self,
-        broken: Sequence[KeyVerdict],
-        open_: Sequence[KeyVerdict],
-        late: Sequence[int | None],
-        keys: int,
-        reads: int,
-    ) -> str:
-        of = number(keys + len(late), "key")
+    def _summary(self, keys: Sequence[KeyVerdict], reads: int) -> str:
+        of = number(len(keys), "key")
+        broken = sum(one.status is Status.INVALID for one in keys)
         if broken:
-            return f"{len(broken)} of {of} not {self.name} ({number(reads, 'read')})"
-        doubts = [f"key {one.calls.key}: {one.result.reason}" for one in open_]
+            return f"{broken} of {of} not {self.name} ({number(reads, 'read')})"
+        late = [one.key for one in keys if one.result is None]
+        doubts = [
+            f"key {one.key}: {one.reason}"
+            for one in keys
+            if one.status is Status.UNKNOWN and one.result is not None
+        ]
         if late:
             doubts.append(f"no time left for key {listed(late)}")
         if doubts:
@@ -166,19 +186,17 @@ class Linearizable:
 
 
 def _figures(
-    judged: Sequence[KeyVerdict],
-    anomalies: Sequence[Anomaly],
-    late: Sequence[int | None],
-    reads: int,
+    keys: Sequence[KeyVerdict], anomalies: Sequence[Anomaly], reads: int
 ) -> dict[str, Json]:
     kinds: dict[str, Json] = {}
     for kind in sorted({anomaly.kind for anomaly in anomalies}):
         kinds[kind] = sum(anomaly.kind == kind for anomaly in anomalies)
+    judged = [one for one in keys if one.result is not None]
     return {
-        "keys": len(judged) + len(late),
+        "keys": len(keys),
         "reads_ok": reads,
         "writes": sum([len(one.calls) for one in judged]) - reads,
-        "by_key": {str(one.calls.key): one.status.value for one in judged},
+        "by_key": {str(one.key): one.status.value for one in judged},
         "anomalies": kinds,
     }
 
@@ -197,10 +215,12 @@ def _by_key(history: History, model: ObjectModel) -> tuple[KeyCalls, ...]:
     return found
 
 
-def _anomaly(history: History, judged: KeyVerdict, model: ObjectModel) -> Anomaly:
+def _anomaly(
+    history: History, calls: Calls, result: pyporcupine.ObjectResult, model: ObjectModel
+) -> Anomaly:
     """Return the anomaly with its witness in words: the calls in order of time, then why no order
     explains them."""
-    result, pairs = judged.result, judged.calls.pairs
+    pairs = calls.pairs
     members = [pairs[at] for at in result.witness]
     steps = [model.describe(history, pairs[at], result.explanation, at) for at in result.witness]
     cycle = [
@@ -214,12 +234,11 @@ def _anomaly(history: History, judged: KeyVerdict, model: ObjectModel) -> Anomal
     ops |= {pair.end.index for pair in members if pair.end is not None}
     first = next((s.value for s in result.explanation if s.value is not None), None)
     seen = max((pair.end or pair.invoke for pair in members), key=lambda op: op.index)
-    calls = ", ".join(f"#{_index(pair)}" for pair in members)
-    key = judged.calls.key
-    of = "" if key is None else f"key {key}: "
+    named = ", ".join(f"#{_index(pair)}" for pair in members)
+    of = "" if calls.key is None else f"key {calls.key}: "
     return Anomaly(
         kind=_kind(result),
-        text=f"{of}{result.reason} (op {calls}){during(history, seen.time_ns)}",
+        text=f"{of}{result.reason} (op {named}){during(history, seen.time_ns)}",
         ops=tuple(sorted(ops)),
         key=members[0].invoke.key,
         value=first,

@@ -13,12 +13,14 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.fleet.columns import key_ranges
+from harness.fleet.key_ranges import key_ranges
 
 BIG_BYTES: Final = 32_000_000
 """Histories larger than this are split by ranges of keys."""
 TASKS_A_CORE: Final = 4
 """Number of tasks for each core, so that no core is idle for long at the end."""
+TASK_BYTES_MIN: Final = 300_000
+"""Size of the histories for which another task pays, and another process."""
 TASK_BYTES_MAX: Final = 64_000_000
 TASK_ITEMS_MAX: Final = 500
 """Maximum sizes of a task, because a task that dies is done again as a whole."""
@@ -81,7 +83,7 @@ def assign_to_tasks(items: Sequence[Item], cores: int) -> list[list[Item]]:
     """
     total = sum(item.bytes for item in items)
     least = max(-(-total // TASK_BYTES_MAX), -(-len(items) // TASK_ITEMS_MAX))
-    count = max(TASKS_A_CORE * cores, least)
+    count = max(min(TASKS_A_CORE * cores, 1 + total // TASK_BYTES_MIN), least)
     tasks: list[list[Item]] = [[] for _ in range(min(count, len(items)))]
     loads = [(0, at) for at in range(len(tasks))]
     heapify(loads)

@@ -24,8 +24,6 @@ from harness.fleet.plan import Item, assign_to_tasks
 from harness.fleet.rows import VerdictRow
 from harness.fleet.task import Job, request_of, write_task
 
-WORKER_BYTES_MIN: Final = 300_000
-"""Size of the histories for which another process pays."""
 POLL_S: Final = 0.2
 
 
@@ -46,9 +44,10 @@ def judge(
     with the number of judged items. Raises HarnessError if a task kills its process twice."""
     if job.store.path is not None and items:
         _load(job, items[0])
-    size = sum(item.bytes for item in items)
-    processes = min(os.cpu_count() or 1, len(items), 1 + size // WORKER_BYTES_MIN)
-    with closing(_Pool(replace(job, threads=processes), items, processes)) as pool:
+    cores = os.cpu_count() or 1
+    tasks = assign_to_tasks(items, cores)
+    processes = min(cores, len(tasks))
+    with closing(_Pool(replace(job, threads=processes), tasks, processes)) as pool:
         while pool.files.count(None):
             pool.step()
             if on_progress is not None:
@@ -69,9 +68,9 @@ def _load(job: Job, item: Item) -> None:
 class _Pool:
     """Processes, and the tasks that they judge."""
 
-    def __init__(self, job: Job, items: Sequence[Item], processes: int) -> None:
+    def __init__(self, job: Job, tasks: Sequence[Sequence[Item]], processes: int) -> None:
         self._job = job
-        self._tasks = assign_to_tasks(items, processes)
+        self._tasks = tasks
         self._waiting = list(reversed(range(len(self._tasks))))
         self._died: set[int] = set()
         self.files: list[Location | None] = [None] * len(self._tasks)
@@ -79,7 +78,7 @@ class _Pool:
         # A file system other than the local one has threads, which a fork would not copy.
         self._context: Any = get_context("fork" if job.store.path is not None else "spawn")
         self._workers: list[_JudgeProcess] = []
-        for _ in range(min(processes, len(self._tasks))):
+        for _ in range(processes):
             self._start()
 
     def step(self) -> None:

@@ -16,29 +16,17 @@ from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 from uuid import uuid4
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from checkers.consistency.linearizable import LEAST_S, Linearizable
+from checkers.consistency.linearizable import KeyVerdict, Linearizable
 from checkers.consistency.objects import SetObject
-from checkers.judge import Judgement, budget_of, explained, judge
+from checkers.judge import Judgement, explained, judge
 from checkers.ladder import Level, decides
-from checkers.phrasing import number
 from checkers.replication.protocol import applicable
-from harness.core.clock import WallClock
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
 from harness.core.protocols import Checker
 from harness.core.verdict import Status, Verdict, worst
 from harness.fleet.code_digest import judge_digest
-from harness.fleet.columns import (
-    ObjectVerdict,
-    SetColumns,
-    calls_of,
-    decide_keys,
-    read_columns,
-    read_keys,
-)
+from harness.fleet.key_ranges import KeyRange
 from harness.fleet.location import Location
 from harness.fleet.plan import BIG_BYTES, Item
 from harness.fleet.rows import VerdictRow, write_rows
@@ -100,6 +88,10 @@ class StoredHistories(Protocol):
 
     def history(self, run: Path) -> History:
         """Return the whole history."""
+        ...
+
+    def history_of_keys(self, file: Any, keys: KeyRange) -> History:
+        """Return the ops of a range of keys in a stored history."""
         ...
 
     def digest(self, run: Path) -> str:
@@ -219,11 +211,11 @@ def _rows_of_item(
     job: Job, request: JudgeRequest, item: Item, row: VerdictRow, path: Path, stored: StoredColumns
 ) -> list[VerdictRow]:
     if item.keys is not None:
-        return _rows_of_keys(request, item, row, stored.file)
+        return _rows_of_keys(job, request, item.keys, row, stored.file)
     with _alone_if_big(item):
         if item.remainder:
-            return _rows_of_remainder(job, request, item, row, path, stored.file)
-        return _rows_of_whole_run(job, request, path, row, stored.file)
+            return _rows_of_remainder(job, request, row, path, stored.file)
+        return _rows_of_whole_run(job, request, row, path)
 
 
 @contextmanager
@@ -261,53 +253,38 @@ def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]
 
 
 def _rows_of_whole_run(
-    job: Job, request: JudgeRequest, path: Path, row: VerdictRow, file: Any
+    job: Job, request: JudgeRequest, row: VerdictRow, path: Path
 ) -> list[VerdictRow]:
-    keyed = [c for c in request.checkers if _judges_sets(c)]
-    known: dict[str, _ColumnVerdict] = {}
-    left_s = request.check_s
-    if keyed:
-        stored = _opened(file)
-        each_s = budget_of(1.0, stored.metadata.num_rows)
-        calls = calls_of(read_columns(stored))
-        for checker in keyed:
-            known[checker.name] = one = _judge_columns(checker, calls, left_s * each_s)
-            left_s = max(left_s - one.seconds / each_s, LEAST_S)
-    if len(keyed) == len(request.checkers) and all(one.conclusive for one in known.values()):
-        return [
-            made for one in known.values() for made in _rows_of_objects(row, one, request.promise)
-        ]
     history = job.runs.history(path)
-    checkers: list[Checker] = [known.get(c.name, c) for c in applicable(request.checkers, history)]
-    judgement = judge(history, checkers, left_s, request.promise)
+    judgement, rows = _judged(request, history, request.checkers, row)
     if job.save and job.only is None:
         own = applicable(request.checkers, history)
-        judgement = explained(judgement, history, own, request.check_s)
-        job.runs.save(path, judgement, row.note)
-    return list(_rows_of_judgement(row, judgement, known))
-
-
-def _rows_of_keys(
-    request: JudgeRequest, item: Item, row: VerdictRow, file: Any
-) -> list[VerdictRow]:
-    """Return the rows of a range of keys, or of the calls without a key, from the checkers that
-    judge key by key."""
-    calls = calls_of(read_keys(_opened(file), item.keys))
-    left_s = budget_of(request.check_s, 2 * len(calls.table))
-    rows: list[VerdictRow] = []
-    for checker in filter(_judges_sets, request.checkers):
-        one = _judge_columns(checker, calls, left_s)
-        left_s = max(left_s - one.seconds, LEAST_S)
-        rows += _rows_of_objects(row, one, request.promise)
+        job.runs.save(path, explained(judgement, history, own, request.check_s), row.note)
     return rows
 
 
+def _rows_of_keys(
+    job: Job, request: JudgeRequest, keys: KeyRange, row: VerdictRow, file: Any
+) -> list[VerdictRow]:
+    """Return the rows of a range of keys, or of the calls without a key, from the checkers that
+    judge key by key."""
+    history = job.runs.history_of_keys(file, keys)
+    keyed = [_ByKey(checker) for checker in request.checkers if _judges_sets(checker)]
+    judgement = judge(history, keyed, request.check_s, request.promise)
+    seconds = judgement.seconds
+    return [
+        made
+        for one in keyed
+        for made in one.rows(row, seconds[one.name], decides(request.promise, one.name))
+    ]
+
+
 def _rows_of_remainder(
-    job: Job, request: JudgeRequest, item: Item, row: VerdictRow, path: Path, file: Any
+    job: Job, request: JudgeRequest, row: VerdictRow, path: Path, file: Any
 ) -> list[VerdictRow]:
     """Return the rows of a split run that no range of keys covers: those of the calls without a
     key, and those of the checkers that take the whole history."""
-    rows = _rows_of_keys(request, item, row, file)
+    rows = _rows_of_keys(job, request, None, row, file)
     whole = [checker for checker in request.checkers if not _judges_sets(checker)]
     if not whole:
         return rows
@@ -317,39 +294,21 @@ def _rows_of_remainder(
         unread = replace(row, reason=str(error))
         counts = {checker.name: decides(request.promise, checker.name) for checker in whole}
         return rows + [replace(unread, checker=name, decides=counts[name]) for name in counts]
-    judgement = judge(history, applicable(whole, history), request.check_s, request.promise)
-    return rows + list(_rows_of_judgement(row, judgement, {}))
+    return rows + _judged(request, history, whole, row)[1]
 
 
 def _judges_sets(checker: Checker) -> TypeGuard[Linearizable]:
-    """Return whether the checker judges sets, so that it can judge columns."""
+    """Return whether the checker judges sets, of which each key has a row."""
     return isinstance(checker, Linearizable) and isinstance(checker.model, SetObject)
 
 
-def _opened(file: Any) -> pq.ParquetFile:
-    if isinstance(file, Path) and not file.is_file():  # Arrow waits forever for a FIFO
-        raise HistoryError(f"{file}: cannot be read: it is not a regular file")
-    try:
-        return pq.ParquetFile(file, page_checksum_verification=True)
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{file}: is not a readable Parquet file: {error}") from error
+class _ByKey:
+    """A checker that keeps the verdict on each key."""
 
-
-@dataclass(slots=True)
-class _ColumnVerdict:
-    """A checker whose verdict is known from the columns. If that is not VALID, it checks the
-    history to find the words of the witness."""
-
-    name: str
-    checker: Linearizable
-    objects: tuple[ObjectVerdict, ...]
-    reads: int
-    seconds: float
-
-    @property
-    def conclusive(self) -> bool:
-        """Return whether there are reads, so that VALID means something."""
-        return self.reads > 0
+    def __init__(self, checker: Linearizable) -> None:
+        self.name = checker.name
+        self._checker = checker
+        self._keys: Sequence[KeyVerdict] = ()
 
     def check(self, history: History) -> Verdict:
         """Return the checker's verdict."""
@@ -357,61 +316,51 @@ class _ColumnVerdict:
 
     def check_within(self, history: History, budget_s: float) -> Verdict:
         """Return the checker's verdict within a time budget."""
-        if not self.conclusive or worst(one.status for one in self.objects) is not Status.VALID:
-            return self.checker.check_within(history, budget_s)
-        calls = sum(one.checked for one in self.objects)
-        of = number(len(self.objects), "key")
-        return Verdict(
-            checker=self.name,
-            status=Status.VALID,
-            summary=f"{of} {self.name} ({number(self.reads, 'read')})",
-            checked=calls,
-            figures={
-                "keys": len(self.objects),
-                "reads_ok": self.reads,
-                "adds": calls - self.reads,
-                "by_key": {str(one.key): one.status.value for one in self.objects},
-                "anomalies": {},
-            },
-        )
+        self._keys = self._checker.judged_keys(history, budget_s)
+        return self._checker.verdict_of(self._keys)
+
+    def rows(self, row: VerdictRow, seconds: float, counts: bool) -> list[VerdictRow]:
+        """Return a row for each key, whose time is its share by calls. `counts`: whether the
+        verdict counts for the run."""
+        calls = sum(len(one.calls) for one in self._keys)
+        return [
+            replace(
+                row,
+                checker=self.name,
+                object=one.key,
+                status=one.status.value,
+                decides=counts,
+                reason=one.reason,
+                kind=None if one.anomaly is None else one.anomaly.kind,
+                witness=() if one.anomaly is None else one.anomaly.ops,
+                time_ns=None if one.anomaly is None else one.anomaly.time_ns,
+                checked=len(one.calls),
+                seconds=seconds * len(one.calls) / calls,
+            )
+            for one in self._keys
+        ]
 
 
-def _judge_columns(checker: Linearizable, calls: SetColumns, time_s: float) -> _ColumnVerdict:
-    clock = WallClock()
-    objects = decide_keys(calls, checker.consistency, time_s=time_s, memory_mb=checker.memory_mb)
-    return _ColumnVerdict(checker.name, checker, tuple(objects), calls.reads, clock.now_ns() / 1e9)
-
-
-def _rows_of_objects(row: VerdictRow, known: _ColumnVerdict, promise: Level) -> list[VerdictRow]:
-    return [
-        replace(
-            row,
-            checker=known.name,
-            object=one.key,
-            status=one.status.value,
-            decides=decides(promise, known.name),
-            reason=one.reason,
-            kind=one.kind,
-            witness=one.witness,
-            time_ns=one.time_ns,
-            checked=one.checked,
-            seconds=one.seconds,
-        )
-        for one in known.objects
-    ]
-
-
-def _rows_of_judgement(
-    row: VerdictRow, judgement: Judgement, known: dict[str, "_ColumnVerdict"]
-) -> Iterator[VerdictRow]:
+def _judged(
+    request: JudgeRequest, history: History, checkers: Sequence[Checker], row: VerdictRow
+) -> tuple[Judgement, list[VerdictRow]]:
+    """Return the judgement of those checkers that are applicable, and its rows: one for each
+    checker, or one for each key."""
+    own = applicable(checkers, history)
+    by_key = {one.name: _ByKey(one) for one in own if _judges_sets(one)}
+    judgement = judge(
+        history, [by_key.get(one.name, one) for one in own], request.check_s, request.promise
+    )
     deciding = {verdict.checker for verdict in judgement.deciding}
+    rows: list[VerdictRow] = []
     for verdict in judgement.verdicts:
-        counts = verdict.checker in deciding
-        one = known.get(verdict.checker)
-        parts = [] if one is None else _rows_of_objects(row, one, judgement.ladder.promise)
-        yield from (replace(part, decides=counts) for part in parts)
+        counts, seconds = verdict.checker in deciding, judgement.seconds[verdict.checker]
+        keyed = by_key.get(verdict.checker)
+        parts = [] if keyed is None else keyed.rows(row, seconds, counts)
+        rows += parts
         if not parts or worst(Status(part.status) for part in parts) is not verdict.status:
-            seconds = judgement.seconds[verdict.checker]
-            yield row.with_verdict(verdict, decides=counts, seconds=seconds)
-    for text in judgement.ladder.contradictions:
-        yield replace(row, checker="ladder", reason=text)
+            rows.append(row.with_verdict(verdict, decides=counts, seconds=seconds))
+    rows += [
+        replace(row, checker="ladder", reason=text) for text in judgement.ladder.contradictions
+    ]
+    return judgement, rows

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b, file_digest
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.judge import Judgement, fitting
@@ -24,6 +25,7 @@ from harness.core.history import History
 from harness.core.protocols import Checker, Workload
 from harness.core.verdict import Status
 from harness.fleet.code_digest import judge_digest
+from harness.fleet.key_ranges import KeyRange, batches_of_keys
 from harness.fleet.location import Location
 from harness.fleet.plan import BIG_BYTES, Item, split_by_keys
 from harness.fleet.rows import RunSummary
@@ -31,7 +33,7 @@ from harness.fleet.task import Job, JudgeRequest, StoredColumns
 from harness.fleet.verdicts import JudgedRun, Verdicts
 from harness.run.found_runs import COLUMNS, Found, bring, trusted_digest
 from harness.run.journal import ends_mid_line
-from harness.run.parquet import journal_digest_of, read_parquet
+from harness.run.parquet import history_of_batches, journal_digest_of, read_parquet
 from harness.run.plan import Plan
 from harness.run.store import RunDirectory
 
@@ -124,6 +126,18 @@ class StoredRuns:
     def history(self, run: Path) -> History:
         """Return the history from Parquet, which `columns` has written."""
         return read_parquet(RunDirectory(run).parquet_file)
+
+    def history_of_keys(self, file: Any, keys: KeyRange) -> History:
+        """Return the ops of a range of keys, from a path or a file that is open."""
+        if isinstance(file, Path) and not file.is_file():  # Arrow waits forever for a FIFO
+            raise HistoryError(f"{file}: cannot be read: it is not a regular file")
+        try:
+            opened = pq.ParquetFile(file, page_checksum_verification=True)
+            return history_of_batches(batches_of_keys(opened, keys), 0, whole=False)
+        except (OSError, pa.ArrowException) as error:
+            raise HistoryError(f"is not a readable Parquet file: {error}") from error
+        except ValueError as error:
+            raise HistoryError(f"cannot be read: {error}") from error
 
     def digest(self, run: Path) -> str:
         """Return a digest of the journal, or of history.parquet if there is none, and of what the

@@ -16,7 +16,7 @@ def part(h, key):
     """Return the ops of one key."""
     table = table_of(h)
     batches = table.filter(pc.equal(table["key"], key)).to_batches()
-    return history_of_batches(batches, 0, whole=False)
+    return history_of_batches(batches, whole=False)
 
 
 @given(histories(keys=3, calls=12, unique=False))
@@ -52,7 +52,7 @@ def test_ops_of_a_part_that_break_the_rules_are_refused():
         ([2, 1], "op #1: comes after op #2"),
     ]:
         with pytest.raises(HistoryError, match=why):
-            history_of_batches(table.take(rows).to_batches(), 2, whole=False)
+            history_of_batches(table.take(rows).to_batches(), whole=False)
 
 
 def read_keys(file, keys):

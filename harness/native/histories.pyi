@@ -104,9 +104,12 @@ class Columns:
 class ColumnsBuilder:
     """Makes the columns of a history from batches of Arrow buffers."""
 
-    def __new__(cls, rows: int, *, whole: bool) -> ColumnsBuilder:
-        """Begin a history of about so many operations. Unless it is `whole`, the operations are
-        some of a history's, and keep their indices."""
+    def __new__(
+        cls, rows: int = 0, numbers: int = 0, raw: int = 0, *, whole: bool
+    ) -> ColumnsBuilder:
+        """Begin a history with memory for so many operations, numbers in lists, and bytes of
+        objects, which then need not be copied as it grows. Unless it is `whole`, the operations
+        are some of a history's, and keep their indices."""
 
     def append(
         self, rows: int, columns: dict[str, list[bytes]], words: dict[str, list[str]]

@@ -133,7 +133,7 @@ class StoredRuns:
             raise HistoryError(f"{file}: cannot be read: it is not a regular file")
         try:
             opened = pq.ParquetFile(file, page_checksum_verification=True)
-            return history_of_batches(batches_of_keys(opened, keys), 0, whole=False)
+            return history_of_batches(batches_of_keys(opened, keys), whole=False)
         except (OSError, pa.ArrowException) as error:
             raise HistoryError(f"is not a readable Parquet file: {error}") from error
         except ValueError as error:

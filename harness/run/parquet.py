@@ -15,7 +15,7 @@ as a UInt64 above 2**63 - 1, is refused here and kept by the journal.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -169,9 +169,9 @@ def read_parquet(path: Path) -> History:
             raise HistoryError(
                 f"has no column {' '.join(sorted(missing))}; expected {' '.join(SCHEMA.names)}"
             )
-        rows = file.metadata.num_rows
-        batches = file.iter_batches(BATCH_ROWS, columns=SCHEMA.names, use_threads=rows > BATCH_ROWS)
-        return history_of_batches(batches, rows, whole=True)
+        is_long = file.metadata.num_rows > BATCH_ROWS
+        batches = file.iter_batches(BATCH_ROWS, columns=SCHEMA.names, use_threads=is_long)
+        return history_of_batches(batches, _sizes(file) if is_long else (), whole=True)
     except FormError as error:
         raise HistoryError(f"{path}: has a row that is not an op: {error!r}") from error
     except HistoryError as error:
@@ -182,15 +182,34 @@ def read_parquet(path: Path) -> History:
         raise HistoryError(f"{path}: cannot be read: {error}") from error
 
 
-def history_of_batches(batches: Iterable[pa.RecordBatch], rows: int, *, whole: bool) -> History:
-    """Return the history in batches of about so many rows, which have the columns of `SCHEMA`. If
-    it is not `whole`, the rows are some of a history's, and node, detail and error may be missing.
-    Raises HistoryError, ValueError and `pyarrow.ArrowException`."""
+def history_of_batches(
+    batches: Iterable[pa.RecordBatch], sizes: Sequence[int] = (), *, whole: bool
+) -> History:
+    """Return the history in batches, which have the columns of `SCHEMA`. If it is not `whole`, the
+    rows are some of a history's, and node, detail and error may be missing. `sizes` are those that
+    `ColumnsBuilder` takes. Raises HistoryError, ValueError and `pyarrow.ArrowException`."""
     with refused():
-        builder = ColumnsBuilder(rows, whole=whole)
+        builder = ColumnsBuilder(*sizes, whole=whole)
         for batch in batches:
             check_columns_size(builder.append(batch.num_rows, *_parts(batch)))
         return History(Rows.of_columns(builder.finish()))
+
+
+def _sizes(file: pq.ParquetFile) -> tuple[int, int, int]:
+    """Return how many rows, numbers in lists and bytes of objects a file says to have."""
+    paths = [file.schema.column(at).path for at in range(len(file.schema))]
+    lists, objects = paths.index("values.list.element"), paths.index("detail")
+    metadata = file.metadata
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    said = (
+        metadata.num_rows,
+        sum(group.column(lists).num_values for group in groups),
+        sum(group.column(objects).total_uncompressed_size for group in groups),
+    )
+    # The allocator is not asked for what a damaged file says.
+    most = [COLUMNS_BYTES_MAX // bytes_of_one for bytes_of_one in (80, 8, 1)]
+    rows, numbers, raw = (max(0, min(pair)) for pair in zip(said, most, strict=True))
+    return rows, numbers, raw
 
 
 def check_columns_size(size: int) -> None:

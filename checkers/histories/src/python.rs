@@ -439,12 +439,14 @@ struct ColumnsBuilder {
 #[pymethods]
 impl ColumnsBuilder {
     #[new]
-    #[pyo3(signature = (rows, *, whole))]
-    fn new(rows: usize, whole: bool) -> ColumnsBuilder {
-        let history = match whole {
+    #[pyo3(signature = (rows=0, numbers=0, raw=0, *, whole))]
+    fn new(rows: usize, numbers: usize, raw: usize, whole: bool) -> ColumnsBuilder {
+        let mut history = match whole {
             true => History::with_capacity(rows),
             false => History::part(rows),
         };
+        history.numbers.reserve_exact(numbers);
+        history.raw.reserve_exact(raw);
         ColumnsBuilder { history }
     }
 

@@ -21,10 +21,12 @@ from harness.cli.workload import workload_of
 from harness.core.bounded_json import MAX_BYTES
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.fleet import processes
+from harness.fleet.java import require_java
 from harness.fleet.location import Location
 from harness.fleet.plan import Item
 from harness.fleet.rows import summaries
-from harness.fleet.spark import Fleet, last_error, require_java
+from harness.fleet.spark import Fleet
+from harness.fleet.spark_errors import last_error
 from harness.fleet.task import Job
 from harness.run.fleet import StoredRuns, check_fleet
 from harness.run.found_runs import found

@@ -9,9 +9,7 @@ reads. Nothing is shuffled; `harness.fleet.plan` says why.
 import logging
 import os
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,8 +19,10 @@ from pathlib import Path
 from typing import Final
 
 from harness.core.errors import HarnessError, MissingExtraError, UsageError
+from harness.fleet.java import require_java
 from harness.fleet.location import Location
 from harness.fleet.plan import Item, assign_to_tasks
+from harness.fleet.spark_errors import last_error
 from harness.fleet.task import Job, write_task
 
 try:
@@ -33,7 +33,6 @@ try:
 except ModuleNotFoundError as missing:
     raise MissingExtraError("Spark", missing, "spark") from missing
 
-JAVA_MIN: Final = 17
 FAILURES_MAX: Final = 2
 """Number of failures of one task before Spark gives up. The cause of one failure may pass, as when
 the executor was killed, and no run kills its task twice (see `harness.fleet.task`). So what fails
@@ -191,28 +190,6 @@ def _task(
     return files
 
 
-def require_java() -> Path:
-    """Return the path of the Java that Spark will use. Raises UsageError if there is none or it is
-    too old."""
-    home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    advice = (
-        f"Spark needs Java {JAVA_MIN} or newer; on Debian: apt install openjdk-17-jre-headless; "
-        "elsewhere set JAVA_HOME"
-    )
-    if found is None:
-        raise UsageError(f"java: not found in PATH, and JAVA_HOME is not set; {advice}")
-    try:
-        done = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise UsageError(f"java {found}: cannot be run: {error.strerror}; {advice}") from error
-    version = re.search(r'version "(\d+)', done.stderr + done.stdout)
-    if version is None or int(version[1]) < JAVA_MIN:
-        output = (done.stderr or done.stdout).strip().split("\n")[0]
-        raise UsageError(f"java {found}: is {output!r}; {advice}")
-    return Path(found)
-
-
 def _master_url(master: str) -> str:
     """Return the URL of the master. A local one gets as many failures of a task as others have."""
     local = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
@@ -235,20 +212,6 @@ def _preserve_sigint() -> Iterator[None]:
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
-
-
-def last_error(text: str) -> str:
-    """Return in one line why Spark's job failed: the cause of the task's last failure, in Python's
-    words if Python raised it."""
-    lost = re.search(r"Task \d+ in stage \S+ failed (\d+) times?, most recent failure: (.*)", text)
-    trace = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", re.M)
-    raised = trace.findall(text)
-    if lost is None and not raised:
-        return text.strip().split("\n")[0]
-    tries = "at every attempt" if lost is None else f"{lost[1]} times"
-    found = raised[-1] if raised or lost is None else lost[2]
-    why = re.sub(r"^Lost task \S+ in stage \S+ \(TID \d+\) ", "", found)
-    return f"a task failed {tries}, the last time with {why.strip()}"
 
 
 def _first_line(error: Exception) -> str:

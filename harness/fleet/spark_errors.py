@@ -1,6 +1,9 @@
 """Errors of Spark in one line each, from what it says in many."""
 
 import re
+from collections.abc import Sequence
+
+from harness.core.ranges import shortened
 
 
 def last_error(text: str) -> str:
@@ -15,3 +18,20 @@ def last_error(text: str) -> str:
     found = raised[-1] if raised or lost is None else lost[2]
     why = re.sub(r"^Lost task \S+ in stage \S+ \(TID \d+\) ", "", found)
     return f"a task failed {tries}, the last time with {why.strip()}"
+
+
+def sql_error(text: str, fragments: Sequence[str]) -> str:
+    """Return in one line what Spark says of a query, with the part of it that it means: the first
+    of these fragments of the query, or else the place that the text names."""
+    said, _, rest = text.strip().split("\n")[0].partition(" SQLSTATE: ")
+    said = re.sub(r"^\[[A-Z0-9_.]+\] ", "", said).rstrip(".;")
+    where = re.search(r"line (\d+), pos (\d+)", rest)
+    if fragments:
+        return f"{said} (at {shortened(fragments[0])!r})"
+    return f"{said} (line {where[1]}, column {int(where[2]) + 1})" if where else said
+
+
+def unreadable_file(text: str) -> str | None:
+    """Return the URI of the file that Spark could not read; None if that is not the error."""
+    found = re.search(r"FAILED_READ_FILE\S* Encountered error while reading file (\S+)\.\s", text)
+    return found[1] if found else None

@@ -132,6 +132,12 @@ class Verdicts:
         OSError."""
         self._write_runs(_DatasetPart(self._next_generation(), f"fresh-{uuid4().hex[:12]}"), runs)
 
+    def row_files(self, judged: Mapping[str, JudgedRun]) -> list[Location]:
+        """Return the files that have the rows of these runs. A file may also have rows of runs that
+        were judged again later, which do not count."""
+        parts = sorted(_by_part(judged, lambda _: True))
+        return [self._file("rows", part) for part in parts]
+
     def rows(self, runs: AbstractSet[str] | None = None) -> pa.Table:
         """Return the rows that count, of these runs (None: of all). Raises HarnessError."""
         wanted = _by_part(self.judged(), lambda run: runs is None or run in runs)
@@ -158,8 +164,7 @@ class Verdicts:
         self.place.delete_tree()
 
     def _write_runs(self, part: _DatasetPart, judged: Mapping[str, JudgedRun]) -> None:
-        rows = [_row(run, one) for run, one in sorted(judged.items())]
-        self._write("runs", part, [pa.Table.from_pylist(rows, RUNS_SCHEMA)], RUNS_SCHEMA)
+        self._write("runs", part, [runs_table(judged)], RUNS_SCHEMA)
 
     def _write(
         self, kind: str, part: _DatasetPart, tables: Iterable[pa.Table], schema: pa.Schema
@@ -206,6 +211,12 @@ class Verdicts:
 def _table(file: Location) -> pa.Table:
     """Return the rows of a file. `pq.read_table` would make a dataset of it, which takes longer."""
     return pq.ParquetFile(file.input(), page_checksum_verification=True).read(use_threads=False)
+
+
+def runs_table(judged: Mapping[str, JudgedRun]) -> pa.Table:
+    """Return judged runs as a table, in order of their names."""
+    rows = [_row(run, one) for run, one in sorted(judged.items())]
+    return pa.Table.from_pylist(rows, RUNS_SCHEMA)
 
 
 def _by_part(

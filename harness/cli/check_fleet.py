@@ -4,11 +4,9 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import rich_click as click
 from rich.console import Console
@@ -21,6 +19,7 @@ from harness.cli.answer import CommandAnswer, print_answer
 from harness.cli.catalogue import CHECKERS, plugin_checkers, workload_entry
 from harness.cli.progress import Pace
 from harness.cli.result import STATUS_STYLE
+from harness.cli.spark_fleet import spark_fleet
 from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
 from harness.core.clock import WallClock
@@ -34,7 +33,7 @@ from harness.fleet.plan import Item
 from harness.fleet.rows import RunSummary
 from harness.fleet.task import Job
 from harness.run.disk import why_unwritable
-from harness.run.fleet import SCRATCH, Checked, StoredRuns, check_fleet
+from harness.run.fleet import Checked, StoredRuns, check_fleet
 from harness.run.found_runs import Found
 from harness.run.store import RunDirectory
 
@@ -124,13 +123,8 @@ def _judge_on_spark(
     items: Sequence[Item],
     on_progress: Callable[[int], None],
 ) -> list[Location]:
-    # Slow to import, and the processes do not need it.
-    from harness.fleet.spark import Fleet
-
-    with ExitStack() as stack:
-        logs = root.path or Path(stack.enter_context(TemporaryDirectory(prefix="harness-spark-")))
-        log = (logs / SCRATCH if root.path else logs) / "spark.log"
-        return stack.enter_context(closing(Fleet(master, log))).judge(job, items, on_progress)
+    with spark_fleet(master, root) as fleet:
+        return fleet.judge(job, items, on_progress)
 
 
 def _require_plugins(found: Found) -> None:

@@ -15,7 +15,6 @@ import fleet_cases as cases
 import pyarrow.parquet as pq
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
 
 from harness.cli.workload import workload_of
 from harness.core.bounded_json import MAX_BYTES
@@ -33,7 +32,6 @@ from harness.run.found_runs import found
 from harness.run.parquet import read_parquet
 
 RUNS = StoredRuns(workload_of)
-MANUAL = Path(__file__).parent.parent / "docs" / "fleet.md"
 
 
 @pytest.fixture(scope="module")
@@ -243,26 +241,6 @@ def test_a_split_run_too_long_for_this_machine_is_judged_by_keys(tmp_path, fleet
     [of] = summaries(checked.verdicts.rows())
     assert (of.judged["linearizable"].value, of.judged["set-full"].value) == ("VALID", "UNKNOWN")
     assert "expected at most 50,000, half" in str(checked.verdicts.rows()["reason"].to_pylist())
-
-
-def test_the_query_of_the_manual_counts_what_the_command_counts(tmp_path, fleet):
-    for seed in (1, 2):
-        cases.run(tmp_path, "none", seed, cases.sound())
-    check_fleet(found(tmp_path), RUNS, cases.in_process)
-    changed = tmp_path / found(tmp_path).runs[1] / "history.parquet"
-    changed.unlink()
-    cases.write_parquet(cases.stale(), changed)
-    cases.run(tmp_path, "kill", 3, cases.stale())
-    checked = check_fleet(found(tmp_path), RUNS, cases.in_process)
-    (query,) = re.findall(r"```sql\n(.*?)```", MANUAL.read_text(encoding="utf-8"), re.DOTALL)
-    session = SparkSession(fleet._context)
-    rows = session.sql(query.replace("store/verdicts", str(checked.verdicts.place.path))).collect()
-    first_s = {one.run: one.first_ns / 1e9 for one in checked.runs.values() if one.first_ns}
-    assert [tuple(row) for row in rows] == [
-        ("quorum-set+kill", "INVALID", 1, first_s[found(tmp_path).runs[0]]),
-        ("quorum-set+none", "INVALID", 1, first_s[found(tmp_path).runs[2]]),
-        ("quorum-set+none", "VALID", 1, None),
-    ]
 
 
 def _judged(verdicts):

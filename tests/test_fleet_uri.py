@@ -2,17 +2,23 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import fleet_cases as cases
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from test_user_store import moto  # noqa: F401  # a fixture
 
 from harness.cli.check import check as command
+from harness.cli.query import query
 from harness.core.bucket import Bucket
-from harness.core.errors import UsageError
+from harness.core.errors import HarnessError, UsageError
 from harness.fleet.location import Location
+from harness.fleet.spark import Fleet
+from harness.fleet.verdicts import Verdicts
 
 
 def put(directory: Path, place: Location) -> None:
@@ -85,3 +91,52 @@ def test_a_store_in_a_bucket_is_judged_there(
     with place.below(runs[1].path.parent.name, runs[1].path.name, "history.parquet").output() as o:
         o.write(b"no longer")
     assert check(place.uri)[1]["statuses"] == {"VALID": 1, "UNKNOWN": 1, "INVALID": 0}
+
+
+@pytest.mark.containers
+def test_a_store_in_a_bucket_is_asked_there(
+    tmp_path: Path,
+    moto: Bucket,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cases.run(tmp_path, "none", 1, cases.sound(2))
+    broken = cases.run(tmp_path, "kill", 2, cases.stale())
+    check(f"{tmp_path}/")
+    broken.parquet_file.write_bytes(b"no Parquet")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", moto.server)
+    place = Location.of(f"s3://{moto.name}/nights")
+    put(tmp_path, place)
+    (local,) = (tmp_path / "quorum-set+none").glob("2*")
+    sql = """
+        WITH o AS (
+            SELECT run, seed, count(*) AS ops, count_if(key = 1) AS of_key, max(`values`) AS most
+            FROM ops WHERE cell = 'quorum-set+none' AND date >= '2020-01-01' GROUP BY run, seed),
+        v AS (SELECT run, count(*) AS verdicts FROM rows GROUP BY run)
+        SELECT run, o.seed, ops, of_key, most, verdicts, status
+        FROM o JOIN v USING (run) JOIN runs USING (run)"""
+
+    @contextmanager
+    def shared(*_: object) -> Iterator[Fleet]:
+        yield fleet
+
+    monkeypatch.setattr("harness.cli.query.spark_fleet", shared)
+    with closing(Fleet("local[2]", tmp_path / "log" / "spark.log")) as fleet:
+        words = [place.uri, sql, "--json"]
+        done = CliRunner().invoke(query, words, catch_exceptions=False, standalone_mode=False)
+        with pytest.raises(HarnessError, match=r"HarnessError: s3://.*\+kill/.*: cannot be read"):
+            query.main([place.uri, "SELECT count(f) FROM ops"], standalone_mode=False)
+    (result,) = json.loads(done.stdout)["results"]
+    history = pq.read_table(local / "history.parquet")
+    verdicts = Verdicts(Location.of(tmp_path / "verdicts"))
+    name = f"quorum-set+none/{local.name}"
+    assert result["rows"] == [
+        {
+            "run": name,
+            "seed": "0x1",
+            "ops": len(history),
+            "of_key": history["key"].to_pylist().count(1),
+            "most": list(range(20)),
+            "verdicts": len(verdicts.rows({name})),
+            "status": "VALID",
+        }
+    ]

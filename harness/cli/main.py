@@ -59,6 +59,11 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Judge a stored run again: a directory, a path within the store, or latest (the "
             "default).",
         ),
+        "query": (
+            "harness.cli.query:query",
+            "Ask a store by Spark SQL: how many runs of a cell are INVALID, which anomalies, what "
+            "took long.",
+        ),
         "conform": (
             "harness.cli.conform:conform",
             "Check that the model allows what a real run did in ZooKeeper.",

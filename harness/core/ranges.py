@@ -124,6 +124,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "states_max": Range(1, 2**32 - 1),
     "records": Range(1, 100),
     "reads": Range(0, 100),
+    "rows_shown": Range(1, 1_000_000),
     "port": Range(0, 65_535),
     # Options of workloads. `validate` refuses what depends on the topology as well.
     "quorum": Range(0, 32, word=AUTO),

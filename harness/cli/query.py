@@ -207,7 +207,7 @@ def _show(console: Console, asked: ShippedQuery, answer: SelectedRows) -> None:
     else:
         _show_records(console, answer)
     if answer.more:
-        console.print(f"and {answer.more:,} more rows; --limit shows more", style="dim")
+        console.print(f"and {counted(answer.more, 'more row')}; --limit shows more", style="dim")
     if asked.title:
         console.print()
 

@@ -85,9 +85,9 @@ SELECT cell,
        count_if(status = 'VALID') AS valid,
        count_if(status = 'UNKNOWN') AS unknown,
        count_if(status = 'INVALID') AS invalid,
-       round(count_if(status = 'INVALID') / count(*), 3) AS invalid_rate,
-       round(median(first_ns) / 1e9, 3) AS first_anomaly_s_median
-FROM runs GROUP BY cell ORDER BY invalid_rate DESC, cell""",
+       round(count_if(status = 'INVALID') / count(*), 3) AS rate,
+       round(median(first_ns) / 1e9, 3) AS first_s
+FROM runs GROUP BY cell ORDER BY rate DESC, cell""",
     ),
     "anomalies": ShippedQuery(
         "Anomalies by kind",

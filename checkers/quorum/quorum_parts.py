@@ -87,7 +87,8 @@ class QuorumParts:
         """The parts in which each value was ever seen, each with the first op that says so."""
         for _, end in history.answered(*WHERE):
             for number, part in mapping_of(end).get("where") or ():
-                self.where.setdefault(int(number), {}).setdefault(str(part), end.index)
+                if part not in self.where.get(number, ()):  # each answer repeats the earlier ones
+                    self.where.setdefault(int(number), {}).setdefault(str(part), end.index)
         self.looks = Looks(history.calls(OBSERVE, FINAL, kinds=(Kind.OK,)))
         """All looks, in order."""
         self.acknowledged = history.calls(INSERT, kinds=(Kind.OK,))

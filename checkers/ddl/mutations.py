@@ -5,7 +5,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from heapq import merge
 from itertools import islice
 
@@ -186,6 +186,26 @@ class MutationIndex:
         return _mutation(self.calls[place])
 
 
+class _RowMutations:
+    """The mutations of the row of one acknowledged insert."""
+
+    def __init__(self, index: MutationIndex, insert: Pair) -> None:
+        ack = insert.end
+        assert ack is not None, "an ok has an end"
+        self.index = index
+        self.insert = insert
+        self.value = insert_value(insert.invoke)
+        self.deletes = list(index.deletes(self.value))
+        """Deletes of the row that may have taken effect."""
+        self.sure_deletes = [
+            one
+            for one in self.deletes
+            if one.pair.kind is Kind.OK and one.pair.invoke.time_ns > ack.time_ns
+        ]
+        self.wrong = cache(lambda hits: index.wrong(hits, insert, ack))
+        """`MutationIndex.wrong` by hits, in which replicas mostly agree."""
+
+
 def _mutation(pair: Pair) -> Mutation:
     value = mapping_of(pair.invoke)
     return Mutation(pair, value.get("update"), value.get("delete"))
@@ -251,9 +271,9 @@ def _wrong_rows(
     nodes = {node: AnomalyTally() for node in rows}
     for insert in Pairs(history.rows, array("I", last.values())):
         if insert.kind is Kind.OK:
-            deletes = list(mutations.deletes(insert_value(insert.invoke)))
+            row = _RowMutations(mutations, insert)
             for node, found in nodes.items():
-                _judge(found, node, rows[node], finals[node], insert, deletes, mutations)
+                _judge(found, node, rows[node], finals[node], row)
     return nodes.values()
 
 
@@ -262,28 +282,24 @@ def _judge(
     node: str,
     rows: Mapping[int, int],
     finals: Sequence[Op],
-    insert: Pair,
-    deletes: Sequence[Mutation],
-    mutations: MutationIndex,
+    row: _RowMutations,
 ) -> None:
     """Add what is wrong with the row of an acknowledged insert on a replica."""
-    value, ack = insert_value(insert.invoke), insert.end
-    assert ack is not None, "an ok has an end"
+    value = row.value
 
     def anomalies(kind: str, text: str, by: Iterable[Mutation | None]) -> Iterable[Anomaly]:
-        return (_anomaly(kind, text, insert, mutation, finals) for mutation in by)
+        return (_anomaly(kind, text, row.insert, mutation, finals) for mutation in by)
 
     if value not in rows:
-        if not deletes:
+        if not row.deletes:
             found.add("lost", anomalies("lost", f"value {value} is gone from {node}", [None]))
         return
-    sure = [m for m in deletes if m.pair.kind is Kind.OK and m.pair.invoke.time_ns > ack.time_ns]
-    if sure:
+    if row.sure_deletes:
         text = f"value {value} is on {node}"
-        found.add("not-deleted", anomalies("not-deleted", text, sure[:1]))
-    for kind, (count, places) in mutations.wrong(rows[value], insert, ack).items():
+        found.add("not-deleted", anomalies("not-deleted", text, row.sure_deletes[:1]))
+    for kind, (count, places) in row.wrong(rows[value]).items():
         text = f"value {value} on {node} has hits {rows[value]:#x}"
-        found.add(kind, anomalies(kind, text, map(mutations.at, places)), count)
+        found.add(kind, anomalies(kind, text, map(row.index.at, places)), count)
 
 
 def _anomaly(

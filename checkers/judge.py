@@ -11,7 +11,7 @@ from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Dialect
 from harness.core.history import History
 from harness.core.op import Json
-from harness.core.protocols import BudgetedChecker, Checker, JudgesMechanism, check_within
+from harness.core.protocols import Checker, check_within, is_budgeted, judges_mechanism
 from harness.core.verdict import Anomaly, Status, Verdict
 
 OPS_A_DEADLINE: Final = 1_000_000
@@ -76,7 +76,7 @@ def fitting(checkers: Iterable[Checker], dialect: Dialect) -> tuple[Checker, ...
     return tuple(
         checker
         for checker in checkers
-        if not (isinstance(checker, JudgesMechanism) and dialect.lacks(checker.needs))
+        if not (judges_mechanism(checker) and dialect.lacks(checker.needs))
     )
 
 
@@ -107,7 +107,7 @@ def judge(
     for checker in checkers:
         start_ns = clock.now_ns()
         left_s = max(0.0, budget_s - (start_ns - begin_ns) / 1e9)
-        own_s = left_s if isinstance(checker, BudgetedChecker) else budget_s
+        own_s = left_s if is_budgeted(checker) else budget_s
         verdicts.append(_verdict(checker, history, own_s))
         seconds[checker.name] = (clock.now_ns() - start_ns) / 1e9
     ladder = ladder_of(promised, verdicts)

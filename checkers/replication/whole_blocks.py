@@ -1,6 +1,7 @@
 """Checks that no inserted block is ever seen in part."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, number, on_key, seconds, where
@@ -46,11 +47,11 @@ class WholeBlocks:
         )
 
 
-def _blocks(end: Op) -> Sequence[tuple[int, int, int]]:
+def _blocks(end: Op) -> Sequence[Sequence[Any]]:
     blocks = end.value.get("blocks") if isinstance(end.value, Mapping) else None
     if not isinstance(blocks, list):
         raise HistoryError(f"op #{end.index}: an ok {end.f} has value {end.value!r}, no blocks")
-    return [(int(value), int(rows), int(size)) for value, rows, size in blocks]
+    return blocks
 
 
 def _anomaly(history: History, invoke: Op, end: Op, value: int, rows: int, size: int) -> Anomaly:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, number, on_key, read_answered, seconds, where
@@ -28,6 +28,8 @@ from harness.core.verdict import Anomaly, Verdict
 
 MIN_RETRIED = 10
 """Minimum number of retried values for a conclusion."""
+Span: TypeAlias = tuple[float, float]
+"""Interval in ns in which a try may have been committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,24 +91,25 @@ class Window:
         spans = [span for one in retries for span in _spans(one, self._once)]
         self._begins, self._ends = _times(retries, spans)
 
-    def between(self, tries: Retried, one: Pair, other: Pair) -> int:
+    def _between(self, tries: Retried, spans: Sequence[Span], one: Pair, other: Pair) -> int:
         """Return the maximum number of inserts committed between two tries of a value: of other
-        values, and other tries of this one."""
+        values, and other tries of this one, which have these spans."""
         low = min(one.invoke.time_ns, other.invoke.time_ns)
         high = max(_end_ns(one), _end_ns(other))
         every = bisect_right(self._begins, high) - bisect_left(self._ends, low)
-        counted = [s for s in _spans(tries, self._once) if s[0] <= high and s[1] >= low]
+        counted = [s for s in spans if s[0] <= high and s[1] >= low]
         more = [p for p in tries.tries if p.invoke.time_ns <= high and _end_ns(p) >= low]
         return every - len(counted) + len(more) - 2  # without the two themselves
 
     def copies(self, tries: Retried) -> int:
         """Return the maximum number of copies of a value with these tries."""
         longest: list[int] = []
+        spans = _spans(tries, self._once)
         for at, one in enumerate(tries.tries):
             before = (
                 longest[i]
                 for i in range(at)
-                if self.between(tries, tries.tries[i], one) >= self.blocks
+                if self._between(tries, spans, tries.tries[i], one) >= self.blocks
                 or _apart_ns(tries.tries[i], one) > self.age_ns
             )
             longest.append(1 + max(before, default=0))
@@ -212,7 +215,7 @@ class _OnceAtRest:
         return once
 
 
-def _spans(one: Retried, once: _OnceAtRest) -> list[tuple[float, float]]:
+def _spans(one: Retried, once: _OnceAtRest) -> list[Span]:
     """Return the interval in which each try may have been committed."""
     spans = [(float(pair.invoke.time_ns), _end_ns(pair)) for pair in one.tries]
     acknowledged = min(end for _, end in spans)
@@ -221,7 +224,7 @@ def _spans(one: Retried, once: _OnceAtRest) -> list[tuple[float, float]]:
     return [(begin, min(end, acknowledged)) for begin, end in spans if begin <= acknowledged]
 
 
-def _times(retries: Retries, spans: Sequence[tuple[float, float]]) -> tuple[Any, Any]:
+def _times(retries: Retries, spans: Sequence[Span]) -> tuple[Any, Any]:
     """Return the times at which all tries began, and those at which they ended, ascending; those of
     values that were tried again are `spans`."""
     import numpy as np  # slow to load, and other commands do not need it

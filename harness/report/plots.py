@@ -41,6 +41,7 @@ SETTINGS: Final[Any] = {
     "font.size": 10,
     "axes.titlelocation": "left",
     "axes.titleweight": "bold",
+    "axes.titley": 1.0,  # otherwise each draw measures all labels to look for a better place
     "text.parse_math": False,  # names are text, whatever they hold
 }
 SIZE: Final = re.compile(r'(<svg[^>]*?) (?:width|height)="[^"]*"([^>]*?) (?:width|height)="[^"]*"')

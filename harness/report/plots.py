@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
 
 from harness.core.history import History
@@ -117,14 +118,21 @@ class _Data:
     """The calls as arrays, and how time is cut into bins."""
 
     def __init__(self, history: History) -> None:
-        ended = [pair for pair in history.pairs if pair.end is not None]
+        columns = history.columns
+        calls = columns.pairs(range(columns.calls_count()))
+        ended = np.array([end is not None for _, end in calls])
+        time_ns = columns.time_ns
+        times = [(time_ns(begin), time_ns(end)) for begin, end in calls if end is not None]
+        begins_ns, ends_ns = np.array(times, dtype=np.int64).reshape(-1, 2).T
         self.end_s = max(history[-1].time_ns / 1e9, 0.001)
-        self.done_s = np.array([p.end.time_ns / 1e9 for p in ended if p.end])
-        self.latency_ms = np.array(
-            [max((p.end.time_ns - p.invoke.time_ns) / 1e6, 1e-3) for p in ended if p.end]
-        )
-        self.f = np.array([p.invoke.f for p in ended])
-        self.kind = np.array([p.kind.value for p in ended])
+        self.done_s = ends_ns / 1e9
+        self.latency_ms = np.maximum((ends_ns - begins_ns) / 1e6, 1e-3)
+        f, kind = np.empty((2, len(calls)), dtype=object)
+        for name in dict(columns.words())["f"]:
+            for outcome in STYLES:
+                at = np.frombuffer(columns.places([name], [outcome]), dtype=np.uint32)
+                f[at], kind[at] = name, outcome
+        self.f, self.kind = f[ended], kind[ended]
         bins = int(min(BINS_MAX, max(1, self.end_s / LEAST_BIN_S)))
         self.edges = np.linspace(0, self.end_s, bins + 1)
         self.middles = (self.edges[:-1] + self.edges[1:]) / 2
@@ -193,11 +201,10 @@ def _style_axes(axes: Axes, history: History, end_s: float) -> None:
     for fault in history.faults:
         until = end_s if fault.end_ns is None else fault.end_ns / 1e9
         begin = fault.begin_ns / 1e9
-        axes.axvspan(begin, max(until, begin + end_s / 500), color=COLOURS["fault"], alpha=0.16,
-                     linewidth=0)  # fmt: skip
+        _band(axes, begin, max(until, begin + end_s / 500), color=COLOURS["fault"], alpha=0.16)
         if fault.invoked_ns < fault.begin_ns:
-            axes.axvspan(fault.invoked_ns / 1e9, begin, facecolor="none", hatch="////",
-                         edgecolor=COLOURS["fault"], alpha=0.35, linewidth=0)  # fmt: skip
+            _band(axes, fault.invoked_ns / 1e9, begin, facecolor="none", hatch="////",
+                  edgecolor=COLOURS["fault"], alpha=0.35)  # fmt: skip
     axes.set_xlim(0, end_s)
     axes.grid(color=COLOURS["rule"], linewidth=0.6)
     axes.set_axisbelow(True)
@@ -207,6 +214,13 @@ def _style_axes(axes: Axes, history: History, end_s: float) -> None:
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(COLOURS["rule"])
+
+
+def _band(axes: Axes, begin_s: float, end_s: float, **style: Any) -> None:
+    """Add a band over the whole height. `axvspan` would find new limits of the axes each time."""
+    across = axes.get_xaxis_transform()
+    width = end_s - begin_s
+    axes.add_artist(Rectangle((begin_s, 0), width, 1, transform=across, linewidth=0, **style))
 
 
 def _add_title_and_legend(axes: Axes, shape: _Shape) -> None:

@@ -3,13 +3,13 @@ the calls and faults that it rests on."""
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from checkers.judge import Judgement
 from checkers.phrasing import listed, number
-from harness.core.history import History, Pair
+from harness.core.history import History
 from harness.core.op import Kind
 from harness.core.verdict import Status
 
@@ -22,6 +22,8 @@ FAMILIES: Final[Mapping[str, str]] = {
     "pause": "servers that stand still",
 }
 """Kinds of faults that every cluster can have, by the nemesis that injects them."""
+Ends: TypeAlias = Mapping[str, Sequence[int]]
+"""Numbers of calls that ended ok, fail and info, by operation, in order of names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +53,21 @@ def exercise_of(judgement: Judgement, history: History) -> Exercise | None:
     for one without calls."""
     if judgement.status is not Status.VALID:
         return None
-    calls = [pair for pair in history.pairs if pair.invoke.f != FINAL]
-    if not calls:
+    by_f, by_node = history.columns.tally(())
+    ends = {f: counts for f, counts, *_ in sorted(by_f) if f != FINAL}
+    if not ends:
         return None
-    under = _under_faults(history, calls)
+    nodes = sorted({node for node, f, _ in by_node if node and f != FINAL})
+    under = _under_faults(history, ends)
     names = Counter(fault.name for fault in history.faults)
     return Exercise(
-        tuple(_done(history, calls, under, names)),
-        tuple(_missing(judgement, history, calls, under, names)),
+        tuple(_done(ends, nodes, under, names)),
+        tuple(_missing(judgement, history, ends, under, names)),
         tuple(_next(names, judgement.ladder.promise.value)),
     )
 
 
-def _under_faults(history: History, calls: Sequence[Pair]) -> Counter[str]:
+def _under_faults(history: History, fs: Iterable[str]) -> dict[str, int]:
     """Return the number of ok calls that ended while a fault was in force, by operation."""
     spans: list[list[float]] = []
     for fault in sorted(history.faults, key=lambda one: one.begin_ns):
@@ -73,29 +77,24 @@ def _under_faults(history: History, calls: Sequence[Pair]) -> Counter[str]:
         else:
             spans.append([fault.begin_ns, end])
     begins = [begin for begin, _ in spans]
-    out: Counter[str] = Counter()
-    for pair in calls:
-        if pair.kind is Kind.OK and pair.end is not None:
-            at = bisect_right(begins, pair.end.time_ns) - 1
-            if at >= 0 and pair.end.time_ns < spans[at][1]:
-                out[pair.invoke.f] += 1
-    return out
+
+    def within(end_ns: int) -> bool:
+        at = bisect_right(begins, end_ns) - 1
+        return at >= 0 and end_ns < spans[at][1]
+
+    return {f: sum(map(within, history.calls(f, kinds=(Kind.OK,)).spans[1])) for f in fs}
 
 
 def _done(
-    history: History, calls: Sequence[Pair], under: Counter[str], names: Counter[str]
+    ends: Ends, nodes: Sequence[str], under: Mapping[str, int], names: Counter[str]
 ) -> list[str]:
-    ends: dict[str, Counter[Kind]] = {}
-    for pair in calls:
-        ends.setdefault(pair.invoke.f, Counter())[pair.kind] += 1
-    nodes = sorted({pair.invoke.node for pair in calls if pair.invoke.node})
-    of = [f"{f} {counts[Kind.OK]:,} ok of {counts.total():,}" for f, counts in sorted(ends.items())]
+    of = [f"{f} {counts[0]:,} ok of {sum(counts):,}" for f, counts in ends.items()]
     out = [f"{listed(of, NAMED_MAX)}, on {listed(nodes)}" if nodes else listed(of, NAMED_MAX)]
     if names:
         faults = [name if n == 1 else f"{name} ×{n}" for name, n in names.most_common()]
-        while_ = [f"{f} {n:,}" for f, n in sorted(under.items())]
+        while_ = [f"{f} {n:,}" for f, n in under.items() if n]
         out.append(
-            f"{number(len(history.faults), 'fault')} ({listed(faults, NAMED_MAX)}); ok while one "
+            f"{number(names.total(), 'fault')} ({listed(faults, NAMED_MAX)}); ok while one "
             f"was in force: {listed(while_, NAMED_MAX) or 'nothing'}"
         )
     return out
@@ -104,8 +103,8 @@ def _done(
 def _missing(
     judgement: Judgement,
     history: History,
-    calls: Sequence[Pair],
-    under: Counter[str],
+    ends: Ends,
+    under: Mapping[str, int],
     names: Counter[str],
 ) -> list[str]:
     out = []
@@ -118,10 +117,9 @@ def _missing(
     }
     if failed := sorted(tried - names.keys()):
         out.append(f"faults that were tried without effect: {listed(failed, NAMED_MAX)}")
-    fs = sorted({pair.invoke.f for pair in calls})
-    if names and (quiet := [f for f in fs if not under[f]]):
+    if names and (quiet := [f for f, n in under.items() if not n]):
         out.append(f"under a fault: no ok {' or '.join(quiet)}")
-    if not any(pair.kind is Kind.INFO for pair in calls):
+    if not any(info for _, _, info in ends.values()):
         out.append("calls of unknown outcome: there were none")
     untested = [v.checker for v in judgement.verdicts if v.status is Status.UNKNOWN]
     if untested:

@@ -106,8 +106,9 @@ def _unjudged(facts: Facts) -> tuple[str, ...]:
 def _seen(history: History | None) -> tuple[str, ...]:
     if history is None:
         return ("It was judged, but its history can no longer be read.",)
-    ok = [pair for pair in history.pairs if pair.kind is Kind.OK]
-    reads = sum(map(_is_read, ok))
+    ok = {f: ends[0] for f, ends, *_ in history.columns.tally(())[0]}
+    reads = sum(ok.pop(f, 0) for f in READS)
+    asked = sum(map(_asks, history.calls(*ok, kinds=(Kind.OK,)))) if ok else 0
     faults = len(history.faults)
     broke = (
         f"{number(faults, 'fault')} took effect, and nothing broke the promise"
@@ -115,17 +116,16 @@ def _seen(history: History | None) -> tuple[str, ...]:
         else "No fault was in force, and nothing broke the promise"
     )
     return (
-        f"{number(len(ok) - reads, 'acknowledged write')} and {number(reads, 'answered read')} "
-        "were checked.",
+        f"{number(sum(ok.values()) - asked, 'acknowledged write')} and "
+        f"{number(reads + asked, 'answered read')} were checked.",
         f"{broke}.",
     )
 
 
-def _is_read(pair: Pair) -> bool:
-    """Return whether the call asked for a value and changed nothing. A CAS returns a tuple, too,
-    and a read of a register may return None."""
-    asks = pair.invoke.value is None and pair.end is not None and pair.end.value is not None
-    return pair.invoke.f in READS or asks
+def _asks(pair: Pair) -> bool:
+    """Return whether the call, which has not the name of a read, asked for a value and changed
+    nothing. A CAS returns a tuple, too."""
+    return pair.invoke.value is None and pair.end is not None and pair.end.value is not None
 
 
 def _violation(facts: Facts, history: History) -> tuple[str, ...]:

@@ -7,8 +7,9 @@ sets that grow cost next to nothing, and who looks for a value follows the chang
 import base64
 import gzip
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import count
 from typing import Any, Final
 
 from checkers.sets.key_sets import INSERT, READS
@@ -19,20 +20,11 @@ KINDS: Final = (Kind.OK, Kind.FAIL, Kind.INFO)
 SAFE: Final = 2**53 - 1
 """Largest integer that JavaScript represents exactly; larger ones are sent as text."""
 DETAIL_LENGTH_MAX: Final = 2_000
-
-
-class _Names:
-    """Numbers for texts, one for each distinct text."""
-
-    def __init__(self) -> None:
-        self.texts: list[Any] = []
-        self._numbers: dict[Any, int] = {}
-
-    def number(self, text: Any) -> int:
-        if text not in self._numbers:
-            self._numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return self._numbers[text]
+FIELDS: Final = (
+    *("begin", "length", "index", "end", "process", "kind", "value"),
+    *("f", "node", "key", "error"),
+)
+"""The lists that have an entry for each call."""
 
 
 def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
@@ -44,10 +36,12 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
     and node lacks, or the other way round}. "inserts" and "reads": the f of calls on sets.
     "marked": calls of which an op is among `marked`.
     """
-    names = {name: _Names() for name in ("f", "node", "key", "error")}
-    rows: dict[str, list[Any]] = {
-        name: [] for name in ("begin", "length", "index", "end", "process", "kind", "value", *names)
+    names: dict[str, dict[Any, int]] = {
+        name: defaultdict(count().__next__) for name in ("f", "node", "key", "error")
     }
+    f, node, key, error = names.values()
+    rows: list[Any] = []
+    """One after the other, which is lighter than a list or a tuple of each."""
     changes: dict[str, list[Json]] = {}
     doubles: dict[str, list[Json]] = {}
     details: dict[str, str] = {}
@@ -56,16 +50,19 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
     last_ns = last_index = 0
     for at, pair in enumerate(history.pairs):
         call, end = pair.invoke, pair.end
-        rows["begin"].append(call.time_ns - last_ns)
-        rows["length"].append(-1 if end is None else end.time_ns - call.time_ns)
-        rows["index"].append(call.index - last_index)
-        rows["end"].append(0 if end is None else end.index - call.index)
-        rows["process"].append(call.process)
-        rows["kind"].append(KINDS.index(pair.kind))
-        rows["value"].append(_number(pair))
-        for name, text in (("f", call.f), ("node", call.node), ("key", _safe(call.key))):
-            rows[name].append(names[name].number(text))
-        rows["error"].append(names["error"].number(end.error) if end and end.error else -1)
+        rows += (
+            call.time_ns - last_ns,
+            -1 if end is None else end.time_ns - call.time_ns,
+            call.index - last_index,
+            0 if end is None else end.index - call.index,
+            call.process,
+            KINDS.index(pair.kind),
+            _number(pair),
+            f[call.f],
+            node[call.node],
+            key[_safe(call.key)],
+            error[end.error] if end is not None and end.error else -1,
+        )
         last_ns, last_index = call.time_ns, call.index
         values = end.value if end is not None else None
         # What a read returned; a tuple that was given, such as that of a cas, is a detail.
@@ -77,14 +74,16 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
             if len(new) != len(values):
                 doubles[str(at)] = [_safe(v) for v, n in Counter(values).items() if n > 1]
         for value in (values, call.value):
+            if value is None or isinstance(value, int):
+                continue  # most are; a Mapping is slow to tell
             if isinstance(value, Mapping) or (isinstance(value, tuple) and call.value is not None):
                 details[str(at)] = json.dumps(value, ensure_ascii=False)[:DETAIL_LENGTH_MAX]
                 break
         if call.index in wanted or (end is not None and end.index in wanted):
             picked.append(at)
     return {
-        **rows,
-        "names": {name: table.texts for name, table in names.items()},
+        **{name: rows[at :: len(FIELDS)] for at, name in enumerate(FIELDS)},
+        "names": {name: list(numbers) for name, numbers in names.items()},
         "kinds": [kind.value for kind in KINDS],
         "inserts": [INSERT],
         "reads": sorted(READS),

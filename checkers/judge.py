@@ -6,7 +6,6 @@ from typing import Final
 
 from checkers.ladder import Ladder, Level, deciding, ladder_of, run_status
 from checkers.triage.explanation import Cause
-from checkers.triage.triage import triage
 from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Dialect
 from harness.core.history import History
@@ -128,6 +127,8 @@ def explained(
     invalid = [verdict for verdict in judgement.deciding if verdict.status is Status.INVALID]
     if not invalid:
         return judgement
+    from checkers.triage.triage import triage  # slow to load, and most runs are not INVALID
+
     try:
         own_s = budget_of(budget_s, len(history))
         found = triage(history, checkers, invalid, own_s, clock or WallClock())

@@ -6,10 +6,13 @@ had removed the part. A value has a part only if no other part fits, or if all o
 other values.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from math import inf
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 from checkers.sets.key_sets import FINAL_READ, INSERT, read_values
 from checkers.triage.evidence import BlockRange, Evidence
@@ -49,11 +52,27 @@ class Attempt:
         return None if self.pair.end is None else self.pair.end.time_ns
 
     @property
+    def latest_ns(self) -> float:
+        """Return the time by which it is committed, if it is."""
+        if self.end_ns is None:
+            return inf
+        return self.end_ns + (0 if self.acknowledged else AFTER_NS)
+
+    @property
     def kept(self) -> bool:
         """Return whether the replica said that it keeps the part, and not whether it is
         committed."""
         end = self.pair.end
         return end is not None and (end.error or "").startswith(UNKNOWN_STATUS)
+
+
+class Commit(NamedTuple):
+    """Commit of an insert's part."""
+
+    at_ns: int
+    error_ns: int
+    """Amount by which that time may be wrong."""
+    part: str
 
 
 @dataclass
@@ -106,20 +125,32 @@ def inserted(history: History, evidence: Evidence) -> Values:
 
 
 def _find_parts(values: Sequence[Inserted], evidence: Evidence) -> None:
-    commits: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    commits: dict[tuple[str, str], list[Commit]] = {}
     for name, (at_ns, replica) in evidence.commits.items():
         part = evidence.part(name)
         if part is not None:
-            commits.setdefault((replica, part.partition), []).append((at_ns, name))
+            commit = Commit(at_ns, evidence.error_ns(at_ns), name)
+            commits.setdefault((replica, part.partition), []).append(commit)
+    widest_ns = max((one.error_ns for own in commits.values() for one in own), default=0)
+    for own in commits.values():
+        own.sort()
     for one in values:
         for attempt in one.attempts:
-            of_node = commits.get((attempt.node, one.partition), [])
-            fit = [(at_ns, n) for at_ns, n in of_node if _fits(attempt, at_ns, n, evidence)]
-            attempt.parts = {name for _, name in fit}
+            near = _near(attempt, commits.get((attempt.node, one.partition), ()), widest_ns)
+            fit = [commit for commit in near if _fits(attempt, commit, evidence)]
+            attempt.parts = {commit.part for commit in fit}
             end_ns = attempt.end_ns
             attempt.within = {
-                n for at_ns, n in fit if end_ns and at_ns <= end_ns + evidence.error_ns(at_ns)
+                commit.part for commit in fit if end_ns and commit.at_ns <= end_ns + commit.error_ns
             }
+
+
+def _near(attempt: Attempt, commits: Sequence[Commit], widest_ns: int) -> Sequence[Commit]:
+    """Return the commits, of these in order of time, that may be at the time of the attempt if no
+    error is wider."""
+    since = bisect_left(commits, attempt.pair.invoke.time_ns - widest_ns, key=itemgetter(0))
+    until = bisect_right(commits, attempt.latest_ns + widest_ns, key=itemgetter(0))
+    return commits[since:until]
 
 
 def _take_lost(values: Values, history: History, evidence: Evidence) -> None:
@@ -146,19 +177,20 @@ def _take_lost(values: Values, history: History, evidence: Evidence) -> None:
                 one.attempts[0].within -= lost
 
 
-def _fits(attempt: Attempt, at_ns: int, name: str, evidence: Evidence) -> bool:
-    end_ns, error_ns = attempt.end_ns, evidence.error_ns(at_ns)
+def _fits(attempt: Attempt, commit: Commit, evidence: Evidence) -> bool:
+    at_ns, error_ns, name = commit
     if at_ns < attempt.pair.invoke.time_ns - error_ns:
         return False
-    if attempt.pair.kind is not Kind.OK:
-        return end_ns is None or at_ns <= end_ns + AFTER_NS
-    assert end_ns is not None, "an acknowledged insert has ended"
-    if name not in evidence.quorums:
-        return at_ns <= end_ns + error_ns
-    settled_ns = evidence.ended.get(name, evidence.failed_without(name))
-    if settled_ns is None or at_ns > end_ns + error_ns:
+    if not attempt.acknowledged:
+        return at_ns <= attempt.latest_ns
+    if at_ns > attempt.latest_ns + error_ns:
         return False
-    return settled_ns <= end_ns + evidence.error_ns(settled_ns)
+    if name not in evidence.quorums:
+        return True
+    settled_ns = evidence.ended.get(name, evidence.failed_without(name))
+    if settled_ns is None:
+        return False
+    return settled_ns <= attempt.latest_ns + evidence.error_ns(settled_ns)
 
 
 def _eliminate(values: Sequence[Inserted]) -> None:

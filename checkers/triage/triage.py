@@ -19,7 +19,7 @@ from checkers.triage.anomalies import explained
 from checkers.triage.defects import DEFECTS, known_in
 from checkers.triage.evidence import Evidence, evidence_of, traces_of
 from checkers.triage.explanation import KNOWN, NEW, PARTLY, Cause, Explained, described
-from checkers.triage.inserts import inserted
+from checkers.triage.inserts import Values, inserted
 from checkers.triage.kept import kept
 from checkers.triage.looks import repairs_of
 from checkers.triage.reads import Miss, Reads
@@ -54,7 +54,8 @@ def triage(
         return Cause.new(invalid, undated)
     try:
         with time_limit(budget_s):
-            repairs = _repairs(history, evidence, known)
+            values = inserted(history, evidence)
+            repairs = _repairs(history, evidence, values, known)
     except OutOfTime:
         return Cause.new(invalid, f"not decided within {budget_s:,.1f} s")
     except HarnessError as error:
@@ -70,7 +71,7 @@ def triage(
         return [one for one in verdicts if one.status is Status.INVALID or one.cut_short]
 
     examples = {one.name: one for one in repairs.examples()}
-    evidences = (history, evidence, inserted(history, evidence))
+    evidences = (history, evidence, values)
     judged = again(frozenset(repairs.names))
     direct = {verdict.checker: explained(verdict, evidences, known) for verdict in judged}
     left = [verdict for verdict in judged if direct[verdict.checker] is None]
@@ -145,14 +146,15 @@ def _beside(direct: Sequence[Mapping[str, Sequence[str]]]) -> list[Explained]:
     ]
 
 
-def _repairs(history: History, evidence: Evidence, known: frozenset[str]) -> Repairs:
+def _repairs(
+    history: History, evidence: Evidence, values: Values, known: frozenset[str]
+) -> Repairs:
     """Return what known defects made wrong; of reads and values nothing, if the record of these has
     doubts."""
     misses: dict[int, Sequence[Miss]] = {}
     others = tuple(one for one in repairs_of(history, evidence) if one.by in known)
     if evidence.doubts:
         return Repairs(misses, (), others)
-    values = inserted(history, evidence)
     left = MISSES_MAX
     for key in key_sets(history):
         reads = Reads(history, key, evidence, values, known)

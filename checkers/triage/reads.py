@@ -146,10 +146,11 @@ class Reads:
 
     def misses(self, read: AnsweredRead) -> Iterator[Miss]:
         """Return the values that the read had to return and did not, with their explanations."""
-        latest = next((at for at, bit, _ in reversed(self._order) if read.mask >> bit & 1), -1)
+        mask = read.mask
+        latest = next((at for at, bit, _ in reversed(self._order) if mask >> bit & 1), -1)
         until_ns = max(read.invoke.time_ns, latest)
         count = sum(1 for at, _, _ in self._order if at < until_ns)
-        missing = self._masks[count] & ~read.mask
+        missing = self._masks[count] & ~mask
         if not missing:
             return
         views = [(reads, reads.view(read)) for reads in (self, *self._others)]
@@ -173,7 +174,8 @@ class Reads:
         return {by: why for by, why in first.items() if all(by in other for other in others)}
 
     def _present(self, read: AnsweredRead) -> Sequence[Settled]:
-        found = (self._settled[v] for _, bit, v in self._order if read.mask >> bit & 1)
+        mask = read.mask
+        found = (self._settled[v] for _, bit, v in self._order if mask >> bit & 1)
         return [every[0] for every in found if len(every) == 1]
 
     def _causes(self, view: "_View", one: Settled, at_ns: int) -> Iterator[tuple[str, str]]:

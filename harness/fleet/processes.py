@@ -5,6 +5,7 @@ that dies over a task is replaced, and that task is judged again with each of it
 of its own.
 """
 
+import gc
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -144,6 +145,7 @@ def _serve(job: Job, pipe: Connection, parent: int) -> None:
     """Judge tasks until the parent ends this process."""
     follow_parent(parent)
     yield_memory()
+    gc.freeze()  # exempt the loaded modules from every later collection
     while True:
         try:
             items, isolated = pipe.recv()

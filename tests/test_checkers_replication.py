@@ -197,8 +197,9 @@ def test_whole_blocks_are_valid_and_a_part_of_one_is_told():
 def test_small_blocks_say_nothing_and_other_values_are_no_blocks():
     small = history(observed(0, "rows", {"blocks": [[1, 1, 1]]}, 0))
     assert WholeBlocks().check(small).status is Status.UNKNOWN
-    with pytest.raises(HistoryError, match="no blocks"):
-        WholeBlocks().check(history(observed(0, "rows", {}, 0)))
+    for odd in ({}, {"blocks": 5}, {"blocks": [["x", 1, 1]]}, {"blocks": [[1, 1, 0]]}):
+        with pytest.raises(HistoryError, match="op #1: an ok rows has no blocks"):
+            WholeBlocks().check(history(observed(0, "rows", odd, 0)))
 
 
 # --- places in the log ------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """Checks that no inserted block is ever seen in part."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias
+
+import msgspec
 
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, during, number, on_key, seconds, where
@@ -11,6 +13,12 @@ from harness.core.op import Op
 from harness.core.verdict import Anomaly, Verdict
 
 ROWS = ("rows", "final-rows")
+Block: TypeAlias = tuple[int, int, Annotated[int, msgspec.Meta(ge=1)]]
+"""A value, the number of its rows that a replica has, and the number that its block has."""
+
+
+class _Rows(msgspec.Struct):
+    blocks: list[Block]
 
 
 class WholeBlocks:
@@ -47,11 +55,11 @@ class WholeBlocks:
         )
 
 
-def _blocks(end: Op) -> Sequence[Sequence[Any]]:
-    blocks = end.value.get("blocks") if isinstance(end.value, Mapping) else None
-    if not isinstance(blocks, list):
-        raise HistoryError(f"op #{end.index}: an ok {end.f} has value {end.value!r}, no blocks")
-    return blocks
+def _blocks(end: Op) -> Sequence[Block]:
+    try:
+        return msgspec.convert(end.value, _Rows).blocks
+    except msgspec.ValidationError as error:
+        raise HistoryError(f"op #{end.index}: an ok {end.f} has no blocks: {error}") from error
 
 
 def _anomaly(history: History, invoke: Op, end: Op, value: int, rows: int, size: int) -> Anomaly:

@@ -146,10 +146,13 @@ class Rows(Decoded[Op]):
         return [_paired(next(ops), None if end is None else next(ops)) for _, end in calls]
 
     def _some(self, places: Sequence[int]) -> Sequence[Op]:
+        known = self._known
+        left = [row for row in places if row not in known] if known else places
         try:
-            return all_decoded(self.columns.lines_at(places))
+            ops = iter(all_decoded(self.columns.lines_at(left)))
         except ValueError:
             return [self._one(row) for row in places]
+        return [known.get(row) or next(ops) for row in places]
 
     def _one(self, place: int) -> Op:
         # Columns accept numbers of any length, unlike Python.

@@ -59,7 +59,7 @@ def test_without_spark_the_check_of_a_store_says_how_to_get_it(tmp_path: Path) -
     finished(tmp_path, stale())
     without = "import sys; sys.modules['pyspark'] = None; from harness.cli.main import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", without, "check", "--engine", "spark", str(tmp_path)],
+        [sys.executable, "-c", without, "check", "--spark", "local[*]", str(tmp_path)],
         capture_output=True,
         text=True,
     )

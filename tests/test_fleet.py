@@ -325,8 +325,8 @@ def test_ctrl_c_ends_the_job_without_a_traceback(tmp_path):
                 "harness.cli.main",
                 "check",
                 f"{tmp_path}/",
-                "--engine",
-                "spark",
+                "--spark",
+                "local[*]",
             ],
         )
     shown = b""

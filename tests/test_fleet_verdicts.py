@@ -6,12 +6,11 @@ from dataclasses import replace
 import fleet_cases as cases
 import pytest
 
-from harness.cli.check_fleet import FleetOptions, choose_engine
+from harness.cli.check_fleet import choose_engine
 from harness.cli.workload import workload_of
 from harness.core.errors import HarnessError
 from harness.fleet.code_digest import closure, judge_digest
 from harness.fleet.location import Location
-from harness.fleet.plan import Item
 from harness.fleet.rows import VerdictRow, write_rows
 from harness.fleet.verdicts import COMPACT_AT, Verdicts
 from harness.run import found_runs
@@ -111,20 +110,8 @@ def test_a_workload_answers_for_its_own_checkers_only() -> None:
     assert not any(name.startswith("harness.clients") for name in (*register, *sets))
 
 
-@pytest.mark.parametrize(
-    ("engine", "master", "gigabytes", "on_spark", "why"),
-    [
-        ("auto", None, 1, False, "processes of this machine, for 1.0 GB of histories"),
-        ("auto", None, 65, True, "Spark (local[*]), for 65.0 GB of histories; --engine local"),
-        ("local", None, 65, False, "processes of this machine, for 65.0 GB"),
-        ("spark", None, 0, True, "Spark (local[*]), as asked for"),
-        ("auto", "spark://h:7077", 0, True, "Spark (spark://h:7077), as asked for"),
-    ],
-)
-def test_small_stores_need_no_spark(engine, master, gigabytes, on_spark, why) -> None:
-    options = FleetOptions(
-        engine=engine, spark=master, force=False, checkers=None, promise=None, check_s=None
-    )
-    chosen, said = choose_engine(options, [Item("a", gigabytes * 10**9)])
-    assert chosen == on_spark
-    assert said.startswith(why)
+def test_stores_are_judged_without_spark_unless_it_is_named(monkeypatch) -> None:
+    assert choose_engine("spark://h:7077") == (True, "Spark (spark://h:7077)")
+    assert choose_engine(None)[0] is False
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert choose_engine(None) == (True, "Spark, by spark-submit")

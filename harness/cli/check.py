@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import EllipsisType
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, TypeAlias, cast, get_args
 
 import rich_click as click
 from click.core import ParameterSource
@@ -38,13 +38,12 @@ from harness.run.store import LATEST, RunDirectory, Store, run_in
 from harness.web.run_files import draw
 
 RUN_OPTIONS = ("store", "promise", "check_time", "open_")
-STORE_OPTIONS = ("engine", "spark", "force", "checkers")
+STORE_OPTIONS = ("spark", "force", "checkers")
 FILE_OPTIONS = (
     "model", "format_", "consistency", "initial", "time_s", "memory_mb", "keyed",
     "failed_cas",
 )  # fmt: skip
 _Stored: TypeAlias = RunDirectory | Found
-Engine: TypeAlias = Literal["auto", "local", "spark"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,6 @@ class CheckOptions:
     store: str
     promise: str | None
     check_time: float
-    engine: Engine
     spark: str | None
     force: bool
     checkers: str | None
@@ -87,19 +85,11 @@ class CheckOptions:
     "longer history; what they have not decided by then is UNKNOWN.",
 )
 @click.option(
-    "--engine",
-    type=click.Choice(get_args(Engine)),
-    default="auto",
-    show_default=True,
-    help="Stores: judge with processes of this machine, or on Spark. auto: Spark with --spark, and "
-    "for more than 64 GB of histories.",
-)
-@click.option(
     "--spark",
     type=WORD,
     metavar="MASTER",
-    help="Stores: judge on the Spark of this master, such as local[4], spark://HOST:PORT, yarn, "
-    "k8s://URL.",
+    help="Stores: judge on the Spark of this master, such as spark://HOST:PORT, yarn, k8s://URL, "
+    "or local[*] on this machine. Default: processes of this machine.",
 )
 @click.option("--force", is_flag=True, help="Stores: also judge runs that have not changed.")
 @click.option(
@@ -212,7 +202,6 @@ def _check_store(many: Found, as_json: bool, options: CheckOptions, *, own_time:
     from harness.cli.check_fleet import FleetOptions, check_store
 
     fleet_options = FleetOptions(
-        engine=options.engine,
         spark=options.spark,
         force=options.force,
         checkers=options.checkers,

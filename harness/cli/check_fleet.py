@@ -38,17 +38,14 @@ from harness.run.found_runs import Found
 from harness.run.store import RunDirectory
 
 SHOWN_MAX = 20
-LOCAL_BYTES_MAX = 64_000_000_000
-"""Size of histories up to which Spark on this machine is not started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetOptions:
     """Options of the command line that concern a fleet."""
 
-    engine: str
-    """auto, local or spark."""
     spark: str | None
+    """Master of the Spark that judges; None for processes of this machine."""
     force: bool
     checkers: str | None
     promise: str | None
@@ -57,8 +54,6 @@ class FleetOptions:
 
 def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     """Judge the runs that have changed, print a summary of all, and return the exit status."""
-    if options.engine == "local" and options.spark is not None:
-        raise UsageError("--engine local: --spark names a master; expected only one of the two")
     console = Terminal(stderr=as_json)
     names = tuple(name for name in (options.checkers or "").split(",") if name)
     try:
@@ -76,7 +71,7 @@ def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     used: list[str] = []
 
     def engine(job: Job, items: Sequence[Item]) -> list[Location]:
-        on_spark, why = choose_engine(options, items)
+        on_spark, why = choose_engine(options.spark)
         used.append(why)
         with _progress(console, len(items), "starting Spark" if on_spark else "judging") as shown:
             if not on_spark:
@@ -101,19 +96,17 @@ def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     return worst(one.status for one in summaries).exit_status
 
 
-def choose_engine(options: FleetOptions, items: Sequence[Item]) -> tuple[bool, str]:
-    """Return whether to judge on Spark, and why."""
-    if options.spark is not None or options.engine == "spark":
-        return True, f"Spark ({options.spark or 'local[*]'}), as asked for"
+def choose_engine(master: str | None) -> tuple[bool, str]:
+    """Return whether to judge on Spark, and what judges.
+
+    Spark on one machine is never faster than its processes, whatever the size of the store: a
+    history costs both the same, and Spark takes seconds to start (docs/lab/fleet.md).
+    """
+    if master is not None:
+        return True, f"Spark ({master})"
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return True, "Spark, by spark-submit"
-    size = sum(item.bytes for item in items)
-    shown = (
-        f"{size / 1e9:.1f} GB of histories" if size >= 1e8 else f"{size / 1e6:.1f} MB of histories"
-    )
-    if options.engine == "auto" and size > LOCAL_BYTES_MAX:
-        return True, f"Spark (local[*]), for {shown}; --engine local judges without it"
-    return False, f"processes of this machine, for {shown}; --spark MASTER judges on a cluster"
+    return False, "processes of this machine; --spark MASTER judges on a cluster"
 
 
 def _judge_on_spark(

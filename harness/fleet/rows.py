@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import structs
 
 from harness.core.verdict import Status, Verdict, worst
 from harness.fleet.location import Location
@@ -40,8 +42,7 @@ SCHEMA: Final = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictRow:
+class VerdictRow(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict of one checker on one object of one run."""
 
     run: str
@@ -78,7 +79,7 @@ class VerdictRow:
     def with_verdict(self, verdict: Verdict, *, decides: bool, seconds: float) -> "VerdictRow":
         """Return this run's row for a verdict on the whole run."""
         first = verdict.anomalies[0] if verdict.anomalies else None
-        return replace(
+        return structs.replace(
             self,
             checker=verdict.checker,
             status=verdict.status.value,
@@ -92,7 +93,7 @@ class VerdictRow:
         )
 
 
-_NAMES: Final = tuple(one.name for one in fields(VerdictRow))
+_NAMES: Final = VerdictRow.__struct_fields__
 
 
 def batch_of(rows: Sequence[VerdictRow]) -> pa.RecordBatch:

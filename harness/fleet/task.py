@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 from uuid import uuid4
 
+from msgspec import structs
+
 from checkers.consistency.linearizable import KeyVerdict, Linearizable
 from checkers.consistency.objects import SetObject
 from checkers.judge import Judgement, explained, judge
@@ -144,10 +146,10 @@ def rows_of(job: Job, item: Item) -> list[VerdictRow]:
         with job.runs.here(job.store, item.run, whole=item.keys is None) as path:
             return _rows_here(job, item, row, path)
     except HarnessError as error:
-        return [replace(row, reason=str(error), note=str(error))]
+        return [structs.replace(row, reason=str(error), note=str(error))]
     except OSError as error:
         why = f"cannot be read from the store: {error}"
-        return [replace(row, reason=why, note=why)]
+        return [structs.replace(row, reason=why, note=why)]
 
 
 def _rows_here(job: Job, item: Item, row: VerdictRow, path: Path) -> list[VerdictRow]:
@@ -157,14 +159,14 @@ def _rows_here(job: Job, item: Item, row: VerdictRow, path: Path) -> list[Verdic
             stored = job.runs.columns_in_place(job.store, item)
         else:
             stored = job.runs.columns(path)
-        row = replace(row, note=stored.note, history=stored.digest)
+        row = structs.replace(row, note=stored.note, history=stored.digest)
         try:
             return _rows_of_item(job, request, item, row, path, stored)
         except HistoryError:
             mended = None if item.is_part else job.runs.repair(path)
             if mended is None:
                 raise
-            row = replace(row, note=mended.note, history=mended.digest)
+            row = structs.replace(row, note=mended.note, history=mended.digest)
             return _rows_of_item(job, request, item, row, path, mended)
     except HarnessError as error:
         return [_unjudged_row(job, path, row, str(error))]
@@ -177,12 +179,13 @@ def request_of(job: Job, path: Path, row: VerdictRow) -> tuple[JudgeRequest, Ver
     request = job.runs.request(path)
     # The digest covers all checkers of the run; the dataset says which of them are requested.
     modules = sorted({request.workload_module, *(type(c).__module__ for c in request.checkers)})
-    if job.only is not None:
-        request = replace(request, checkers=[c for c in request.checkers if c.name in job.only])
     tasks = max(job.threads, os.cpu_count() or 1)
-    shared = [c.sharing(tasks) if isinstance(c, Linearizable) else c for c in request.checkers]
-    request = replace(request, checkers=shared)
-    return request, replace(
+    own = [
+        checker.sharing(tasks) if isinstance(checker, Linearizable) else checker
+        for checker in request.checkers
+        if job.only is None or checker.name in job.only
+    ]
+    return replace(request, checkers=own), structs.replace(
         row,
         workload=request.workload,
         nemesis=request.nemesis,
@@ -195,7 +198,7 @@ def request_of(job: Job, path: Path, row: VerdictRow) -> tuple[JudgeRequest, Ver
 def _unjudged_row(job: Job, path: Path, row: VerdictRow, why: str) -> VerdictRow:
     digest = row.history or _digest(job, path)
     judge = row.judge or judge_digest(())
-    return replace(row, history=digest, judge=judge, reason=why, note=row.note or why)
+    return structs.replace(row, history=digest, judge=judge, reason=why, note=row.note or why)
 
 
 def _digest(job: Job, path: Path) -> str:
@@ -238,16 +241,16 @@ def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]
     row = VerdictRow(run=item.run)
     try:
         with job.runs.here(job.store, item.run, whole=True) as path:
-            row = replace(row, history=item.digest or _digest(job, path))
+            row = structs.replace(row, history=item.digest or _digest(job, path))
             request, row = request_of(job, path, row)
     except Exception as error:
-        return [replace(row, reason=f"{died}; {error}", note=f"{died}; {error}")]
+        return [structs.replace(row, reason=f"{died}; {error}", note=f"{died}; {error}")]
     found: list[VerdictRow] = []
     for checker in request.checkers:
         alone = replace(job, only=frozenset({checker.name}), save=False)
         one, died = process.judge(alone, item)
         counts = decides(request.promise, checker.name)
-        lost = replace(row, checker=checker.name, decides=counts, reason=died)
+        lost = structs.replace(row, checker=checker.name, decides=counts, reason=died)
         found += [lost] if one is None else one
     return found
 
@@ -291,9 +294,11 @@ def _rows_of_remainder(
     try:
         history = job.runs.history(path)
     except HistoryError as error:
-        unread = replace(row, reason=str(error))
+        unread = structs.replace(row, reason=str(error))
         counts = {checker.name: decides(request.promise, checker.name) for checker in whole}
-        return rows + [replace(unread, checker=name, decides=counts[name]) for name in counts]
+        return rows + [
+            structs.replace(unread, checker=name, decides=counts[name]) for name in counts
+        ]
     return rows + _judged(request, history, whole, row)[1]
 
 
@@ -324,7 +329,7 @@ class _ByKey:
         verdict counts for the run."""
         calls = sum(len(one.calls) for one in self._keys)
         return [
-            replace(
+            structs.replace(
                 row,
                 checker=self.name,
                 object=one.key,
@@ -361,6 +366,7 @@ def _judged(
         if not parts or worst(Status(part.status) for part in parts) is not verdict.status:
             rows.append(row.with_verdict(verdict, decides=counts, seconds=seconds))
     rows += [
-        replace(row, checker="ladder", reason=text) for text in judgement.ladder.contradictions
+        structs.replace(row, checker="ladder", reason=text)
+        for text in judgement.ladder.contradictions
     ]
     return judgement, rows

@@ -72,8 +72,7 @@ def table_of(history: History) -> pa.Table:
         raise _unfit(history[error.args[0]]) from error
     count = len(history)
     words = {"kind": _KINDS, **dict(history.columns.words())}
-    index = pa.py_buffer(np.arange(count, dtype=np.int64))
-    columns = [pa.Array.from_buffers(pa.int64(), count, [None, index])]
+    columns = [_index(count)]
     for field in list(SCHEMA)[1:]:
         there, offsets, data = map(pa.py_buffer, buffers[field.name])
         if field.type == _NAMES:
@@ -89,9 +88,17 @@ def table_of(history: History) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
+# `pa.array` would load pandas, which takes longer than the last steps of most runs.
+
+
+def _index(count: int) -> pa.Array:
+    """Return the numbers from 0 to `count` as an array."""
+    numbers = pa.py_buffer(np.arange(count, dtype=np.int64))
+    return pa.Array.from_buffers(pa.int64(), count, [None, numbers])
+
+
 def _texts(texts: list[str]) -> pa.Array:
-    """Return texts as an array. `pa.array` would load pandas, which takes longer than the last
-    steps of most runs."""
+    """Return texts as an array."""
     builder = pa.lib.StringBuilder()
     builder.append_values(texts)
     return builder.finish()
@@ -235,7 +242,7 @@ def _parts(batch: pa.RecordBatch) -> tuple[dict[str, list[bytes]], dict[str, lis
         if is_list and column.values.null_count:
             raise ValueError("a value is a list with a null")
         if column.offset or (is_list and column.values.offset):  # a slice of a larger column
-            column = column.take(pa.array(np.arange(len(column))))
+            column = column.take(_index(len(column)))
         if field.type == _NAMES:
             words[field.name] = column.dictionary.to_pylist()
             column = column.indices

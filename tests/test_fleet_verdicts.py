@@ -1,10 +1,10 @@
 """The dataset of verdicts: the last generation counts, and nothing is rewritten."""
 
 import time
-from dataclasses import replace
 
 import fleet_cases as cases
 import pytest
+from msgspec.structs import replace
 
 from harness.cli.check_fleet import choose_engine
 from harness.cli.workload import workload_of

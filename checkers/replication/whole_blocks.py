@@ -17,7 +17,7 @@ Block: TypeAlias = tuple[int, int, Annotated[int, msgspec.Meta(ge=1)]]
 """A value, the number of its rows that a replica has, and the number that its block has."""
 
 
-class _Rows(msgspec.Struct):
+class _ReplicaBlocks(msgspec.Struct):
     blocks: list[Block]
 
 
@@ -57,7 +57,7 @@ class WholeBlocks:
 
 def _blocks(end: Op) -> Sequence[Block]:
     try:
-        return msgspec.convert(end.value, _Rows).blocks
+        return msgspec.convert(end.value, _ReplicaBlocks).blocks
     except msgspec.ValidationError as error:
         raise HistoryError(f"op #{end.index}: an ok {end.f} has no blocks: {error}") from error
 

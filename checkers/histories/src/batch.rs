@@ -140,7 +140,7 @@ impl Batch<'_> {
         if let Some(object) = self.detail.text(row) {
             let from = history.raw.len();
             history.raw.extend_from_slice(object.as_bytes());
-            return is_object(object.as_bytes()).then(|| Value::Object(from..history.raw.len()));
+            return is_object(object.as_bytes()).then_some(Value::Object(from..history.raw.len()));
         }
         Some(self.value.int(row).map_or(Value::None, Value::Int))
     }

@@ -4,6 +4,7 @@ use histories::history::{History, Refused};
 use histories::lines::Value;
 use histories::sessions::bounds;
 use histories::sets::sets;
+use histories::write::LineParts;
 
 /// Ops as (process, kind, f, value), a nanosecond apart, on one key and node.
 fn lines(ops: &[(&str, &str, &str, &str)]) -> String {
@@ -132,4 +133,33 @@ fn a_process_must_read_again_what_it_read() {
         (1, 0)
     );
     assert_eq!((own.reads, own.broken, own.violations[0].read), (1, 1, 2));
+}
+
+#[test]
+fn the_lines_of_a_history_are_those_that_were_read() {
+    let text = lines(&[
+        ("0", "invoke", "insert", "-9223372036854775808"),
+        ("1", "invoke", "read", "null"),
+        ("1", "ok", "read", "[3,-1,9223372036854775807]"),
+        (
+            "\"nemesis\"",
+            "invoke",
+            "cut",
+            "{\"a\":{\"}\":[\"\\\"é\\u0001\"]}}",
+        ),
+        ("2", "invoke", "insert", "9223372036854775808"),
+        ("3", "invoke", "read", "[]"),
+        ("4", "invoke", "read", "[1,18446744073709551615]"),
+    ]);
+    let text = text.replace("\"error\":null", "\"error\":\"3 X: \\\"\\n\\u0001\\\\é\"");
+    let history = History::read(text.as_bytes()).expect("these are ops");
+    let parts = LineParts::of(&history);
+    let all = parts.lines(&history, 0..history.len());
+    assert_eq!(std::str::from_utf8(&all), Ok(&*text));
+    let some = parts.lines(&history, [6, 2].into_iter());
+    let rows: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        std::str::from_utf8(&some),
+        Ok(&*format!("{}\n{}\n", rows[6], rows[2]))
+    );
 }

@@ -1,5 +1,6 @@
 """Fixtures that tests share: a cluster of real servers and a browser."""
 
+import os
 from collections.abc import Iterator
 from shutil import which
 
@@ -18,6 +19,9 @@ hypothesis.settings.register_profile(
     "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("unhurried")
+
+# The JVMs of Spark live for seconds, in which the optimizing compiler costs more than it saves.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -155,7 +155,9 @@ class Location:
             return _local(), str(self.path)
         parts = urlsplit(self.uri)
         if parts.scheme == "s3":
-            return _s3(), f"{parts.netloc}{parts.path}"
+            region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
+            system = _s3(StoreKeys.of(os.environ), os.environ.get("AWS_ENDPOINT_URL", ""), region)
+            return system, f"{parts.netloc}{parts.path}"
         system, root = _other(f"{parts.scheme}://{parts.netloc}/")
         return system, f"{root.rstrip('/')}{parts.path}"
 
@@ -166,11 +168,8 @@ def _local() -> fs.FileSystem:
 
 
 @cache
-def _s3() -> fs.FileSystem:
-    keys = StoreKeys.of(os.environ)
-    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
+def _s3(keys: StoreKeys, endpoint: str, region: str) -> fs.FileSystem:
     scheme, separator, host = endpoint.rpartition("://")
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
     return fs.S3FileSystem(
         access_key=keys.id,
         secret_key=keys.secret,

@@ -257,29 +257,26 @@ def test_an_error_in_sql_is_one_line_that_names_the_part_and_what_there_is(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "CREATE TABLE mine (a int) USING parquet",
-        "CREATE TABLE mine AS SELECT * FROM runs",
-        "WITH t AS (SELECT 1 AS a) INSERT INTO runs SELECT * FROM t",
-        "FROM runs INSERT INTO mine SELECT *",
-        "INSERT OVERWRITE DIRECTORY 'mine' USING parquet SELECT 1 AS a",
-        "DROP VIEW runs",
-        "EXECUTE IMMEDIATE 'CREATE TABLE mine (a int) USING parquet'",
-        "BEGIN CREATE TABLE mine (a int) USING parquet; END",
-        "SET spark.sql.ansi.enabled = false",
-    ],
-)
-def test_what_is_no_query_is_refused_and_not_executed(
-    spark, fleet, sql, tmp_path, monkeypatch
-) -> None:
+NO_QUERIES = [
+    "CREATE TABLE mine (a int) USING parquet",
+    "CREATE TABLE mine AS SELECT * FROM runs",
+    "WITH t AS (SELECT 1 AS a) INSERT INTO runs SELECT * FROM t",
+    "FROM runs INSERT INTO mine SELECT *",
+    "INSERT OVERWRITE DIRECTORY 'mine' USING parquet SELECT 1 AS a",
+    "DROP VIEW runs",
+    "EXECUTE IMMEDIATE 'CREATE TABLE mine (a int) USING parquet'",
+    "BEGIN CREATE TABLE mine (a int) USING parquet; END",
+    "SET spark.sql.ansi.enabled = false",
+]
+
+
+def test_what_is_no_query_is_refused_and_not_executed(spark, fleet, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     before = spark.select("SELECT count(*) FROM runs", 1)
-    with pytest.raises(
-        UsageError, match=r"^SQL: ['\"].*['\"] is no query; expected one, such as SELECT"
-    ):
-        spark.select(sql, 10)
+    refusal = r"^SQL: ['\"].*['\"] is no query; expected one, such as SELECT"
+    for sql in NO_QUERIES:
+        with pytest.raises(UsageError, match=refusal):
+            spark.select(sql, 10)
     assert spark.select("SELECT count(*) FROM runs", 1) == before
     assert spark._session.catalog.listTables() == [
         one for one in spark._session.catalog.listTables() if one.name in ("runs", "rows", "ops")

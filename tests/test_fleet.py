@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import fleet_cases as cases
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
@@ -19,6 +20,7 @@ import pytest
 from harness.cli.workload import workload_of
 from harness.core.bounded_json import MAX_BYTES
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
+from harness.core.verdict import Status
 from harness.fleet import processes
 from harness.fleet.java import require_java
 from harness.fleet.location import Location
@@ -241,6 +243,23 @@ def test_a_split_run_too_long_for_this_machine_is_judged_by_keys(tmp_path, fleet
     [of] = summaries(checked.verdicts.rows())
     assert (of.judged["linearizable"].value, of.judged["set-full"].value) == ("VALID", "UNKNOWN")
     assert "expected at most 50,000, half" in str(checked.verdicts.rows()["reason"].to_pylist())
+
+
+def test_a_range_of_keys_that_cannot_be_judged_makes_its_run_unknown(tmp_path, monkeypatch):
+    run = cases.run(tmp_path, "none", 1, cases.sound(6))
+    table = pq.read_table(run.parquet_file)
+    values = [
+        None if key == 5 else value
+        for key, value in zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
+    ]
+    at = table.schema.get_field_index("value")
+    table = table.set_column(at, table.schema.field("value"), pa.array(values, pa.int64()))
+    pq.write_table(table, run.parquet_file, row_group_size=60)
+    monkeypatch.setattr("harness.run.fleet.BIG_BYTES", 0)
+    checked = check_fleet(found(tmp_path), RUNS, cases.in_process, only=frozenset({"linearizable"}))
+    [of] = summaries(checked.verdicts.rows())
+    assert of.status is Status.UNKNOWN
+    assert "op #5: an insert of None, expected an int" in of.reason
 
 
 def _judged(verdicts):

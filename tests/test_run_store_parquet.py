@@ -168,6 +168,13 @@ def test_a_text_that_is_not_utf_8_is_no_value(tmp_path: Path) -> None:
         read_parquet(tmp_path / "history.parquet")
 
 
+def test_a_long_file_of_another_writer_is_read(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("harness.run.parquet.BATCH_ROWS", 2)
+    table = table_of(History(OPS))
+    pq.write_table(table, tmp_path / "h.parquet", use_compliant_nested_type=False)
+    assert tuple(read_parquet(tmp_path / "h.parquet")) == OPS
+
+
 def test_a_history_that_is_too_long_for_this_machine_says_so(tmp_path, monkeypatch) -> None:
     write_parquet(History(OPS), tmp_path / "history.parquet")
     monkeypatch.setattr("harness.run.parquet.COLUMNS_BYTES_MAX", 100)

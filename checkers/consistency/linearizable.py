@@ -52,7 +52,7 @@ class KeyVerdict:
 
     @property
     def reason(self) -> str:
-        """Return why the key has this status; "" if it is VALID."""
+        """Return why the key has this status."""
         return "no time left" if self.result is None else self.result.reason
 
 

@@ -18,11 +18,12 @@ from uuid import uuid4
 
 from msgspec import structs
 
-from checkers.consistency.linearizable import KeyVerdict, Linearizable
+from checkers.consistency.linearizable import LEAST_S, KeyVerdict, Linearizable
 from checkers.consistency.objects import SetObject
-from checkers.judge import Judgement, explained, judge
+from checkers.judge import Judgement, budget_of, explained, judge
 from checkers.ladder import Level, decides
 from checkers.replication.protocol import applicable
+from harness.core.clock import WallClock
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
 from harness.core.protocols import Checker
@@ -270,16 +271,17 @@ def _rows_of_keys(
     job: Job, request: JudgeRequest, keys: KeyRange, row: VerdictRow, file: Any
 ) -> list[VerdictRow]:
     """Return the rows of a range of keys, or of the calls without a key, from the checkers that
-    judge key by key."""
+    judge key by key. What one of them raises concerns the whole range, so that it is raised."""
     history = job.runs.history_of_keys(file, keys)
-    keyed = [_ByKey(checker) for checker in request.checkers if _judges_sets(checker)]
-    judgement = judge(history, keyed, request.check_s, request.promise)
-    seconds = judgement.seconds
-    return [
-        made
-        for one in keyed
-        for made in one.rows(row, seconds[one.name], decides(request.promise, one.name))
-    ]
+    left_s = budget_of(request.check_s, len(history))
+    rows: list[VerdictRow] = []
+    for checker in filter(_judges_sets, request.checkers):
+        one, clock = _ByKey(checker), WallClock()
+        one.check_within(history, left_s)
+        seconds = clock.now_ns() / 1e9
+        left_s = max(left_s - seconds, LEAST_S)
+        rows += one.rows(row, seconds, decides(request.promise, one.name))
+    return rows
 
 
 def _rows_of_remainder(

@@ -120,7 +120,7 @@ class ColumnsBuilder:
         FormError for a row that lacks a field, and RuleError."""
 
     def finish(self) -> Columns:
-        """Return the columns, and begin anew. Raises RuleError."""
+        """Return the columns. Nothing may be appended afterwards. Raises RuleError."""
 
 @final
 class Set:

@@ -27,6 +27,17 @@ FIELDS: Final = (
 """The lists that have an entry for each call."""
 
 
+def _detail(returned: Any, given: Any) -> str | None:
+    """Return what a call returned, or else what it was given, if that is neither a number nor what
+    a read returned."""
+    for value in (returned, given):
+        if value is None or isinstance(value, int):
+            continue  # most are; a Mapping is slow to tell
+        if isinstance(value, Mapping) or (isinstance(value, tuple) and given is not None):
+            return json.dumps(value, ensure_ascii=False)[:DETAIL_LENGTH_MAX]
+    return None
+
+
 def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
     """Return the calls as JSON: lists of one entry a call, in order of invocation, and of names.
 
@@ -73,12 +84,8 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
             before[call.key, call.node] = values, new
             if len(new) != len(values):
                 doubles[str(at)] = [_safe(v) for v, n in Counter(values).items() if n > 1]
-        for value in (values, call.value):
-            if value is None or isinstance(value, int):
-                continue  # most are; a Mapping is slow to tell
-            if isinstance(value, Mapping) or (isinstance(value, tuple) and call.value is not None):
-                details[str(at)] = json.dumps(value, ensure_ascii=False)[:DETAIL_LENGTH_MAX]
-                break
+        if (detail := _detail(values, call.value)) is not None:
+            details[str(at)] = detail
         if call.index in wanted or (end is not None and end.index in wanted):
             picked.append(at)
     return {

@@ -204,8 +204,9 @@ def history_of_batches(
 
 def _sizes(file: pq.ParquetFile) -> tuple[int, int, int]:
     """Return how many rows, numbers in lists and bytes of objects a file says to have."""
-    paths = [file.schema.column(at).path for at in range(len(file.schema))]
-    lists, objects = paths.index("values.list.element"), paths.index("detail")
+    # Writers name the column of a list's elements differently, after the list.
+    names = [file.schema.column(at).path.partition(".")[0] for at in range(len(file.schema))]
+    lists, objects = names.index("values"), names.index("detail")
     metadata = file.metadata
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     said = (

@@ -23,4 +23,6 @@ pub mod words;
 pub mod write;
 
 #[cfg(feature = "python")]
+mod builder;
+#[cfg(feature = "python")]
 pub mod python;

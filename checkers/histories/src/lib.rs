@@ -23,6 +23,4 @@ pub mod words;
 pub mod write;
 
 #[cfg(feature = "python")]
-mod builder;
-#[cfg(feature = "python")]
 pub mod python;

@@ -1,13 +1,16 @@
 //! The Python module `harness.native.histories`.
 
+use std::collections::HashMap;
+use std::mem::take;
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyCapsule, PyDict};
 use rustc_hash::FxHashMap;
 
 use crate::arrow::table;
-use crate::builder::ColumnsBuilder;
+use crate::batch::{self, Batch};
 use crate::calls::{self, Object};
 use crate::findings::{examine, Findings};
 use crate::history::{History, Refused, NO_ROW};
@@ -44,13 +47,13 @@ pyo3::create_exception!(
 
 /// The operations of a history in columns, one row each.
 #[pyclass(frozen, module = "harness.native.histories")]
-pub(crate) struct Columns {
+struct Columns {
     history: Arc<History>,
     parts: LineParts,
 }
 
 impl Columns {
-    pub(crate) fn of(history: History) -> Columns {
+    fn of(history: History) -> Columns {
         Columns {
             parts: LineParts::of(&history),
             history: Arc::new(history),
@@ -424,7 +427,74 @@ impl Calls {
     }
 }
 
-pub(crate) fn refused(why: Refused) -> PyErr {
+/// The buffers of a column as `Columns.arrow` returns them.
+type Buffers = [PyBackedBytes; 3];
+
+/// Makes the columns of a history from batches of Arrow buffers.
+#[pyclass(module = "harness.native.histories")]
+struct ColumnsBuilder {
+    history: History,
+}
+
+#[pymethods]
+impl ColumnsBuilder {
+    #[new]
+    #[pyo3(signature = (rows=0, numbers=0, raw=0, *, whole))]
+    fn new(rows: usize, numbers: usize, raw: usize, whole: bool) -> ColumnsBuilder {
+        let mut history = match whole {
+            true => History::with_capacity(rows),
+            false => History::part(rows),
+        };
+        history.numbers.reserve_exact(numbers);
+        history.raw.reserve_exact(raw);
+        ColumnsBuilder { history }
+    }
+
+    /// Appends operations; `columns` are the buffers of each column, by name, and `words` the texts
+    /// of those that hold indices. Returns the bytes that the operations take so far.
+    fn append(
+        &mut self,
+        py: Python<'_>,
+        rows: usize,
+        columns: HashMap<String, Buffers>,
+        mut words: HashMap<String, Vec<String>>,
+    ) -> PyResult<usize> {
+        let column = |name: &str| {
+            let found = columns.get(name).map(|buffers| batch::Column {
+                validity: &buffers[0],
+                offsets: &buffers[1],
+                data: &buffers[2],
+            });
+            found.unwrap_or_default()
+        };
+        let mut texts = |name: &str| words.remove(name).unwrap_or_default();
+        let batch = Batch {
+            index: column("index"),
+            process: column("process"),
+            node: (column("node"), texts("node")),
+            kind: (column("kind"), texts("kind")),
+            f: (column("f"), texts("f")),
+            key: column("key"),
+            value: column("value"),
+            values: column("values"),
+            detail: column("detail"),
+            time_ns: column("time_ns"),
+            error: column("error"),
+        };
+        let history = &mut self.history;
+        py.detach(|| batch.append_to(rows, history))
+            .map_err(refused)?;
+        Ok(history.bytes())
+    }
+
+    fn finish(&mut self, py: Python<'_>) -> PyResult<Columns> {
+        let mut history = take(&mut self.history);
+        py.detach(|| history.match_ends()).map_err(refused)?;
+        Ok(Columns::of(history))
+    }
+}
+
+fn refused(why: Refused) -> PyErr {
     match why {
         Refused::Form(line) => FormError::new_err(line + 1),
         Refused::Rule(text) => RuleError::new_err(text),

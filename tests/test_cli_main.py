@@ -11,7 +11,7 @@ from harness.cli.main import COMMANDS
 
 SIMULATED = ["run", "--cluster", "sim", "--time-limit", "1", "--rate", "20", "--report", "none"]
 HEAVY = {
-    *("clickhouse_driver", "docker", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow"),
+    *("clickhouse_driver", "docker", "jinja2", "numpy", "pandas", "pyarrow"),
     *("pyspark", "ssl", "starlette"),
 }
 

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.history import History
-from harness.report.page import _plots
-
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "distribution"))
 import release  # noqa: E402
@@ -55,11 +52,3 @@ def test_every_manifest_and_changelog_has_the_version() -> None:
     named = [text for text in release.obstacles(version) if "no section" in text]
     assert named == []
     assert any("0.0.0" in text for text in release.obstacles("0.0.0"))
-
-
-def test_a_page_without_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "harness.report.plots", raising=False)
-    drawn, missing = _plots(History([]))
-    assert drawn is None
-    assert "pip install 'clickhouse-harness[report]'" in missing

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -207,6 +208,60 @@ def test_a_search_finds_the_stale_reads_that_set_full_counts(
     lacking = browser.execute_async_script(CALLS_BY_TONE, values, LACKS)
     assert verdict.figures["stale_reads"] == len(set().union(*lacking)) > 50
     assert verdict.figures["missed"] == sum(map(bool, lacking)) > 10
+
+
+LINES = """
+    const [name, node, done] = arguments;
+    Calls.decode(document.getElementById("calls").textContent).then((calls) => {
+      const fits = (n) => Number(!node || calls.names.node[n] === node);
+      const shown = Uint8Array.from(calls.node, fits);
+      const { first, width, lines } = linesOf(name, { calls, shown, from: 0, to: 1_000_000 });
+      done([first, width, Object.fromEntries(lines.map((line) => [line.label, line.values]))]);
+    });
+"""
+"""The first bin, its width in µs, and the values of each line of a chart over the first second."""
+
+
+def test_charts_follow_rate_and_latency_in_slices_of_time(browser: Chrome, tmp_path: Path) -> None:
+    """The run takes 2 s, so that its slices are whole parts of it: 24 of 83 ms. The call that never
+    ended is in none, and that of 1.5 s not in view."""
+    ops = history(
+        *(insert(0, n, 100 + 10 * n, 101 + 11 * n) for n in range(3)),
+        insert(1, 7, 100, 130, "fail"),
+        read(2, [1], 300, 310, node="ch2"),
+        insert(1, 8, 400, 500, "info", node="ch2"),
+        insert(3, 9, 600, None, "info", node="ch3"),
+        read(2, [1], 1500, 2000, node="ch2"),
+    )
+    opened(browser, finished(tmp_path, ops))
+
+    def lines(name: str, node: str = "") -> Mapping[str, Mapping[int, float]]:
+        """Return the values that are there, by slice."""
+        first, width_us, found = browser.execute_async_script(LINES, name, node)
+        assert (first, round(width_us)) == (0, 83_333)
+        return {
+            label: {at: round(value, 6) for at, value in enumerate(values) if value}
+            for label, values in found.items()
+        }
+
+    assert lines("rate") == {"ok": {1: 36, 3: 12}, "fail": {1: 12}, "info": {6: 12}}
+    assert lines("rate", "ch2") == {"ok": {3: 12}, "info": {6: 12}}
+    assert lines("medians") == {
+        "insert ok": {1: 2e6}, "insert fail": {1: 30e6}, "insert info": {6: 100e6},
+        "read ok": {3: 10e6},
+    }  # fmt: skip
+    assert lines("quantiles") == {
+        "median": {1: 2e6, 3: 10e6},
+        **{label: {1: 3e6, 3: 10e6} for label in ("95 %", "99 %", "max")},
+    }
+    drawn = {
+        canvas.get_attribute("id"): canvas.get_attribute("data-lines")
+        for canvas in browser.find_elements(By.CSS_SELECTOR, "canvas.chart")
+    }
+    assert drawn == {
+        "scatter": None, "rate": "ok, fail, info", "quantiles": "median, 95 %, 99 %, max",
+        "medians": "insert ok, insert fail, insert info, read ok",
+    }  # fmt: skip
 
 
 def test_what_is_seen_is_in_the_address_and_comes_back(browser: Chrome, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from markupsafe import Markup
 
 from checkers.phrasing import seconds
 from checkers.witness import EXPECTED
-from harness.core.errors import MissingExtraError
 from harness.core.history import History
 from harness.report import fault_table
 from harness.report.calls import columns, encoded
@@ -26,7 +25,7 @@ from harness.report.story import duration, exercise, lifetime, promise_and_held,
 from harness.report.witness import PAUSE_NS, picture_of
 
 ASSETS: Final = files("harness.report") / "assets"
-SCRIPTS: Final = ("page.js", "calls.js", "painter.js", "scatter.js", "timeline.js")
+SCRIPTS: Final = ("page.js", "calls.js", "painter.js", "charts.js", "timeline.js")
 """Scripts that are joined into one, in this order."""
 MARKS: Final = {"VALID": "✓", "INVALID": "✗", "UNKNOWN": "?", CRASHED: "!", UNREADABLE: "!",
                 RUNNING: "●"}  # fmt: skip
@@ -123,8 +122,6 @@ def _history_values(facts: Facts) -> Mapping[str, Any]:
     date = None if around is None or zero is None else zero + timedelta(microseconds=around / 1e3)
     out: dict[str, Any] = {
         "calls": "",
-        "plots": None,
-        "plots_missing": "",
         "faults": (),
         "count": 0,
         "log_date": date,
@@ -133,25 +130,13 @@ def _history_values(facts: Facts) -> Mapping[str, Any]:
     }
     if history is None:
         return out
-    drawn, missing = _plots(history)
     anomalies = facts.judgement.deciding if facts.judgement else ()
     marked = [i for verdict in anomalies for a in verdict.anomalies for i in a.ops]
     return out | {
         "calls": encoded(columns(history, marked)),
-        "plots": drawn,
-        "plots_missing": missing,
         "faults": fault_table.rows(history),
         "count": len(history.pairs),
     }
-
-
-def _plots(history: History) -> tuple[Any, str]:
-    """Return the plots, or why there are none: a page without them still tells everything else."""
-    try:
-        from harness.report.plots import plots  # slow to load, and other commands do not need it
-    except ModuleNotFoundError as missing:
-        return None, str(MissingExtraError("plots", missing, "report"))
-    return plots(history), ""
 
 
 def _time_of_anomaly(facts: Facts) -> int | None:

@@ -6,6 +6,12 @@ const TOP = 24, LABEL = 54, RIGHT = 4, AXIS = 22, NODE_GAP = 8;
 const TONES = ["ok", "fail-fill", "info", "accent", "invalid", "not-due"]; // of 1 + kind, HOLDS, LACKS, NOT_DUE
 const MIXES = 1 << TONES.length;
 
+// Returns the least step of 1, 2 or 5 times a power of ten that is not below `rough`.
+function roundStep(rough) {
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return [1, 2, 5, 10].map((m) => m * power).find((step) => step >= rough);
+}
+
 class Painter {
   constructor(canvas, calls) {
     Object.assign(this, { canvas, calls, context: canvas.getContext("2d"), from: 0, to: 1, chosen: -1 });
@@ -28,6 +34,7 @@ class Painter {
     this.canvas.style.height = this.height + "px";
     this.canvas.width = Math.round(this.width * this.scale);
     this.canvas.height = Math.round(this.height * this.scale);
+    this.hatched = this.#hatching();
     this.#pixels();
   }
 
@@ -70,11 +77,7 @@ class Painter {
   #pixels() {
     this.columns = Math.max(1, Math.round(this.plot * this.scale));
     this.tall = Math.max(2, Math.round((this.laneHeight - 2) * this.scale));
-    const word = (name) => {
-      const [r, g, b] = [1, 3, 5].map((at) => parseInt(this.colour[name].slice(at, at + 2), 16));
-      return new Uint32Array(new Uint8Array([r, g, b, 255]).buffer)[0];
-    };
-    const words = TONES.map(word);
+    const words = TONES.map((tone) => this.word(tone));
     this.looks = new Uint32Array(MIXES * this.tall);
     for (let mask = 1; mask < MIXES; mask++) {
       const tones = words.filter((_, t) => mask & (1 << t));
@@ -84,6 +87,12 @@ class Painter {
     this.image = new ImageData(this.columns, this.tall);
     this.words = new Uint32Array(this.image.data.buffer);
     this.masks = new Uint8Array(this.columns);
+  }
+
+  // Returns a colour as the pixel of an image.
+  word(name) {
+    const [r, g, b] = [1, 3, 5].map((at) => parseInt(this.colour[name].slice(at, at + 2), 16));
+    return new Uint32Array(new Uint8Array([r, g, b, 255]).buffer)[0];
   }
 
   #bars() {
@@ -105,23 +114,32 @@ class Painter {
     });
   }
 
-  // Paints the faults: hatched from invocation until the effect was verified, then plain.
   #faults() {
-    const c = this.context, right = this.width, plain = this.colour.fault, hatched = this.#hatching();
     let reached = LABEL;
+    for (const [fault, x0, , x1] of this.#spans()) reached = this.#label(`${fault.name} ${fault.text}`, x0, x1, reached);
+    this.shade(this.context, 0, this.height - AXIS);
+  }
+
+  // Yields the faults in view with the x of their invocation, of when their effect was verified, and of their end.
+  *#spans() {
     for (const fault of this.calls.faults) {
       const until = fault.end ?? this.calls.until;
       if (until < this.from || fault.invoked > this.to) continue;
-      const within = (us) => Math.min(Math.max(this.x(us), LABEL), right);
-      const x0 = within(fault.invoked), seen = within(fault.begin), x1 = Math.min(Math.max(within(until), x0 + 2), right);
-      reached = this.#label(`${fault.name} ${fault.text}`, x0, x1, reached);
-      c.globalAlpha = 0.14;
-      for (const [style, a, b] of [[hatched, x0, seen], [plain, seen, x1]]) {
-        c.fillStyle = style;
-        if (b > a) c.fillRect(a, 0, b - a, this.height - AXIS);
-      }
-      c.globalAlpha = 1;
+      const within = (us) => Math.min(Math.max(this.x(us), LABEL), this.width);
+      const x0 = within(fault.invoked);
+      yield [fault, x0, within(fault.begin), Math.min(Math.max(within(until), x0 + 2), this.width)];
     }
+  }
+
+  // Shades the faults in a context of the same width: hatched from invocation until the effect was verified, then plain.
+  shade(context, top, bottom) {
+    context.globalAlpha = 0.14;
+    for (const [, x0, seen, x1] of this.#spans())
+      for (const [style, a, b] of [[this.hatched, x0, seen], [this.colour.fault, seen, x1]]) {
+        context.fillStyle = style;
+        if (b > a) context.fillRect(a, top, b - a, bottom - top);
+      }
+    context.globalAlpha = 1;
   }
 
   // Paints the label of a fault between x0 and x1. It may extend a little beyond them if it then fits, moves left at
@@ -139,19 +157,19 @@ class Painter {
   }
 
   #hatching() {
-    const tile = new OffscreenCanvas(6, 6), c = tile.getContext("2d");
+    const tile = document.createElement("canvas"), c = tile.getContext("2d");
+    tile.width = tile.height = 6;
     c.strokeStyle = this.colour.fault;
     c.lineWidth = 2;
     for (const x of [-6, 0, 6]) { c.moveTo(x, 6); c.lineTo(x + 6, 0); }
     c.stroke();
-    return this.context.createPattern(tile, "repeat");
+    return c.createPattern(tile, "repeat");
   }
 
   // Returns the round times in view, each with its place and its label.
   ticks() {
     const span = (this.to - this.from) / 1e6, rough = span / Math.max(2, this.plot / 75);
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
+    const step = roundStep(rough);
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9)), found = [];
     for (let n = Math.ceil(Math.max(this.from, 0) / 1e6 / step); n * step <= this.to / 1e6; n++)
       found.push([Math.round(this.x(n * step * 1e6)) + 0.5, (n * step).toFixed(digits) + " s"]);

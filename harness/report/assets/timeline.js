@@ -6,7 +6,8 @@
   if (!encoded || !canvas) return;
   const calls = await Calls.decode(encoded), painter = new Painter(canvas, calls);
   const { names, count } = calls, whole = calls.until;
-  const scatter = $("scatter") && new Scatter($("scatter"), painter);
+  const latencies = new Latencies(calls), scatter = new Scatter($("scatter"), painter, latencies);
+  const lines = [["rate", new Rates(1)], ["quantiles", latencies], ["medians", latencies]].map(([id, scale]) => new Lines($(id), painter, scale));
 
   // --- filters ---------------------------------------------------------------------------------
   const fields = ["node", "f", "kind", "key", "process", "value"];
@@ -45,11 +46,11 @@
     return `missing from ${plural(tally[LACKS], "read")} begun after its acknowledgement${others}`;
   }
 
-  // --- painting: at most once a frame; the list follows when no input arrives ----------------------
+  // --- painting: at most once a frame; the list and the lines follow when no input arrives ----------
   let queued = false, listing = 0;
   function draw() {
     clearTimeout(listing);
-    listing = setTimeout(() => { list(); saveToUrl(); }, 150);
+    listing = setTimeout(() => { lines.forEach((chart) => chart.paint()); list(); saveToUrl(); }, 150);
     if (queued) return;
     queued = true;
     requestAnimationFrame(() => { queued = false; paint(); });
@@ -57,14 +58,14 @@
 
   function paint() {
     painter.paint();
-    scatter?.paint();
+    scatter.paint();
     if (!canvas.dataset.ready) performance.mark("timeline-ready");
     Object.assign(canvas.dataset, { from: painter.from, to: painter.to, ready: "yes" });
   }
 
   function restyle() {
     painter.restyle();
-    scatter?.restyle();
+    [scatter, ...lines].forEach((chart) => chart.restyle());
     draw();
   }
 
@@ -227,6 +228,6 @@
   addEventListener("hashchange", () => { if (!atSection()) restoreFromUrl(); });
   addEventListener("resize", restyle);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
-  addEventListener("beforeprint", () => { painter.restyle(); scatter?.restyle(); painter.paint(); scatter?.paint(); });
+  addEventListener("beforeprint", () => [painter, scatter, ...lines].forEach((drawn) => { drawn.restyle(); drawn.paint(); }));
   restoreFromUrl();
 })();

@@ -1,8 +1,12 @@
 # A fresh machine needs only `make run` or `make test`.
 .PHONY: run spark test test-rust test-python check check-python check-rust bench clean
 
+# What steps leave behind when they are done: for runs the modules and the images, for checks the
+# linters, for tests the servers of other versions and a browser.
 READY := .venv/.ready
-TOOLS := .venv/.tools
+MODULES := .venv/.modules
+LINTERS := .venv/.linters
+SERVERS := .venv/.servers
 # Without make's own jobs, which cargo would wait for.
 CARGO := env --unset=MAKEFLAGS --unset=MFLAGS cargo
 PYTHON_ROOMS := distribution harness workloads nemesis checkers compose tests benches
@@ -20,18 +24,18 @@ test: $(READY)  ## run everything that CI runs; Rust's tests while the images of
 test-rust: $(READY)
 	$(CARGO) test --quiet
 
-test-python: check
+test-python: check $(SERVERS)
 	.venv/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
-check: check-python check-rust  ## check format, lint, types and the direction of imports
+check: check-python check-rust  ## check format, lint, types and the direction of imports; needs no images
 
-check-python: $(TOOLS)
+check-python: $(LINTERS)
 	.venv/bin/ruff format --check $(PYTHON_ROOMS)
 	.venv/bin/ruff check $(PYTHON_ROOMS)
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-check-rust: $(TOOLS)
+check-rust: $(LINTERS)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --quiet --release --workspace --features python --all-targets -- -D warnings
 
@@ -49,12 +53,21 @@ clean:  ## remove what runs left in Docker, then everything that was built
 	[ ! -x .venv/bin/harness ] || .venv/bin/harness clean
 	rm -rf .venv target harness/native/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-$(READY): pyproject.toml constraints.txt setup.sh distribution/wheel_backend.py $(shell find checkers/porcupine/python -name "*.py*" -not -name "*.pyc") $(shell find $(addsuffix /src,$(CRATES)) -type f) Cargo.toml $(addsuffix /Cargo.toml,$(CRATES)) $(wildcard compose/images/*/*)
+SOURCES := pyproject.toml constraints.txt setup.sh distribution/wheel_backend.py $(shell find checkers/porcupine/python -name "*.py*" -not -name "*.pyc") $(shell find $(addsuffix /src,$(CRATES)) -type f) Cargo.toml $(addsuffix /Cargo.toml,$(CRATES))
+
+$(READY): $(SOURCES) $(wildcard compose/images/*/*)
 	./setup.sh
 
-# Install what only tests need: tools, servers of other versions, the newest engine, programs of
-# containers that runs compile when they need them.
-$(TOOLS): $(READY) constraints-spark.txt constraints-dev.txt
+$(MODULES): $(SOURCES)
+	./setup.sh modules
+
+$(LINTERS): $(MODULES) constraints-spark.txt constraints-dev.txt
+	./setup.sh check
+	touch $@
+
+# Servers of other versions, the newest engine, and programs of containers that runs compile when
+# they need them.
+$(SERVERS): $(READY) $(LINTERS)
 	./setup.sh test
 	.venv/bin/harness build --clickhouse 18.16,24.8,25.8 --zookeeper 3.8,3.9 --object-store
 	.venv/bin/python -m harness.clusters.embedded_engine

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Prepare this machine for the harness: install system packages, .venv, the Rust modules and the container
-# images. It is safe to run again: what exists is left alone. With the argument `spark` or `test` it installs
-# what only Spark, or only `make test`, needs.
+# images. It is safe to run again: what exists is left alone. The argument `modules` leaves the images out; with
+# `spark`, `check` or `test` it installs what only Spark, `make check` or `make test` needs.
 set -eu
 cd "$(dirname "$0")"
 
@@ -10,12 +10,16 @@ cargo_fits() { cargo --version 2>/dev/null | awk '{split($2, v, "."); found = v[
 java_fits() { java -version 2>&1 | awk -F'"' '/version/ {split($2, v, "."); found = v[1] >= 17} END {exit !found}'; }
 engine_there() { [ -S /var/run/docker.sock ] || [ -n "${DOCKER_HOST:-}" ]; } # it need not answer
 
-# Print what is missing for runs, as "Debian package|its purpose".
-missing_for_run() {
+# Print what is missing for the modules, as "Debian package|its purpose".
+missing_for_modules() {
     python_fits || echo "python3-venv|Python 3.11 or newer with venv"
     cargo_fits || echo "cargo|Rust 1.85 or newer, which builds the checker"
     command -v cc >/dev/null || echo "gcc|a C compiler, which links the checker"
     [ -f /usr/include/stdlib.h ] || echo "libc6-dev|the C library to link with"
+}
+
+missing_for_run() {
+    missing_for_modules
     engine_there || echo "docker.io|a Docker engine, for real clusters"
     command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 \
         || echo "docker-compose|docker compose, to bring a cluster up by hand"
@@ -27,10 +31,14 @@ missing_for_spark() {
     java_fits || echo "default-jre-headless|Java 17 or newer, on which Spark runs"
 }
 
-# Print what is missing for the tests, including Spark's.
+missing_for_check() {
+    cargo fmt --version >/dev/null 2>&1 || echo "rustfmt|cargo fmt, for make check"
+    cargo clippy --version >/dev/null 2>&1 || echo "rust-clippy|cargo clippy, for make check"
+}
+
+# Print what is missing for the tests, including those of checks and of Spark.
 missing_for_test() {
-    cargo fmt --version >/dev/null 2>&1 || echo "rustfmt|cargo fmt, for make test"
-    cargo clippy --version >/dev/null 2>&1 || echo "rust-clippy|cargo clippy, for make test"
+    missing_for_check
     missing_for_spark
     command -v chromium >/dev/null || echo "chromium|a browser, for make test"
     command -v chromedriver >/dev/null || echo "chromium-driver|what drives it, for make test"
@@ -38,10 +46,12 @@ missing_for_test() {
 
 # Select what runs cannot do without; without the rest, servers are simulated.
 needed_for_run() { grep -vE '^(docker|mmdebstrap)' || true; }
+needed_for_modules() { cat; }
 needed_for_spark() { cat; }
+needed_for_check() { cat; }
 needed_for_test() { cat; }
 
-install_missing() { # run | spark | test
+install_missing() { # modules | run | spark | check | test
     wanted=$("missing_for_$1")
     [ -n "$wanted" ] || return 0
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
@@ -71,24 +81,26 @@ install_missing() { # run | spark | test
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 case "${1:-run}" in
-    run) ;;
+    run | modules) ;;
     spark)
         install_missing spark
         .venv/bin/pip install -q --no-compile -r constraints.txt -r constraints-spark.txt
         exit 0 ;;
-    test)
-        install_missing test
+    check | test)
+        install_missing "$1"
         .venv/bin/pip install -q --no-compile -r constraints.txt -r constraints-spark.txt -r constraints-dev.txt
         exit 0 ;;
-    *) echo "setup: $1: expected spark, test, or nothing" >&2; exit 2 ;;
+    *) echo "setup: $1: expected modules, spark, check, test, or nothing" >&2; exit 2 ;;
 esac
-install_missing run
+install_missing "${1:-run}"
 [ -x .venv/bin/pip ] || python3 -m venv .venv
 PATH="$PWD/.venv/bin:$PATH" # maturin, which builds the Rust modules
 .venv/bin/pip install -q --no-compile -r constraints.txt
 # The images are built in parallel with the Rust modules, which `harness build` does not need.
 images=
-if .venv/bin/python -c 'import sys; from harness.clusters.engine import why_no_engine; sys.exit(why_no_engine())'; then
+if [ "${1:-run}" = modules ]; then
+    :
+elif .venv/bin/python -c 'import sys; from harness.clusters.engine import why_no_engine; sys.exit(why_no_engine())'; then
     .venv/bin/python -m harness.cli.main build & images=$!
 else
     echo "setup: servers will be simulated" >&2
@@ -96,5 +108,7 @@ fi
 # An older .venv has the checker as a distribution of its own; now it comes with the harness.
 [ ! -d "$(echo .venv/lib/python3*/site-packages/pyporcupine-*.dist-info)" ] || .venv/bin/pip uninstall -q -y pyporcupine
 .venv/bin/pip install -q --no-deps --no-build-isolation -e . || { [ -z "$images" ] || kill $images; exit 1; }
+touch .venv/.modules
+[ "${1:-run}" = run ] || exit 0
 [ -z "$images" ] || wait $images
 touch .venv/.ready

@@ -23,8 +23,8 @@ RUN = """\
   mmdebstrap             builds a base image where none can be pulled
 """
 TEST = """\
-  rustfmt                cargo fmt, for make test
-  rust-clippy            cargo clippy, for make test
+  rustfmt                cargo fmt, for make check
+  rust-clippy            cargo clippy, for make check
   default-jre-headless   Java 17 or newer, on which Spark runs
   chromium               a browser, for make test
   chromium-driver        what drives it, for make test
@@ -86,11 +86,13 @@ def test_a_rust_that_is_missing_or_too_old_is_listed(machine: Path, version: str
     assert "  cargo   " in setup(machine)[1]
 
 
-def test_the_second_command_asks_for_what_tests_need_and_the_first_does_not() -> None:
-    def would_do(target: str) -> str:
-        make = ["make", "-C", str(ROOT), "--dry-run", "--always-make", target]
-        return subprocess.run(make, capture_output=True, text=True, check=True).stdout
+def would_do(target: str) -> str:
+    """Return the commands by which make would make a target on a fresh machine."""
+    make = ["make", "-C", str(ROOT), "--dry-run", "--always-make", target]
+    return subprocess.run(make, capture_output=True, text=True, check=True).stdout
 
+
+def test_the_second_command_asks_for_what_tests_need_and_the_first_does_not() -> None:
     assert "./setup.sh spark" in would_do("spark")
     assert "./setup.sh test" not in would_do("run")
     assert "./setup.sh spark" not in would_do("run")
@@ -98,8 +100,18 @@ def test_the_second_command_asks_for_what_tests_need_and_the_first_does_not() ->
     assert would_do("test").index("./setup.sh\n") < would_do("test").index("./setup.sh test\n")
 
 
+def test_checks_need_neither_images_nor_a_browser() -> None:
+    assert "./setup.sh modules\n" in would_do("check")
+    assert "./setup.sh check\n" in would_do("check")
+    for other in ("./setup.sh\n", "./setup.sh test", "harness build", "pytest"):
+        assert other not in would_do("check")
+
+
 def test_an_argument_that_means_nothing_is_refused(machine: Path) -> None:
-    assert setup(machine, "tset") == (2, "setup: tset: expected spark, test, or nothing\n")
+    assert setup(machine, "tset") == (
+        2,
+        "setup: tset: expected modules, spark, check, test, or nothing\n",
+    )
 
 
 def test_images_are_built_without_the_modules_that_are_built_beside_them() -> None:

@@ -3,7 +3,7 @@ the checkers against false accusations.
 
     python -m benches.sim_sweep [--runs 10000] [--seed 1] [--jobs 1] [--directory DIR] [--table]
 
-The protocol is the repaired one, reads are linearizable, and no bug is planted, so that a run that
+The protocol is a repaired one, reads are linearizable, and no bug is planted, so that a run that
 is INVALID accuses falsely. Runs are quick; those of workloads that need longer faults are longer.
 DIR gets runs.jsonl, a line for each run: its command, its verdict, how many calls clients made, CPU
 seconds; and what any run that is INVALID left. A sweep that was killed goes on with the runs that
@@ -34,11 +34,14 @@ from harness.core.topology import Topology
 from harness.core.verdict import Status
 from harness.run.campaign import FinishedRun
 from harness.run.stop import Stop
+from harness.sim.simulation import simulated_dialect
 from nemesis.catalogue import NEMESES, parse_nemesis
-from nemesis.composed import check_kind
+from nemesis.composed import check_kind, check_mechanisms
 from nemesis.options import FaultOptions
 
-ALL = "--cluster sim --protocol repaired --report none"
+ALL = "--cluster sim --report none"
+PROTOCOLS = ("repaired", "repaired-25.8")
+"""Protocols, of which each nemesis gets the first whose servers have what it needs."""
 QUICK = "--time-limit 6 --rate 40 --interval 1.5 --duration 1"
 
 
@@ -71,14 +74,18 @@ MIXTURES = (
 )
 
 
-def nemeses() -> list[str]:
-    """Return every nemesis that simulated servers support, and some combinations."""
-    out = []
+@cache
+def nemeses() -> dict[str, str]:
+    """Return every nemesis that simulated servers support, and some combinations, with the
+    protocol of their servers."""
+    out = {}
     for name in (*NEMESES, *MIXTURES):
-        with contextlib.suppress(UsageError):
-            faults = parse_nemesis(name, Topology.of(), Seed(0), FaultOptions())
-            check_kind(faults, SimCluster, "sim")
-            out.append(name)
+        for protocol in reversed(PROTOCOLS):
+            with contextlib.suppress(UsageError):
+                faults = parse_nemesis(name, Topology.of(), Seed(0), FaultOptions())
+                check_kind(faults, SimCluster, "sim")
+                check_mechanisms(faults, simulated_dialect(protocol))
+                out[name] = protocol
     return out
 
 
@@ -104,9 +111,12 @@ def _with_needed_fault(workload: str, nemesis: str) -> str:
 
 def arguments(workload: str, nemesis: str) -> list[str]:
     """Return the arguments of `harness run`."""
+    needed = {nemeses().get(name) for name in nemesis.split(",")}
+    protocol = next((one for one in reversed(PROTOCOLS) if one in needed), PROTOCOLS[0])
     options = OWN[workload].options if workload in OWN else QUICK
     reading = "--read linearizable" if workload == "quorum-set" else ""
-    return f"--workload {workload} --nemesis {nemesis} {reading} {ALL} {options}".split()
+    given = f"--workload {workload} --nemesis {nemesis} {reading} --protocol {protocol}"
+    return f"{given} {ALL} {options}".split()
 
 
 def one(number: int, first: int, directory: Path) -> dict[str, Any]:

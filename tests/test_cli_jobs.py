@@ -10,7 +10,7 @@ from real_servers import wait_until
 
 from harness.cli.jobs import AHEAD, side_by_side
 from harness.cli.run import run as command
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError, MissingMechanismError, UsageError
 from harness.run.stop import Stop
 
 
@@ -41,6 +41,30 @@ def test_after_a_wish_to_stop_nothing_new_begins() -> None:
 def test_what_a_run_raises_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         list(side_by_side(lambda number: 1 // number, range(3), 2, Stop()))
+
+
+def test_what_a_run_of_a_missing_mechanism_raises_is_raised() -> None:
+    def refuse(number: int) -> int:
+        raise MissingMechanismError(f"run {number}: no such thing", missing="thing")
+
+    with pytest.raises(MissingMechanismError, match="run 0: no such thing") as raised:
+        list(side_by_side(refuse, range(3), 2, Stop()))
+    assert raised.value.missing == "thing"
+
+
+class TwoFieldsError(Exception):
+    """Exception, as of a plug-in, that cannot be pickled."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+
+
+def test_what_cannot_be_pickled_is_told_in_words() -> None:
+    def fail(number: int) -> int:
+        raise TwoFieldsError(number, "odd")
+
+    with pytest.raises(HarnessError, match=r"^TwoFieldsError: 0: odd$"):
+        list(side_by_side(fail, range(3), 2, Stop()))
 
 
 def test_a_process_that_dies_is_said_to_have() -> None:

@@ -4,6 +4,7 @@ A run happens within one process and its seed decides it, so it stores the same 
 """
 
 import os
+import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -77,4 +78,13 @@ def _begin(work: Callable[[Any], Any], parent: int) -> None:
 
 
 def _done(given: Any) -> Any:
-    return _work(given)
+    """Return the result of the work. An exception of a plug-in that does not survive pickling,
+    which would look like the death of this process, is told in words."""
+    try:
+        return _work(given)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))  # noqa: S301 # what this line has just written
+        except Exception:
+            raise HarnessError(f"{type(error).__name__}: {error}") from None
+        raise

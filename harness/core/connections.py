@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from harness.core.bucket import Bucket
+from harness.core.errors import StructuredError
 from harness.core.op import Done, Kind
 
 
-class QueryError(Exception):
+class QueryError(StructuredError):
     """A query failed: `code` is the server's, or one of the client's own negative ones."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -56,7 +57,7 @@ class StoreChannel(Protocol):
         ...
 
 
-class ZooKeeperError(Exception):
+class ZooKeeperError(StructuredError):
     """A request had no answer. `sent`: it may have taken effect."""
 
     def __init__(self, sent: bool, text: str) -> None:

@@ -1,6 +1,7 @@
 """Errors that a user can act on. Each names the value given, what was expected, and what to do."""
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 EXIT_VALID: Final = 0
 EXIT_INVALID: Final = 1
@@ -9,7 +10,27 @@ EXIT_USAGE: Final = 254
 EXIT_CRASH: Final = 255
 
 
-class HarnessError(Exception):
+class StructuredError(Exception):
+    """Exception that may have other fields than its text, and a constructor for them.
+
+    An exception is unpickled by a call of its class with its text alone, which such a constructor
+    refuses, and a pool of processes takes the process that sent it for dead. So this one is
+    restored without its constructor.
+    """
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(
+    kind: type[StructuredError], args: tuple[Any, ...], fields: Mapping[str, Any]
+) -> StructuredError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
+
+
+class HarnessError(StructuredError):
     """Error of the harness. Its text is shown to the user without a traceback."""
 
     exit_status = EXIT_CRASH

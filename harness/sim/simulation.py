@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.engines import Engine, Engines
+from harness.core.errors import StructuredError
 from harness.core.link_quality import LinkFault
 from harness.core.seed import Seed
 from harness.core.topology import Link, Role, Topology
@@ -53,7 +54,7 @@ Operation = tuple[Any, ...]
 """Operation of a multi, as `simulator.Simulation.multi` takes it."""
 
 
-class ServerError(Exception):
+class ServerError(StructuredError):
     """A query failed; `code` is one of ClickHouse's codes, or a client's own."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -61,7 +62,7 @@ class ServerError(Exception):
         self.code, self.text = code, text
 
 
-class KeeperError(Exception):
+class KeeperError(StructuredError):
     """A request to ZooKeeper failed; `code` is one of ZooKeeper's names, such as NO_NODE."""
 
     def __init__(self, code: str, path: str) -> None:

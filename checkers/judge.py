@@ -132,7 +132,7 @@ def explained(
     try:
         own_s = budget_of(budget_s, len(history))
         found = triage(history, checkers, invalid, own_s, clock or WallClock())
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+    except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:  # as of a checker: it must not cost the run its verdict
         why = f"the triage failed: {type(error).__name__}: {error}"
@@ -148,9 +148,9 @@ def budget_of(check_s: float, ops: int) -> float:
 def _verdict(checker: Checker, history: History, budget_s: float) -> Verdict:
     try:
         return check_within(checker, history, budget_s)
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+    except (KeyboardInterrupt, GeneratorExit):
         raise
-    except BaseException as error:  # a panic in Rust does not derive from Exception
+    except BaseException as error:  # sys.exit and a panic in Rust do not derive from Exception
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
         return Verdict(
             checker=checker.name,

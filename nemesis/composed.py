@@ -14,7 +14,7 @@ from harness.core.capabilities import (
     HasFaultyDisks,
 )
 from harness.core.dialect import Dialect, Mechanism
-from harness.core.errors import FaultError, UsageError
+from harness.core.errors import PLUGIN_ERRORS, FaultError, UsageError
 from harness.core.op import Done, Json, Kind, Op
 from harness.core.protocols import Cluster, Generator, Nemesis
 from harness.core.resources import Resource
@@ -100,7 +100,7 @@ class Composed:
                 )
             except NotBegunError as error:
                 return Done(Kind.FAIL, dict(value), str(error))
-            except Exception as error:  # an error of the cluster does not end the run
+            except PLUGIN_ERRORS as error:  # an error of the cluster does not end the run
                 return self._failed(family, cluster, value, error, heals)
             if watch.abandoned():
                 late = FaultError("a heal began while this fault was under way")
@@ -147,7 +147,7 @@ class Composed:
                 family.undo(cluster)
                 if isinstance(family, Stepwise):
                     family.finish(cluster)
-            except Exception as error:  # the other families must still be healed
+            except PLUGIN_ERRORS as error:  # the other families must still be healed
                 raised.append(f"{family.f}: {_describe(error)}")
         # A family whose undo raised is undone again at once: waiting would not end its faults.
         within_s = 0 if raised else self._options.seen_within_s
@@ -159,7 +159,7 @@ class Composed:
         for family in families:
             try:
                 wrong += family.broken(cluster)
-            except Exception as error:  # a family that cannot be inspected counts as broken
+            except PLUGIN_ERRORS as error:  # a family that cannot be inspected counts as broken
                 wrong.append(f"{family.f}: {_describe(error)}")
         return tuple(wrong)
 
@@ -168,7 +168,7 @@ class Composed:
         family: Family,
         cluster: Cluster,
         value: Mapping[str, Json],
-        error: Exception,
+        error: BaseException,
         heals: int,
     ) -> Done:
         text = _describe(error)
@@ -176,7 +176,7 @@ class Composed:
             return Done(Kind.INFO, dict(value), text)  # the schedule repeats the end
         try:
             family.undo(cluster)
-        except Exception as second:  # the heal at the end of the run undoes it again
+        except PLUGIN_ERRORS as second:  # the heal at the end of the run undoes it again
             text += f"; and it could not be undone: {_describe(second)}"
         return Done(Kind.INFO, dict(value), text)
 
@@ -241,6 +241,6 @@ def install_proxies(nemesis: Nemesis, cluster: Cluster) -> None:
         cluster.interpose()
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     text = str(error)
     return text if isinstance(error, FaultError) else f"{type(error).__name__}: {text}"

@@ -74,6 +74,7 @@ class Panic(BaseException):
         (ValueError("no such bit"), "the checker failed: ValueError: no such bit"),
         (Panic("index out of bounds"), "the checker failed: Panic: index out of bounds"),
         (RecursionError(), "the checker failed: RecursionError"),
+        (SystemExit(0), "the checker failed: SystemExit: 0"),
     ],
 )
 def test_a_checker_that_fails_is_unknown_and_the_others_are_heard(error, summary):

@@ -20,7 +20,7 @@ from nemesis_record import (
 )
 
 from harness.core.dialect import Version, dialect_of
-from harness.core.errors import ClusterError, UsageError
+from harness.core.errors import ClusterError, FaultError, UsageError
 from harness.core.op import Done, Kind, Op
 from harness.core.protocols import Context, Worker
 from harness.core.seed import Seed
@@ -175,6 +175,16 @@ def test_whatever_the_cluster_raises_the_run_goes_on() -> None:
     assert done.error == (
         "ClusterError: the engine is gone; and it could not be undone: OSError: still"
     )
+
+
+def test_a_family_that_ends_the_process_keeps_no_other_from_being_healed() -> None:
+    cluster, both = Record(), nemesis("kill,pause")
+    both.invoke(cluster, KILL)
+    both.invoke(cluster, PAUSE)
+    cluster.during = {"resume": explode(SystemExit(0))}
+    with pytest.raises(FaultError, match="pause: SystemExit: 0"):
+        both.heal(cluster)
+    assert cluster.dead == set()
 
 
 def test_what_an_end_left_the_next_end_ends() -> None:

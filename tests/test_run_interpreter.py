@@ -166,15 +166,17 @@ def test_a_clients_exception_is_an_info_and_is_not_hidden() -> None:
     def act(op: Op) -> Done:
         if op.value in (1, 3):
             raise KeyError(f"bug {op.value}")
+        if op.value == 4:
+            raise SystemExit(0)
         return Done(Kind.OK)
 
     run = Run(world=World(act), workers=1)
     issues = run.threads(limit(numbered(write), 5))
     kinds = [pair.kind for pair in run.history.pairs]
-    assert kinds == [Kind.OK, Kind.INFO, Kind.OK, Kind.INFO, Kind.OK]
+    assert kinds == [Kind.OK, Kind.INFO, Kind.OK, Kind.INFO, Kind.INFO]
     ends = [pair.end.error for pair in run.history.pairs if pair.end]
-    assert ends == [None, "KeyError: 'bug 1'", None, "KeyError: 'bug 3'", None]
-    assert issues.bugs == 2
+    assert ends == [None, "KeyError: 'bug 1'", None, "KeyError: 'bug 3'", "SystemExit: 0"]
+    assert issues.bugs == 3
     assert "bug 1" in issues.first
     assert "in act" in issues.first, "the traceback of the first"
 

@@ -5,9 +5,11 @@ Exit status: 0 VALID, 1 INVALID, 2 UNKNOWN, 254 bad arguments, 255 crash.
 
 import json
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
@@ -183,6 +185,7 @@ for _title, _commands in PANELS.items():
 def main() -> NoReturn:
     """Run the command line and exit. Errors that the user can fix show no traceback."""
     protect()
+    _refuse_os_exit()
     logging.getLogger("clickhouse_driver").setLevel(logging.CRITICAL)
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     try:
@@ -200,7 +203,7 @@ def main() -> NoReturn:
         why = str(error.__context__ if isinstance(error, click.Abort) else error)
         click.echo(f"harness: interrupted{why and f': {why}'}", err=True)
         sys.exit(EXIT_CRASH)
-    except Exception as error:
+    except BaseException as error:  # Python would end with 1 or, after sys.exit(0), with 0
         if not _print_json_error(f"{type(error).__name__}: {error}", EXIT_CRASH):
             click.echo(_printable(traceback.format_exc()), err=True, nl=False)
         sys.exit(EXIT_CRASH)
@@ -210,6 +213,23 @@ def main() -> NoReturn:
     if isinstance(status, int):
         sys.exit(status)
     sys.exit(EXIT_CRASH if lost else 0)  # printing was all that the command had to do
+
+
+def _refuse_os_exit() -> None:
+    """Replace `os._exit` in this process by a function that crashes the command: its status must
+    not look like a verdict, whatever a plug-in does. Processes forked from this one may use it."""
+    end, command = os._exit, os.getpid()
+
+    def crash(status: int) -> NoReturn:
+        if os.getpid() != command:
+            end(status)
+        with suppress(BaseException):
+            click.echo(f"harness: the command was ended by os._exit({status})", err=True)
+            traceback.print_stack()
+            sys.stderr.flush()
+        end(EXIT_CRASH)
+
+    os._exit = crash
 
 
 def _printable(text: str) -> str:

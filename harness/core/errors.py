@@ -9,6 +9,10 @@ EXIT_UNKNOWN: Final = 2
 EXIT_USAGE: Final = 254
 EXIT_CRASH: Final = 255
 
+PLUGIN_ERRORS: Final = (Exception, SystemExit)
+"""What code of a user's own may raise without ending the command. SystemExit is among them because
+the status of `sys.exit(0)` in a plug-in would be that of VALID."""
+
 
 class StructuredError(Exception):
     """Exception that may have other fields than its text, and a constructor for them.

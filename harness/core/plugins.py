@@ -136,11 +136,13 @@ def _imported(module: str, said: str) -> Any:
                 f"PYTHONPATH, or in the working directory {os.getcwd()}"
             ) from None
         raise _unimportable(module, said, error) from error
-    except Exception as error:  # a module may raise anything
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # a module may raise anything, and call sys.exit
         raise _unimportable(module, said, error) from error
 
 
-def _unimportable(module: str, said: str, error: Exception) -> UsageError:
+def _unimportable(module: str, said: str, error: BaseException) -> UsageError:
     frames = traceback.extract_tb(error.__traceback__)
     at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     return UsageError(

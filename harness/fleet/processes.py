@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from harness.core import plugins
-from harness.core.errors import HarnessError
+from harness.core.errors import PLUGIN_ERRORS, HarnessError
 from harness.core.os_process import follow_parent, yield_memory
 from harness.fleet.location import Location
 from harness.fleet.plan import Item, assign_to_tasks
@@ -62,7 +62,7 @@ def _load(job: Job, item: Item) -> None:
     plug-ins, for the digest of a run."""
     pa.array([0])
     plugins.installed(plugins.WORKLOADS)
-    with suppress(HarnessError, OSError), job.runs.here(job.store, item.run, whole=False) as path:
+    with suppress(*PLUGIN_ERRORS), job.runs.here(job.store, item.run, whole=False) as path:
         request_of(job, path, VerdictRow(run=item.run))
 
 
@@ -155,6 +155,6 @@ def _serve(job: Job, pipe: Connection, parent: int) -> None:
             answer: Any = write_task(job, items, isolated=isolated)
         except OSError as error:
             answer = HarnessError(f"{job.scratch.shown}: cannot be written: {error}")
-        except Exception as error:  # raised in the parent
+        except PLUGIN_ERRORS as error:  # raised in the parent
             answer = HarnessError(f"a task failed: {type(error).__name__}: {error}")
         pipe.send(answer)

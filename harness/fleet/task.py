@@ -24,7 +24,7 @@ from checkers.judge import Judgement, budget_of, explained, judge
 from checkers.ladder import Level, decides
 from checkers.replication.protocol import applicable
 from harness.core.clock import WallClock
-from harness.core.errors import HarnessError, HistoryError
+from harness.core.errors import PLUGIN_ERRORS, HarnessError, HistoryError
 from harness.core.history import History
 from harness.core.protocols import Checker
 from harness.core.verdict import Status, Verdict, worst
@@ -171,7 +171,7 @@ def _rows_here(job: Job, item: Item, row: VerdictRow, path: Path) -> list[Verdic
             return _rows_of_item(job, request, item, row, path, mended)
     except HarnessError as error:
         return [_unjudged_row(job, path, row, str(error))]
-    except Exception as error:  # this run is UNKNOWN, the others are judged
+    except PLUGIN_ERRORS as error:  # this run is UNKNOWN, the others are judged
         return [_unjudged_row(job, path, row, f"the judge failed: {type(error).__name__}: {error}")]
 
 
@@ -207,7 +207,7 @@ def _digest(job: Job, path: Path) -> str:
     the next time."""
     try:
         return job.runs.digest(path)
-    except Exception:  # the row already says what is wrong with the run
+    except PLUGIN_ERRORS:  # the row already says what is wrong with the run
         return ""
 
 
@@ -244,7 +244,7 @@ def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]
         with job.runs.here(job.store, item.run, whole=True) as path:
             row = structs.replace(row, history=item.digest or _digest(job, path))
             request, row = request_of(job, path, row)
-    except Exception as error:
+    except PLUGIN_ERRORS as error:
         return [structs.replace(row, reason=f"{died}; {error}", note=f"{died}; {error}")]
     found: list[VerdictRow] = []
     for checker in request.checkers:

@@ -248,7 +248,7 @@ class _ThreadedRun:
             if client is None:
                 client = self._open(assigned.worker.node)
             done = _checked(client.invoke(assigned.op))
-        except Exception as error:
+        except BaseException as error:  # whatever it is, it would end this thread alone
             done = self._bug(error)
         if done.kind is Kind.INFO and client is not None:
             self._close(client)
@@ -260,16 +260,16 @@ class _ThreadedRun:
             return Done(Kind.INFO, error=f"no nemesis takes {op.f}")
         try:
             return _checked(self._nemesis(op))
-        except Exception as error:
+        except BaseException as error:
             return self._bug(error)
 
     def _close(self, client: Client) -> None:
         try:
             client.close()
-        except Exception as error:
+        except BaseException as error:
             self._bug(error)
 
-    def _bug(self, error: Exception) -> Done:
+    def _bug(self, error: BaseException) -> Done:
         with self._lock:
             self.issues.bugs += 1
             self.issues.first = self.issues.first or "".join(traceback.format_exception(error))

@@ -16,7 +16,7 @@ from harness.clients.table_client import Roaming
 from harness.core.capabilities import HasFaultyDisks
 from harness.core.clock import utc_now
 from harness.core.dialect import FIRST
-from harness.core.errors import ClusterError, HarnessError
+from harness.core.errors import PLUGIN_ERRORS, ClusterError, HarnessError
 from harness.core.history import History
 from harness.core.lines import encoded
 from harness.core.op import Call, Done, Json, Kind, Op
@@ -404,7 +404,7 @@ class _Recorder:
         try:
             self._context.cluster.ping()
             self._context.nemesis.heal(self._context.cluster)
-        except Exception as error:  # whatever it is, the history must still be saved and judged
+        except PLUGIN_ERRORS as error:  # whatever it is, the history must still be saved and judged
             self._troubles.append(f"the cluster was not healed: {error}")
             return Done(Kind.INFO, error=str(error))
         return Done(Kind.OK)

@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from harness.clients.clickhouse import DatabaseError, failed_read, failed_write
 from harness.clients.statement import TimedStatement
 from harness.core.clock import Clock
+from harness.core.errors import PLUGIN_ERRORS
 from harness.core.lines import decoded, encoded
 from harness.core.op import NEMESIS, Done, Kind, Op
 from harness.core.outcomes import Outcome
@@ -154,7 +155,7 @@ class _SimulatedRun:
     def _call(self, number: int, call: Op) -> None:
         try:
             done = self._done(number, call)
-        except Exception as error:
+        except PLUGIN_ERRORS as error:
             self._issues.bugs += 1
             self._issues.first = self._issues.first or "".join(traceback.format_exception(error))
             done = Done(Kind.INFO, error=f"{type(error).__name__}: {error}")

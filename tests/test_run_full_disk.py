@@ -127,7 +127,7 @@ def ended_by_a_full_disk(disk: Path, status: int, err: str) -> None:
     assert (info.state, info.ended_utc is not None) == ("crashed", True)
     assert why in (info.error or "")
     contents = directory.contents()
-    assert contents.truncated is None, "no line was cut off"
+    assert contents.damage is None, "no line was cut off"
     assert len(contents.history) > 1_000
     assert {file.name for file in directory.path.glob(".*")} == set()
 

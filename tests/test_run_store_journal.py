@@ -36,7 +36,7 @@ def write(path: Path, ops: tuple[Op, ...] = OPS) -> None:
 def test_what_is_read_is_what_was_written(path: Path) -> None:
     write(path)
     assert tuple(read_history(path)) == OPS
-    assert read_journal(path).truncated is None
+    assert read_journal(path).damage is None
 
 
 def test_a_line_is_one_json_object_with_the_fields_of_an_op(path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_last_line_that_is_cut_off_is_reported_and_the_rest_is_read(path: Path
     path.write_bytes(raw[: -last + cut])
     contents = read_journal(path)
     assert tuple(contents.history) == OPS[:-1]
-    assert contents.truncated == (
+    assert contents.damage == (
         f"{path}: line 8 is cut off after {cut} bytes, for the harness died while it wrote; the "
         "history is that of the lines before"
     )
@@ -174,7 +174,7 @@ def test_a_last_line_that_lacks_only_its_newline_counts(path: Path) -> None:
     write(path)
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
     assert tuple(read_history(path)) == OPS
-    assert read_journal(path).truncated is None
+    assert read_journal(path).damage is None
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_journal_that_cannot_grow_ends_the_run_with_the_reason(path: Path) -> 
         "history\n"
     )
     contents = read_journal(path)
-    assert contents.truncated is None, "a line that was cut off is not kept"
+    assert contents.damage is None, "a line that was cut off is not kept"
     assert len(contents.history) > 50, "what was written until then is kept"
 
 

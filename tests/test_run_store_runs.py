@@ -236,13 +236,6 @@ def test_without_a_journal_the_history_is_parquets(store: Store) -> None:
     assert run.parquet() == run.parquet_file
 
 
-def test_the_journal_is_believed_before_parquet(store: Store) -> None:
-    run = begun(store)
-    run.parquet()
-    run.journal.write_bytes(b"".join(run.journal.read_bytes().splitlines(keepends=True)[:4]))
-    assert tuple(run.history()) == OPS[:4]
-
-
 def test_a_verdict_is_of_the_journal_that_was_judged_and_of_no_other(store: Store) -> None:
     run = begun(store)
     run.finish(judged(run))
@@ -277,7 +270,7 @@ def test_a_truncated_journal_is_reported(store: Store) -> None:
     run = begun(store)
     run.journal.write_bytes(run.journal.read_bytes()[:-9])
     assert tuple(run.history()) == OPS[:-1]
-    assert "line 8 is cut off" in (run.contents().truncated or "")
+    assert "line 8 is cut off" in (run.contents().damage or "")
 
 
 def test_runs_are_found_by_path_by_name_and_as_latest(

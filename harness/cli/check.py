@@ -278,15 +278,15 @@ def _check_run(directory: RunDirectory, as_json: bool, options: CheckOptions) ->
         if info.state not in ("finished", "recorded")
         else list(info.troubles)
     )
-    if contents.truncated:
-        troubles.append(contents.truncated)
+    if contents.damage:
+        troubles.append(contents.damage)
     page = None
     if level is promised:
         try:
-            directory.save(judgement, troubles)
+            troubles += directory.save(judgement, troubles)
         except HarnessError as error:
             troubles.append(f"the verdict is not stored: {error}")
-        undrawn = draw(directory, None if contents.truncated else contents.history)
+        undrawn = draw(directory, None if contents.damage else contents.history)
         troubles += [undrawn] if undrawn else []
         page = None if undrawn else directory.report
     console = Terminal(stderr=as_json)

@@ -19,7 +19,12 @@ from typing import Any, Final
 
 from harness.core.bounded_json import load
 
-ALWAYS: Final = ("harness.fleet.task", "harness.run.parquet", "harness.run.journal")
+ALWAYS: Final = (
+    "harness.fleet.task",
+    "harness.run.parquet",
+    "harness.run.journal",
+    "harness.run.history_files",
+)
 """Modules that judge every run, or read its history."""
 _JUDGING: Final = ("checkers", "harness.core", "harness.native", "workloads", "pyporcupine")
 """What a workload may import that matters for its verdicts. Its clients and generators do not: the

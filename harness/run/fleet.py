@@ -32,8 +32,8 @@ from harness.fleet.rows import RunSummary
 from harness.fleet.task import Job, JudgeRequest, StoredColumns
 from harness.fleet.verdicts import JudgedRun, Verdicts
 from harness.run.found_runs import COLUMNS, Found, bring, trusted_digest
-from harness.run.journal import ends_mid_line
-from harness.run.parquet import history_of_batches, journal_digest_of, read_parquet
+from harness.run.history_files import BROKEN
+from harness.run.parquet import history_of_batches, read_parquet
 from harness.run.plan import Plan
 from harness.run.store import RunDirectory
 
@@ -89,24 +89,22 @@ class StoredRuns:
 
     def columns(self, run: Path) -> StoredColumns:
         """Return history.parquet and what was wrong with the run's files. The journal decides: the
-        file is made again unless it was made from the very bytes that the journal has now."""
+        file is made again unless it was made from the very bytes that the journal has now, or has
+        what a damaged journal has lost."""
         directory = RunDirectory(run)
         path, journal = directory.parquet_file, directory.journal
         if not journal.exists():
             if not path.exists():
                 raise HistoryError(f"{run}: has neither {path.name} nor {journal.name}")
             return StoredColumns(path, "", self.digest(run))
-        if path.exists() and journal_digest_of(path) is None:
-            path.replace(_broken(path))
+        directory.parquet()
+        files = directory.history_files
         # Reported every time: a task that is repeated must report it again.
         notes = [f"{path}: was broken, and is made again from the journal"]
-        notes = notes if _broken(path).exists() else []
-        if ends_mid_line(journal):
-            notes.append(directory.contents().truncated or "")
-        directory.parquet()
-        made_from = journal_digest_of(path) or ""
-        digest = self.digest_with(run, made_from.encode())
-        return StoredColumns(path, "; ".join(filter(None, notes)), digest)
+        notes = notes if files.beside(BROKEN).exists() else []
+        notes += filter(None, [files.damage()])
+        digest = self.digest_with(run, (files.digest() or "").encode())
+        return StoredColumns(path, "; ".join(notes), digest)
 
     def columns_in_place(self, store: Location, item: Item) -> StoredColumns:
         """Return the columns of a run that the driver has split."""
@@ -117,10 +115,9 @@ class StoredRuns:
         """Write history.parquet anew if it is broken and there is a journal, and keep the broken
         file beside it; None if that is not so."""
         directory = RunDirectory(run)
-        path = directory.parquet_file
-        if not directory.journal.exists() or _readable(path):
+        if not directory.journal.exists() or _readable(directory.parquet_file):
             return None
-        path.replace(_broken(path))
+        directory.history_files.set_aside(BROKEN)
         return self.columns(run)
 
     def history(self, run: Path) -> History:
@@ -140,11 +137,15 @@ class StoredRuns:
             raise HistoryError(f"cannot be read: {error}") from error
 
     def digest(self, run: Path) -> str:
-        """Return a digest of the journal, or of history.parquet if there is none, and of what the
-        run was asked for."""
+        """Return a digest of the journal that the history is of, or of history.parquet if there is
+        none, and of what the run was asked for."""
         directory = RunDirectory(run)
-        decisive = directory.journal if directory.journal.exists() else directory.parquet_file
-        return self.digest_with(run, _digest(decisive))
+        if not directory.journal.exists():
+            return self.digest_with(run, _digest(directory.parquet_file))
+        try:
+            return self.digest_with(run, (directory.history_files.digest() or "").encode())
+        except HistoryError as error:
+            return self.digest_with(run, str(error).encode())
 
     def digest_with(self, run: Path, history: bytes) -> str:
         """Return the digest of a run whose history has this one. Reads run.json alone."""
@@ -188,10 +189,6 @@ def _readable(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-def _broken(path: Path) -> Path:
-    return path.with_name(f"{path.name}.broken")
 
 
 def _digest(path: Path) -> bytes:

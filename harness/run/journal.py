@@ -176,8 +176,9 @@ class Contents:
     """Contents of a journal."""
 
     history: History
-    truncated: str | None
-    """Text that was cut off because the harness died in the middle of a line; None if none was."""
+    damage: str | None
+    """What is wrong with the journal, such as text that was cut off because the harness died in the
+    middle of a line; None if nothing is."""
 
 
 def read_journal(path: Path) -> Contents:

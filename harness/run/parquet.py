@@ -164,6 +164,13 @@ def journal_digest_of(path: Path) -> str | None:
     return digest.decode(errors="replace")
 
 
+def rows_of(path: Path) -> int:
+    """Return the number of ops in a file, as its metadata has it. Raises OSError and
+    `pyarrow.ArrowInvalid`, a ValueError."""
+    rows: int = pq.read_metadata(path).num_rows
+    return rows
+
+
 def read_parquet(path: Path) -> History:
     """Return the history in a file, op for op as it was written. Raises HistoryError."""
     if path.exists() and not path.is_file():  # Arrow waits for ever for a FIFO

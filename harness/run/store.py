@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from shutil import copyfile
 from threading import get_native_id
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
@@ -36,8 +37,10 @@ from harness.core.history import History
 from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.core.topology import Topology
+from harness.core.verdict import Status
 from harness.run.disk import is_full, why_unwritable
-from harness.run.journal import Contents, journal_digest, read_journal
+from harness.run.history_files import BEFORE, HistoryFiles
+from harness.run.journal import Contents
 from harness.run.named import named, path_hint
 from harness.run.plan import Plan
 
@@ -202,7 +205,7 @@ class RunDirectory:
             except HarnessError as error:
                 found.append(str(error))
         try:
-            self.save(judgement, found)
+            found += self.save(judgement, found)
             ended: dict[str, Json] = {"state": "finished", "status": judgement.status.value}
         except HarnessError as error:
             found.append(f"the verdict is not stored: {error}")
@@ -221,15 +224,30 @@ class RunDirectory:
         """Record that the run ended without a judgement."""
         self._end(state="crashed", error=error[:ERROR_LENGTH_MAX])
 
-    def save(self, judgement: Judgement, troubles: Sequence[str] = ()) -> None:
-        """Write results.json, replacing an earlier one."""
+    def save(self, judgement: Judgement, troubles: Sequence[str] = ()) -> tuple[str, ...]:
+        """Write results.json, replacing an earlier one. One that is VALID or INVALID is kept beside
+        a judgement that is UNKNOWN, as after a shorter `--check-time`; return a sentence about
+        that, which is among the stored troubles."""
+        kept = self._keep_results() if judgement.status is Status.UNKNOWN else ()
         results = {
             "schema": SCHEMA_VERSION,
-            "troubles": list(troubles),
-            "journal": journal_digest(self.journal) if self.journal.exists() else None,
+            "troubles": [*troubles, *kept],
+            "journal": self.history_files.digest(),
             **judgement.json(),
         }
         _write_json(self.results_file, results, durable=self.durable)
+        return kept
+
+    def _keep_results(self) -> tuple[str, ...]:
+        try:
+            status = self.results().get("status")
+            if status not in (Status.VALID, Status.INVALID):
+                return ()
+            before = self.results_file.with_name(f"{self.results_file.name}.{BEFORE}")
+            copyfile(self.results_file, before)
+        except (HarnessError, OSError):  # there is none, or its disk takes no new one either
+            return ()
+        return (f"{self.results_file.name} was {status} before; it is kept as {before.name}",)
 
     def info(self) -> RunInfo:
         """Read run.json. Raises HarnessError, which names the file."""
@@ -258,47 +276,38 @@ class RunDirectory:
         return _read_json(self.results_file)
 
     def outdated(self) -> str:
-        """Return why results.json says nothing of the journal as it is now; "" if it does, or if
+        """Return why results.json says nothing of the history as it is now; "" if it does, or if
         that is unknown, as when it has no digest. Raises HistoryError for a journal that
         cannot be read."""
-        try:
-            judged = self.results().get("journal")
-        except HarnessError:
-            return ""
-        if judged is None or not self.journal.exists() or judged == journal_digest(self.journal):
+        files = self.history_files
+        if files.judged is None or not self.journal.exists() or files.digest() == files.judged:
             return ""
         return (
             f"{self.journal.name} has changed since it was judged: the verdict is that of other "
             "operations; harness check judges it again"
         )
 
-    def contents(self) -> Contents:
-        """Read the history from the journal, and what was cut off; from Parquet if the journal is
-        gone. Raises HistoryError."""
-        if not self.journal.exists() and self.parquet_file.exists():
-            from harness.run.parquet import read_parquet  # slow to load
+    @property
+    def history_files(self) -> HistoryFiles:
+        """Return the files with the history, of which that with all of it is read."""
+        try:
+            judged = self.results().get("journal")
+        except HarnessError:
+            judged = None
+        return HistoryFiles(self.journal, self.parquet_file, judged)
 
-            return Contents(read_parquet(self.parquet_file), None)
-        return read_journal(self.journal)
+    def contents(self) -> Contents:
+        """Read the history, and what is wrong with the journal. Raises HistoryError."""
+        return self.history_files.contents()
 
     def history(self) -> History:
         """Return the history. Raises HistoryError."""
         return self.contents().history
 
     def parquet(self, history: History | None = None) -> Path:
-        """Return history.parquet, written first unless it was made from the very bytes that the
-        journal has now: a digest decides, for a changed bit leaves the length as it was.
-        `history`: what the journal holds, if it was read already. Raises HistoryError."""
-        from harness.run.parquet import journal_digest_of, write_parquet  # slow to load
-
-        if not self.journal.exists() and self.parquet_file.exists():
-            return self.parquet_file
-        # Digested before it is read: if the run still writes, the next call makes the file anew.
-        digest = journal_digest(self.journal)
-        if journal_digest_of(self.parquet_file) != digest:
-            known = self.history() if history is None else history
-            write_parquet(known, self.parquet_file, journal_digest=digest)
-        return self.parquet_file
+        """Return history.parquet, which is written first if it is not up to date, see
+        `HistoryFiles.write_columns`. Raises HistoryError."""
+        return self.history_files.write_columns(history)
 
     @property
     def _reserve(self) -> Path:

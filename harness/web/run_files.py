@@ -19,8 +19,8 @@ def facts_in(directory: RunDirectory, history: History | None = None) -> Facts:
         try:
             contents = directory.contents()
             history = contents.history
-            if contents.truncated and not alive:
-                troubles.append(contents.truncated)
+            if contents.damage and not alive:
+                troubles.append(contents.damage)
             if not alive:
                 troubles += filter(None, [directory.outdated()])
         except HistoryError as error:

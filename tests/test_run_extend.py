@@ -75,7 +75,9 @@ class Slow:
         return (Stats(min_ok={"insert": 4}, min_ok_total=0),)
 
 
-def recorded(store: Path, refused: int, *, extend: int) -> tuple[list[Json], int, tuple[str, ...]]:
+def recorded(
+    store: Path, refused: int, *, extend: int, stop: Stop | None = None
+) -> tuple[list[Json], int, tuple[str, ...]]:
     """Return the extensions in the history, how many of its inserts ended ok, and the troubles."""
     slow = Slow(refused)
     plan = Plan(
@@ -87,7 +89,9 @@ def recorded(store: Path, refused: int, *, extend: int) -> tuple[list[Json], int
     nemesis = Composed("none", [], plan.seed, FaultOptions())
     monitor = Monitor("", plan.time_limit_s)
     troubles = record(
-        RunContext(plan, slow, slow, nemesis, directory, monitor, Stop(), "token", drop=True)
+        RunContext(
+            plan, slow, slow, nemesis, directory, monitor, stop or Stop(), "token", drop=True
+        )
     ).troubles
     history = read_history(directory.journal)
     result = [op.value for op in history.nemesis if op.f == "extend" and op.kind is Kind.OK]
@@ -112,6 +116,13 @@ def test_a_run_that_never_gets_enough_ends_at_the_limit_that_is_said(tmp_path: P
         "operations went on for 3 times the time limit of 0.03 s, and still: 0 ok calls of "
         "insert, at least 4 expected; see --extend",
     )
+
+
+def test_a_run_that_is_stopped_is_not_extended_and_says_why_it_ended(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.request("SIGTERM received")
+    result, _, troubles = recorded(tmp_path, 1_000, extend=3, stop=stop)
+    assert (result, troubles) == ([], ("the run was stopped: SIGTERM received",))
 
 
 def test_a_run_that_must_not_be_extended_is_not(tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ class HarnessIssues:
     """Number of exceptions that a client or the nemesis raised: they should have been outcomes."""
     first: str = ""
     """Traceback of the first."""
-    abandoned: list[Op] = field(default_factory=list)
-    """Calls that hung past a limit. Their threads may still be at work."""
+    abandoned: list[tuple[Op, str]] = field(default_factory=list)
+    """Calls that were ended without an answer, and why. Their threads may still be at work."""
 
 
 __all__ = ["HarnessIssues", "Limits", "Scheduler", "run_threads", "workers_on"]
@@ -195,7 +195,7 @@ class _ThreadedRun:
         call = self._scheduler.call_of(slot.number)
         if call is None:
             return
-        self.issues.abandoned.append(call)
+        self.issues.abandoned.append((call, why))
         if thread is not None:
             self._threads.remove(thread)
         try:

@@ -276,7 +276,8 @@ class _Recorder:
                 self._final_reads()
         finally:
             self._writer.close()
-        return [*self._troubles, *self._describe_bugs()]
+        stopped = [f"the run was stopped: {stop.reason}"] if stop else []
+        return [*stopped, *self._troubles, *self._describe_bugs()]
 
     def history(self) -> History:
         """Return what was recorded. Raises HistoryError."""
@@ -472,7 +473,8 @@ class _Recorder:
     def _describe_bugs(self) -> list[str]:
         issues = self._issues
         texts = [
-            f"op #{op.index} {op.f} on {op.node} hung past every limit" for op in issues.abandoned
+            f"op #{op.index} {op.f}{f' on {op.node}' if op.node else ''}: {why}"
+            for op, why in issues.abandoned
         ]
         if issues.bugs:
             texts.append(f"{issues.bugs} exceptions inside the harness, the first:\n{issues.first}")

@@ -16,7 +16,7 @@ from harness.clusters import logs, replica
 from harness.clusters.clocks import NodeClocks, prepare_clocks
 from harness.clusters.compose_tool import compose_up
 from harness.clusters.disks import NodeDisks, write_program
-from harness.clusters.engine import engine, engine_request
+from harness.clusters.engine import engine, engine_request, outlasting
 from harness.clusters.ensemble import HasEnsemble
 from harness.clusters.fetches import Fetches
 from harness.clusters.link_faults import HasLinkFaults
@@ -155,19 +155,23 @@ class DockerCluster(
             if self._user_store is not None:
                 self._user_store.check_reachable(self._agents, self.topology.replicas)
             self._await_whole()
-        except BaseException:
-            self.down()
+        except BaseException as error:
+            try:
+                self.down()
+            except ClusterError as left:
+                raise ClusterError(f"{str(error) or type(error).__name__}\n{left}") from error
             raise
 
     def down(self) -> None:
-        """Remove everything of this cluster from the engine, and its directory.
+        """Remove everything of this cluster from the engine, and its directory. Wait a while for
+        an engine that is being restarted.
 
         It may be called twice, and after `up` has failed. Raises ClusterError, which says how to
         remove the rest.
         """
         try:
             self._close_agents()
-            remove_run(self._engine(), self.name, self.directory)
+            outlasting(lambda: remove_run(self._engine(), self.name, self.directory))
         except ObjectsLeftError:
             raise
         except ClusterError as error:

@@ -5,16 +5,20 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import docker
 import requests
-from docker.errors import DockerException
+import urllib3
+from docker.errors import DockerException, StreamParseError
 from docker.models.containers import Container
 
-from harness.core.errors import ClusterError
+from harness.core.errors import ClusterError, EngineLostError
+
+T = TypeVar("T")
 
 LOCAL_ENGINE: Final = "unix:///var/run/docker.sock"
 """Address that docker-py uses if DOCKER_HOST is not set."""
@@ -22,6 +26,18 @@ REQUEST_TIMEOUT_S: Final = 30
 """Time limit of a request to the engine; creating a container on a busy disk may take 1 s."""
 
 _CONNECT_S: Final = 5.0
+_RESTART_S: Final = 30.0
+"""Time for an engine that is restarted to answer again. It ends its containers first, which takes
+10 s if one of them does not obey SIGTERM."""
+_POLL_S: Final = 0.5
+_ERRORS: Final = (
+    DockerException,
+    StreamParseError,
+    requests.exceptions.RequestException,
+    urllib3.exceptions.HTTPError,
+    OSError,
+)
+"""What docker-py raises: those of urllib3 where it reads a stream of JSON."""
 _silent: Final = threading.Event()
 """Set while the engine has not answered its last request in time."""
 
@@ -34,7 +50,7 @@ def engine_request(what: str) -> Iterator[None]:
     anything else, so that a run which has lost its engine ends soon."""
     if _silent.is_set():
         if why := why_no_engine():
-            raise ClusterError(
+            raise EngineLostError(
                 f"Docker engine: could not {what}: it has not answered before; {why}"
             )
         _silent.clear()
@@ -43,13 +59,14 @@ def engine_request(what: str) -> Iterator[None]:
         yield
     except requests.exceptions.Timeout as error:
         _silent.set()
-        raise ClusterError(
+        raise EngineLostError(
             f"Docker engine: could not {what}: it accepts connections and does not answer; look "
             "at its log, or restart it"
         ) from error
-    except (DockerException, requests.exceptions.RequestException, OSError) as error:
+    except _ERRORS as error:
         text = getattr(error, "explanation", None) or error
-        raise ClusterError(f"Docker engine: could not {what}: {text}") from error
+        kind = ClusterError if isinstance(error, DockerException) else EngineLostError
+        raise kind(f"Docker engine: could not {what}: {text}") from error
 
 
 def engine(timeout_s: float = REQUEST_TIMEOUT_S) -> docker.DockerClient:
@@ -62,18 +79,33 @@ def engine(timeout_s: float = REQUEST_TIMEOUT_S) -> docker.DockerClient:
         _check_socket()
         client = docker.from_env(timeout=int(timeout_s), max_pool_size=64)
         client.ping()
-    except (DockerException, requests.exceptions.RequestException, OSError) as error:
+    except _ERRORS as error:
         if client is not None:
             client.close()
-        todo = (
-            "It is there, and this user may not use it: join its group (usermod -aG docker USER)"
-            if isinstance(error, PermissionError)
-            else "Install one (Debian: apt-get install docker.io), start it (service docker start)"
-        )
-        raise ClusterError(
+        todo = "Install one (Debian: apt-get install docker.io), start it (service docker start)"
+        if isinstance(error, PermissionError):
+            todo = (
+                "This user may not use it: join the group of its socket (usermod -aG docker USER)"
+            )
+        elif isinstance(error.__cause__, requests.exceptions.Timeout):
+            todo = "It accepts connections and does not answer: look at its log, restart it"
+        raise EngineLostError(
             f"Docker engine: none answers ({error}). {todo}, or name one in DOCKER_HOST"
         ) from error
     return client
+
+
+def outlasting(act: Callable[[], T]) -> T:
+    """Call `act`, and again as long as the engine may come back from a restart. `act` may be called
+    after it has done a part. Raises what it raises."""
+    deadline = time.monotonic() + _RESTART_S
+    while True:
+        try:
+            return act()
+        except EngineLostError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
 
 
 def why_no_engine() -> str | None:

@@ -70,6 +70,10 @@ class ClusterError(HarnessError):
     """Failure to bring up, reach or control a cluster."""
 
 
+class EngineLostError(ClusterError):
+    """Lack of an answer from the Docker engine, which may come back."""
+
+
 class ObjectsLeftError(ClusterError):
     """Failure to remove a cluster's objects from a user's bucket; the cluster itself is gone."""
 

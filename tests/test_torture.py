@@ -21,8 +21,16 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.verdict import Status
+from harness.run.findings import CellRecord, FailOn, records_before, verdict
 from harness.run.night import JOURNAL, Night
-from harness.run.night_summary import as_json, cells, junit, kinds_before, steps_before, verdict
+from harness.run.night_summary import (
+    as_json,
+    cells,
+    headline,
+    junit,
+    night_status,
+    steps_before,
+)
 from harness.run.rota import Rota, steps_of
 from harness.run.stop import Stop
 
@@ -100,9 +108,9 @@ def test_a_journal_says_what_was_said_and_a_line_cut_off_was_not(tmp_path):
     (night.path / JOURNAL).write_bytes(whole + b"nonsense\n")
     with pytest.raises(HarnessError, match="is no journal of a night"):
         Night.read(night.path)
-    of = cells(night, ["a", "b"], {"a": ["lost"]})
+    of = cells(night, ["a", "b"], {})
     assert [(c.count(Status.INVALID), c.killed, c.broken, c.new) for c in of] == [
-        (1, 0, 1, ("stale",)),
+        (1, 0, 1, ("unexplained stale",)),
         (0, 1, 0, ()),
     ]
     report = as_json(night, of)
@@ -114,16 +122,26 @@ def test_a_journal_says_what_was_said_and_a_line_cut_off_was_not(tmp_path):
     assert verdict(night.slots[1]) is Status.UNKNOWN
 
 
-def judged_night(path, *causes):
-    """Return a night of INVALID runs with these explanations."""
-    night = Night.begun(path, {"matrix": "m", "seed": "1"})
+def judged_night(path, *causes, accept=()):
+    """Return a night of runs of a cell "a" with these explanations: each INVALID, but for "" VALID
+    and "?" UNKNOWN."""
+    night = Night.begun(path, {"matrix": "m", "seed": "1", "accept": {"a": list(accept)}})
     for run, cause in enumerate(causes):
         night.say("begin", run, cell="a", seed="0x1")
         night.say("directory", run, path=f"a/{run}")
         night.say("recorded", run, troubles=[], seconds=5.0, phases={})
-        said = {"status": "INVALID", "reason": "r", "kinds": ["stale"], "first_ns": 1}
+        if cause in ("", "?"):
+            status, kinds, cause = {"": "VALID", "?": "UNKNOWN"}[cause], [], None
+        else:
+            status, kinds = "INVALID", ["stale"]
+        said = {"status": status, "reason": "r", "kinds": kinds, "first_ns": 1}
         night.say("judged", run, **said, cause=cause)
     return Night.read(path)
+
+
+def known(*names):
+    """Return the explanation of a run by these defects, as a journal has it."""
+    return Cause("known", tuple(Explained(name, "18.16.1", 1, "w") for name in names), ()).json()
 
 
 def test_known_failures_are_told_apart_and_unexplained_runs_come_first(tmp_path):
@@ -146,14 +164,92 @@ def test_known_failures_are_told_apart_and_unexplained_runs_come_first(tmp_path)
     }
 
 
-def test_the_last_night_is_the_one_before(tmp_path):
-    for name, kind in (("1", "lost"), ("3", "stale")):
-        (tmp_path / name).mkdir()
-        summary = {"cells": [{"name": "a", "anomalies": {kind: 1}}]}
-        (tmp_path / name / "summary.json").write_text(json.dumps(summary))
-    assert kinds_before(tmp_path / "2") == {"a": ["lost"]}
-    assert kinds_before(tmp_path / "4") == {"a": ["stale"]}
-    assert kinds_before(tmp_path / "1") == {}
+def test_earlier_nights_are_all_that_began_before(tmp_path):
+    judged_night(tmp_path / "1", known("stale-read"), "")
+    judged_night(tmp_path / "3", known("skipped-part"), None, "?")
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2" / JOURNAL).write_text("nonsense\n")
+    of = {
+        name: {
+            cell: sorted(record.hits) for cell, record in records_before(tmp_path / name).items()
+        }
+        for name in "124"
+    }
+    assert of == {
+        "1": {},
+        "2": {"a": ["stale-read"]},
+        "4": {"a": ["skipped-part", "stale-read", "unexplained stale"]},
+    }
+    assert records_before(tmp_path / "4")["a"].runs == 4, "UNKNOWN runs have no conclusion"
+
+
+POLICIES = {
+    "a run that is explained by nothing fails by default": (
+        [None], FailOn.UNEXPLAINED, Status.INVALID, [0]
+    ),
+    "a known defect that is not accepted fails by default": (
+        [known("skipped-part")], FailOn.UNEXPLAINED, Status.INVALID, [0]
+    ),
+    "an accepted defect does not": (
+        [known("stale-read"), ""], FailOn.UNEXPLAINED, Status.VALID, []
+    ),
+    "an accepted defect beside another one fails": (
+        [known("stale-read"), known("stale-read", "skipped-part")],
+        FailOn.UNEXPLAINED, Status.INVALID, [1],
+    ),
+    "any fails, also an accepted one": ([known("stale-read")], FailOn.ANY, Status.INVALID, [0]),
+    "what an earlier night had is nothing new": (
+        [known("early-snapshot")], FailOn.NEW, Status.VALID, []
+    ),
+    "what no earlier night had is new": ([known("skipped-part")], FailOn.NEW, Status.INVALID, [0]),
+    "what is accepted is nothing new": ([known("stale-read")], FailOn.NEW, Status.VALID, []),
+    "an unexplained kind is new where only an explained one was seen": (
+        [None], FailOn.NEW, Status.INVALID, [0]
+    ),
+    "a run without a conclusion is UNKNOWN": (
+        [known("stale-read"), "?"], FailOn.UNEXPLAINED, Status.UNKNOWN, []
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("runs", "fail_on", "status", "failed"), POLICIES.values(), ids=POLICIES)
+def test_which_runs_fail_a_night(tmp_path, runs, fail_on, status, failed):
+    judged_night(tmp_path / "1", known("early-snapshot"))
+    night = judged_night(tmp_path / "2", *runs, accept=["stale-read"])
+    of = cells(night, ["a"], records_before(night.path))
+    report = as_json(night, of, fail_on)
+    assert (night_status(of, fail_on), report["exit_status"]) == (status, status.exit_status)
+    assert report["failed"] == failed
+    (suite,) = junit(of, fail_on)
+    *runs, accepted = suite
+    skipped = [
+        run for run, case in enumerate(runs) if case.result and case.result[0]._tag == "skipped"
+    ]
+    invalid = [slot.number for slot in night.slots.values() if slot.status is Status.INVALID]
+    assert skipped == [run for run in invalid if run not in failed]
+    assert suite.failures == len(failed)
+    assert (accepted.name, accepted.result) == ("a accepts stale-read", [])
+
+
+def test_an_accepted_defect_is_gone_when_its_rate_would_have_shown_it(tmp_path):
+    """It was in 5 of 10 runs, so that its rate was 22 % at the least (95 %): the probability that
+    18 runs do not show it is over 1 %, and that of 19 is not."""
+    judged_night(tmp_path / "1", *[known("stale-read"), ""] * 4, "", known("stale-read"))
+    for runs, gone in ((18, []), (19, ["stale-read"])):
+        night = judged_night(
+            tmp_path / f"2-{runs}", *[""] * runs, accept=["stale-read", "skipped-part"]
+        )
+        of = cells(night, ["a"], {"a": records_before(tmp_path / "2")["a"]})
+        report = as_json(night, of)
+        assert (report["gone"], report["exit_status"]) == (gone, 2 if gone else 0)
+        assert [[*cell.gone] for cell in of] == [gone]
+    assert headline(of) == "19 of 19 runs, in 1 of 1 cells; accepted and gone: stale-read"
+    (case,) = [case for case in next(iter(junit(of))) if case.name == "a accepts stale-read"]
+    assert (case.result[0].type, case.result[0].message) == (
+        "GONE",
+        "not seen in the last 19 runs, and in 5 of those before: accept it no longer",
+    )
+    assert not CellRecord().is_gone("stale-read"), "it was never there"
 
 
 def taken(path, *runs):
@@ -230,7 +326,7 @@ def test_the_summary_lists_the_steps_that_no_run_took(tmp_path):
     nights = tmp_path / "torture"
     for name, steps in (("1", "Insert MarkLost"), ("2", "Insert PullLog")):
         night = taken(nights / "m" / name, ("a", steps), ("a", "Insert"))
-        report = as_json(night, cells(night, ["a"], {}), steps_before(night.path))
+        report = as_json(night, cells(night, ["a"], {}), earlier=steps_before(night.path))
         (night.path / "summary.json").write_text(json.dumps(report))
     assert report["steps"] == {"Insert": 2, "PullLog": 1}
     assert {*report["steps_not_taken"]} - {*report["steps_never_taken"]} == {"MarkLost"}

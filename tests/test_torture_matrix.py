@@ -38,6 +38,19 @@ def test_the_nightly_leaves_out_only_faults_of_scripts_and_of_simulated_servers(
     assert left == {"message-hold", "slow-fetches", "fetch-hold-second"}
 
 
+def test_a_group_accepts_what_the_top_accepts_and_more(tmp_path):
+    file = tmp_path / "m.toml"
+    file.write_text(
+        f"accept = ['stale-read']\n{QUORUM_SET}[groups.a]\nscenarios = ['lost-retry']\n"
+        "accept = ['ddl-twice']\n"
+    )
+    accepted = {cell.name: sorted(cell.accepted) for cell in read_matrix(file).cells}
+    assert accepted == {
+        "quorum-set + none": ["stale-read"],
+        "scenario lost-retry": ["ddl-twice", "stale-read"],
+    }
+
+
 @pytest.mark.parametrize("name", ["smoke.toml", "nightly.toml"])
 def test_the_ready_matrices_settle(name, tmp_path):
     matrix = read_matrix(ROOT / name)
@@ -83,6 +96,10 @@ def test_the_ready_matrices_settle(name, tmp_path):
         (
             f"{QUORUM_SET}clickhouse = ['25.8']\n[settings.a]\nclickhouse = '24.8'",
             "line 5: settings.a.clickhouse: the list clickhouse of the matrix decides",
+        ),
+        (
+            f"{QUORUM_SET}accept = ['stale-reed']",
+            "line 3: accept: 'stale-reed' is unknown; did you mean stale-read? see `harness list",
         ),
         ("groups = 3", "line 1: groups: expected tables such as [groups.disks]"),
         ("[groups]\na = 3", "line 2: groups.a: 3: expected a table"),

@@ -57,13 +57,13 @@ def test_a_trend_has_rates_and_kinds_that_are_new_and_gone(tmp_path: Path) -> No
     (tmp_path / NIGHTS / "m" / "20261119T000000000000Z").symlink_to(tmp_path / NIGHTS / "m")
     views = Nights(Store(tmp_path)).all()
     assert [view.status.value for view in views] == ["INVALID", "VALID"]
-    assert views[1].all_gone == ("quorum-set (server) + partition: stale",)
+    assert views[1].all_gone == ("quorum-set (server) + partition: unexplained stale",)
     assert views[1].new == ()
     plain, server = trends(views, {run.name: run for run in Runs(Store(tmp_path)).all()})
     assert server.version == "18.16.1"
     assert [(point.hits, point.tries) for point in server.points] == [(1, 1), (0, 1)]
     assert server.total.text == "50 % (1.3–99 %)"
-    assert (server.gone, server.first_s) == (("stale",), 0.96)
+    assert (server.gone, server.first_s) == (("unexplained stale",), 0.96)
     assert plain.total.more_needed == 367 - 1
     assert [percent(0.0053), percent(0.999), Share(0, 0).text] == ["0.53 %", "100 %", "–"]
 
@@ -89,7 +89,7 @@ def test_pages_of_nights_lead_to_each_other(tmp_path: Path) -> None:
         assert "/night/m/20261120T000000000000Z" in nights
         assert "50 % (1.3–99 %)" in nights
         night = text(address, "/night/m/20261121T000000000000Z")
-        assert "gone: stale" in night
+        assert "gone: unexplained stale" in night
         assert "/night/m/20261120T000000000000Z" in night
         assert asked(address, "/night/m/..%2fx")[0] == 404
         assert asked(address, "/night/m/20261119T000000000000Z")[0] == 404

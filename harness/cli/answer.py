@@ -26,6 +26,8 @@ class CommandAnswer:
     """Page that shows it."""
     run: Path | None = None
     """Directory of the run that it is about, named if there is no page."""
+    word: str | None = None
+    """Word in place of the status."""
 
     @staticmethod
     def of(judgement: Judgement, page: Path | None = None) -> "CommandAnswer":
@@ -57,7 +59,8 @@ class CommandAnswer:
         page = f"; report: {_shortest(self.page)}" if self.page is not None else ""
         if not page and self.run is not None:
             page = f"; run: {_shortest(self.run)}"
-        return Text.assemble((self.status.value, STATUS_STYLE[self.status]), f": {self.text}{page}")
+        word = self.word or self.status.value
+        return Text.assemble((word, STATUS_STYLE[self.status]), f": {self.text}{page}")
 
 
 def _shortest(page: Path) -> Path:

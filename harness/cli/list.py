@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from checkers.triage.defects import DEFECTS
 from compose.releases import (
     CLICKHOUSE,
     DEFAULT_CLICKHOUSE,
@@ -49,6 +50,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "protocols": {name: protocol.text for name, protocol in PROTOCOLS.items()},
     "bugs": BUGS,
     "scenarios": {name: scenario.text for name, scenario in SCENARIOS.items()},
+    "defects": {name: defect.text for name, defect in DEFECTS.items()},
 }
 """Description of each name, by section."""
 _FLAGS: Final[Mapping[str, str]] = {
@@ -60,6 +62,7 @@ _FLAGS: Final[Mapping[str, str]] = {
     "protocols": "--protocol, of simulated servers",
     "bugs": "--bug, planted in simulated servers",
     "scenarios": "harness scenario NAME",
+    "defects": "known ones of the servers, which explain INVALID runs; accept, in a matrix",
 }
 """What the names of a section are for."""
 

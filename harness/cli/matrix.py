@@ -15,6 +15,7 @@ from typing import Any, Final
 import rich_click as click
 from rich.console import Console
 
+from checkers.triage.defects import DEFECTS
 from compose.releases import clickhouse_release
 from harness.cli.catalogue import workload_entry
 from harness.cli.display import live_display
@@ -32,7 +33,9 @@ from harness.run.torture import TortureCell
 from nemesis.catalogue import nemesis_names
 from workloads.scenarios.catalogue import SCENARIOS
 
-GROUP_KEYS: Final = ("workloads", "nemeses", "scenarios", "clickhouse", "settings", "options")
+GROUP_KEYS: Final = (
+    *("workloads", "nemeses", "scenarios", "clickhouse", "settings", "options", "accept"),
+)
 """Keys of a group of cells; the top of the file is one, too."""
 KEYS: Final = (*GROUP_KEYS, "groups", "seed", "retention")
 VERSION_OPTIONS: Final = ("clickhouse", "clickhouse-image")
@@ -72,6 +75,8 @@ class MatrixCell:
     words: tuple[str, ...]
     """Arguments of `harness run`, or of `harness scenario`."""
     scenario: bool = False
+    accepted: frozenset[str] = frozenset()
+    """Known defects that its runs may show."""
 
     def settled(self, store: str, console: Console, stop: Stop) -> TortureCell:
         """Return the cell ready to run. Raises UsageError or click's for what cannot be run."""
@@ -144,7 +149,10 @@ def read_matrix(path: Path) -> TortureMatrix:
     tables = [f"groups.{label}" for label in groups]
     own = not groups or any(key in values for key in ("workloads", "nemeses", "scenarios"))
     top = _Group(file, "", cells=own)
-    every = [top, *(_Group(file, table, versions=top.versions) for table in tables)]
+    groups_ = [
+        _Group(file, table, versions=top.versions, accepted=top.accepted) for table in tables
+    ]
+    every = [top, *groups_]
     if sum(group.size for group in every) > CELLS_MAX:
         raise UsageError(f"matrix {path}: more than {CELLS_MAX:,} cells")
     cells = tuple(cell for group in every for cell in group.cells())
@@ -158,10 +166,17 @@ class _Group:
     """A product of versions, workloads, nemeses and settings, and one of versions and scenarios."""
 
     def __init__(
-        self, file: TomlFile, table: str, *, versions: Sequence[str] = (), cells: bool = True
+        self,
+        file: TomlFile,
+        table: str,
+        *,
+        versions: Sequence[str] = (),
+        accepted: frozenset[str] = frozenset(),
+        cells: bool = True,
     ) -> None:
         """Read the top of the file, or a table of it, which has these versions unless it has its
-        own; without `cells` only what groups inherit. Raises UsageError."""
+        own, and accepts these defects besides its own; without `cells` only what groups inherit.
+        Raises UsageError."""
         self.table = table
         self._file = file
         self._inherited = list(versions)
@@ -183,6 +198,7 @@ class _Group:
             _check_workload_options(file, self.workloads, names)
         every = dict.fromkeys(name for names in tables.values() for name in names)
         self.versions = self._versions(tuple(every))
+        self.accepted = accepted | self._accepted()
 
     def _tables(self, label: str) -> list[str]:
         """Return the tables of options that hold for cells of these settings, the weakest first."""
@@ -211,9 +227,14 @@ class _Group:
                 name = f"{workload}{f' ({label})' if label else ''}{where} + {nemesis}"
                 flags = [word for words in self.options[label].values() for word in words]
                 words = ("--workload", workload, "--nemesis", nemesis, *flags, *server)
-                found.append(MatrixCell(name, words))
+                found.append(MatrixCell(name, words, accepted=self.accepted))
             found += [
-                MatrixCell(f"scenario {one}{where}", (one, *server), scenario=True)
+                MatrixCell(
+                    f"scenario {one}{where}",
+                    (one, *server),
+                    scenario=True,
+                    accepted=self.accepted,
+                )
                 for one in self.scenarios
             ]
         return found
@@ -247,6 +268,16 @@ class _Group:
         if self._values["scenarios"] == ALL:
             return list(SCENARIOS)
         return self._names("scenarios", scenario_of)
+
+    def _accepted(self) -> frozenset[str]:
+        if "accept" not in self._values:
+            return frozenset()
+
+        def known(name: str) -> None:
+            if name not in DEFECTS:
+                raise UsageError(unknown_name(name, DEFECTS, "harness list defects"))
+
+        return frozenset(self._names("accept", known))
 
     def _versions(self, tables: Sequence[str]) -> list[str]:
         """Return the versions that are a dimension of the group; none without the key."""

@@ -11,6 +11,7 @@ from functools import partial
 from io import StringIO
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import rich_click as click
 from rich.console import Console
@@ -32,10 +33,11 @@ from harness.core.clock import utc_now
 from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.seed import Seed
-from harness.core.verdict import Status, worst
+from harness.core.verdict import Status
 from harness.report.text import text_report
 from harness.run import notification
 from harness.run.disk import why_unwritable
+from harness.run.findings import FailOn, causes, records_before, verdict
 from harness.run.fleet import SCRATCH, StoredRuns, restamp
 from harness.run.found_runs import found_again
 from harness.run.judges import OneProcess, OnSpark, merge_kept
@@ -44,15 +46,13 @@ from harness.run.night import JOURNAL, NIGHTS, Night, Slot
 from harness.run.night_summary import (
     CellSummary,
     as_json,
-    causes,
     cells,
     headline,
     junit,
-    kinds_before,
+    night_status,
     not_taken,
     steps_before,
     unexplained_first,
-    verdict,
     why,
 )
 from harness.run.rota import steps_made
@@ -71,7 +71,16 @@ from harness.web.run_files import draw, facts_in
 @click.option(
     "--fail-fast",
     is_flag=True,
-    help="Stop at the first INVALID run; each run waits for the verdict on the one before.",
+    help="Stop at the first run that fails the night (--fail-on); each run waits for the verdict "
+    "on the one before.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice([choice.value for choice in FailOn]),
+    default=FailOn.UNEXPLAINED.value,
+    show_default=True,
+    help="INVALID runs that fail the night: those with a finding that no earlier night had; those "
+    "that are not explained by defects which the matrix accepts; or any.",
 )
 @click.option(
     "--clusters",
@@ -99,6 +108,7 @@ def torture(
     hours: float | None,
     runs: int | None,
     fail_fast: bool,
+    fail_on: str,
     clusters: int,
     fresh: bool,
     spark: str | None,
@@ -127,6 +137,7 @@ def torture(
         runs=runs,
         hours=hours,
         fail_fast=fail_fast,
+        fail_on=FailOn(fail_on),
         spark=spark,
         notify=notify,
         console=console,
@@ -145,7 +156,8 @@ def torture(
     report = command.through(night)
     if as_json_:
         click.echo(json.dumps(report))
-    return worst(verdict(slot) for slot in night.slots.values()).exit_status
+    exit_status: int = report["exit_status"]
+    return exit_status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +172,7 @@ class _Command:
     runs: int | None
     hours: float | None
     fail_fast: bool
+    fail_on: FailOn
     spark: str | None
     notify: str | None
     """Command or URL that is given the summary; None without one."""
@@ -202,6 +215,7 @@ class _Command:
             "seed": str(seed),
             "first": self._first(),
             "started_utc": now.isoformat(timespec="seconds"),
+            "accept": {c.name: sorted(c.accepted) for c in self.matrix.cells if c.accepted},
         }
         return Night.begun(self.nights / f"{now:%Y%m%dT%H%M%S%fZ}", request)
 
@@ -212,9 +226,11 @@ class _Command:
         ended = "" if night is None or not night.slots else night.slots[night.next - 1].cell
         return names[(names.index(ended) + 1) % len(names)] if ended in names else names[0]
 
-    def through(self, night: Night) -> dict[str, Json]:
+    def through(self, night: Night) -> dict[str, Any]:
         """Run a night to its end or until stopped; print and return its summary."""
-        earlier = steps_before(night.path)
+        earlier, records = steps_before(night.path), records_before(night.path)
+        names = [cell.name for cell in self.matrix.cells]
+        before = {cell.name: cell for cell in cells(night, names, records)}
         with ExitStack() as stack:
             stack.enter_context(self.stop.obeying_signals())
             judges = stack.enter_context(_judges(self.root, self.spark))
@@ -231,17 +247,18 @@ class _Command:
                 shown=present.follow,
                 on_verdict=partial(_print_run, self.console),
                 stop=self.stop,
-                fail_fast=self.fail_fast,
+                fails=(lambda slot: before[slot.cell].fails(slot, self.fail_on))
+                if self.fail_fast
+                else None,
                 runs=self.runs,
                 seconds=left_s,
                 earlier_steps=earlier,
             )
             tortured.run()
             spent = _pace(night, made, tortured.clock.now_ns() / 1e9)
-        names = [cell.name for cell in self.matrix.cells]
-        summary = cells(night, names, kinds_before(night.path), self.missing)
-        report = as_json(night, summary, earlier, self.steps)
-        _write(night, report, summary, self.root)
+        summary = cells(night, names, records, self.missing)
+        report = as_json(night, summary, self.fail_on, earlier, self.steps)
+        _write(night, report, summary, self.fail_on, self.root)
         merge_kept(self.root)
         paths = [slot.path for slot in night.slots.values() if slot.path is not None]
         restamp(found_again(self.root, paths), _stored_runs())
@@ -250,7 +267,7 @@ class _Command:
             self._tell(night, report)
         _show_steps(self.console, steps_made(night.slots.values()), earlier, self.steps)
         self.console.print(spent, style="dim", highlight=False)
-        _show(self.console, night, summary)
+        _show(self.console, night, summary, self.fail_on)
         return report
 
     def _tell(self, night: Night, report: Mapping[str, Json]) -> None:
@@ -386,7 +403,13 @@ def _body(root: Path, slot: Slot) -> str:
     return printable(text.getvalue())
 
 
-def _write(night: Night, report: dict[str, Json], summary: list[CellSummary], root: Path) -> None:
+def _write(
+    night: Night,
+    report: Mapping[str, Json],
+    summary: list[CellSummary],
+    fail_on: FailOn,
+    root: Path,
+) -> None:
     slots = [slot for slot in night.slots.values() if verdict(slot) is not Status.VALID]
     shown = {slot.number for slot in unexplained_first(slots)[:BODIES_MAX]}
 
@@ -395,7 +418,7 @@ def _write(night: Night, report: dict[str, Json], summary: list[CellSummary], ro
 
     try:
         (night.path / "summary.json").write_text(json.dumps(report, indent=2) + "\n")
-        junit(summary, body).write(str(night.path / "junit.xml"), pretty=True)
+        junit(summary, fail_on, body).write(str(night.path / "junit.xml"), pretty=True)
     except OSError as error:
         why = why_unwritable(night.path, error)
         raise HarnessError(f"{night.path}: the summary cannot be written: {why}") from error
@@ -428,13 +451,14 @@ def _show_steps(
             console.print(text, highlight=False, soft_wrap=True)
 
 
-def _show(console: Console, night: Night, summary: list[CellSummary]) -> None:
+def _show(console: Console, night: Night, summary: list[CellSummary], fail_on: FailOn) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("cell", overflow="fold", min_width=19)
     ends = [name for name in ("killed", "broken") if any(getattr(c, name) for c in summary)]
     for name in ("runs", *Status, *ends):
         table.add_column(str(name), justify="right", no_wrap=True)
-    table.add_column("anomalies", overflow="fold")
+    for name in ("anomalies", "findings"):
+        table.add_column(name, overflow="fold")
     table.add_column("first at", no_wrap=True, min_width=8)
     for cell in summary:
         if cell.missing:
@@ -443,19 +467,16 @@ def _show(console: Console, night: Night, summary: list[CellSummary]) -> None:
             Text(f"{cell.count(status)}", STATUS_STYLE[status] if cell.count(status) else "dim")
             for status in Status
         ]
-        kinds = Text(", ").join(
-            Text(f"{kind} {count} (new)", "bold red")
-            if kind in cell.new
-            else Text(f"{kind} {count}")
-            for kind, count in cell.kinds.most_common()
-        )
         first = "" if cell.first_s is None else f"{cell.first_s:.1f} s"
         table.add_row(
             cell.name,
             str(len(cell.slots)),
             *counts,
             *(str(getattr(cell, name)) for name in ends),
-            kinds,
+            ", ".join(f"{kind} {count}" for kind, count in cell.kinds.most_common()),
+            Text(", ").join(
+                _finding(cell, name, count) for name, count in cell.findings.most_common()
+            ),
             first,
         )
     console.print(table)
@@ -463,6 +484,14 @@ def _show(console: Console, night: Night, summary: list[CellSummary]) -> None:
     for cell in summary:
         if cell.missing:
             console.print(f"NOT APPLICABLE: {cell.name} needs {cell.missing}", style="yellow")
-    status = worst(verdict(slot) for slot in night.slots.values())
+    status = night_status(summary, fail_on)
     text = f"{headline(summary)}; night: {night.path}"
-    print_answer(console, CommandAnswer(status, text))
+    invalid = any(cell.count(Status.INVALID) for cell in summary)
+    word = "ACCEPTED" if status is Status.VALID and invalid else None
+    print_answer(console, CommandAnswer(status, text, word=word))
+
+
+def _finding(cell: CellSummary, name: str, count: int) -> Text:
+    if name in cell.new:
+        return Text(f"{name} {count} (new)", "" if name in cell.accepted else "bold red")
+    return Text(f"{name} {count}", "dim" if name in cell.accepted else "")

@@ -2,7 +2,8 @@
 
 A line is a JSON object with "event" and "run", the number of a run, from 0:
 
-    night     the request: "matrix" (its digest), "runs", "hours", "started_utc"
+    night     the request: "matrix" (its digest), "runs", "hours", "started_utc", "accept" (by
+              cell, the known defects that its runs may show)
     begin     "cell", "seed"; written before the run has a directory
     directory "path", in the store
     recorded  "troubles", "seconds", "phases" (by phase, the seconds it took); its history is whole
@@ -17,7 +18,7 @@ A run that has a begin and neither recorded nor broken was killed with its harne
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -148,6 +149,12 @@ class Night:
             slot.cause = None if cause is None else Cause.stored(cause)
         else:
             raise ValueError(f"event {event!r}")
+
+    @property
+    def accepted(self) -> Mapping[str, Sequence[str]]:
+        """Known defects that runs may show, by cell."""
+        accepted: Mapping[str, Sequence[str]] = self.request.get("accept", {})
+        return accepted
 
     @property
     def unjudged(self) -> list[Slot]:

@@ -21,12 +21,10 @@ from harness.core.errors import HarnessError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
-from harness.core.verdict import Status
 from harness.fleet.rows import RunSummary
 from harness.run.campaign import Campaign, copy_cluster
 from harness.run.monitor import Monitor, Phase
 from harness.run.night import Night, Slot
-from harness.run.night_summary import verdict
 from harness.run.plan import Plan
 from harness.run.rota import Rota, steps_of
 from harness.run.stop import Stop
@@ -123,8 +121,9 @@ class Torture:
     on_verdict: Callable[[Slot], None]
     """Function that gets every run when its verdict is known, and every run that broke."""
     stop: Stop
-    fail_fast: bool = False
-    """True if no run begins after an INVALID one, nor while an ended run has no verdict."""
+    fails: Callable[[Slot], bool] | None = None
+    """Predicate of runs after which no run begins; while an ended run has no verdict none begins
+    either. None: every run begins."""
     runs: int | None = None
     seconds: float | None = None
     """Seconds on `clock` after which no run begins; earlier parts of the night are subtracted
@@ -156,7 +155,7 @@ class Torture:
                 for lane in self.lanes:
                     if lane.run is not None and lane.run.end.done():
                         self._ended(lane)
-                self._hear(wait=self.fail_fast)
+                self._hear(wait=self.fails is not None)
         self._hear(wait=True)
 
     def _over(self) -> bool:
@@ -164,8 +163,8 @@ class Torture:
         left_s = None if self.seconds is None else self.seconds - self.clock.now_ns() / 1e9
         late = left_s is not None and left_s <= self.night.expected_s(self._next_cell(0).name)
         enough = self.runs is not None and self.night.next >= self.runs
-        worst = any(verdict(slot) is Status.INVALID for slot in self.night.slots.values())
-        return bool(self.stop) or late or enough or (self.fail_fast and worst)
+        failed = self.fails is not None and any(map(self.fails, self.night.slots.values()))
+        return bool(self.stop) or late or enough or failed
 
     def _next_cell(self, lane: int) -> TortureCell:
         cells = self.lanes[lane].cells

@@ -26,7 +26,8 @@ from harness.core.verdict import Status
 from harness.report.page import asset as report_asset
 from harness.report.page import environment as report_environment
 from harness.report.page import page, script_hash
-from harness.run.night_summary import unexplained_first, verdict
+from harness.run.findings import verdict
+from harness.run.night_summary import unexplained_first
 from harness.run.store import RunDirectory, Store
 from harness.web.diff import causes_of, diff, parts
 from harness.web.live import Tail

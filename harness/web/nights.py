@@ -1,14 +1,16 @@
 """The nights of `harness torture` in a store, read from their journals."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
+from harness.run.findings import CellRecord, add_night, verdict
 from harness.run.night import JOURNAL, NIGHTS, Night, Slot
-from harness.run.night_summary import CellSummary, cells, headline, verdict
+from harness.run.night_summary import CellSummary, cells, headline
 from harness.run.store import Store
 
 
@@ -20,6 +22,8 @@ class NightView:
     stamp: str
     """Name of its directory, which is the time when it began."""
     night: Night
+    earlier: Mapping[str, CellRecord] = field(default_factory=dict)
+    """What each cell found in all nights before it of the same matrix."""
     before: "NightView | None" = None
 
     @property
@@ -40,8 +44,7 @@ class NightView:
     @cached_property
     def cells(self) -> Sequence[CellSummary]:
         """Return the summaries of its cells, in the order in which they first ran."""
-        kinds = {} if self.before is None else {c.name: tuple(c.kinds) for c in self.before.cells}
-        return cells(self.night, (), kinds)
+        return cells(self.night, (), self.earlier)
 
     @property
     def headline(self) -> str:
@@ -61,23 +64,23 @@ class NightView:
 
     @property
     def new(self) -> tuple[str, ...]:
-        """Return "cell: kinds" for anomalies that the cell did not have in the night before."""
+        """Return "cell: findings" for those that the cell had in no earlier night."""
         if self.before is None:
             return ()
         return tuple(f"{cell.name}: {', '.join(cell.new)}" for cell in self.cells if cell.new)
 
     def gone(self, cell: str) -> tuple[str, ...]:
-        """Return the kinds of anomalies that a cell had in the night before and has no more, though
-        it ran."""
+        """Return the findings that a cell had in the night before and has no more, though it
+        ran."""
         now = next((one for one in self.cells if one.name == cell), None)
         if self.before is None or now is None or not now.slots:
             return ()
         then = next((one for one in self.before.cells if one.name == cell), None)
-        return () if then is None else tuple(sorted(set(then.kinds) - set(now.kinds)))
+        return () if then is None else tuple(sorted({*then.findings} - {*now.findings}))
 
     @property
     def all_gone(self) -> tuple[str, ...]:
-        """Return "cell: kinds" for anomalies of the night before that did not occur again."""
+        """Return "cell: findings" for those of the night before that did not occur again."""
         gone = {cell.name: self.gone(cell.name) for cell in self.cells}
         return tuple(f"{name}: {', '.join(kinds)}" for name, kinds in gone.items() if kinds)
 
@@ -92,13 +95,19 @@ class Nights:
     def all(self) -> list[NightView]:
         """Return every night that can be read, the earliest first; those of a matrix in a chain."""
         last: dict[str, NightView] = {}
+        records: dict[str, dict[str, CellRecord]] = {}
         found: list[NightView] = []
         for path in sorted(self._journals(), key=lambda one: (one.parent.name, one)):
             night = self._read(path)
             if night is not None:
                 matrix = path.parent.parent.name
-                found.append(NightView(matrix, path.parent.name, night, last.get(matrix)))
-                last[matrix] = found[-1]
+                earlier = records.setdefault(matrix, {})
+                view = NightView(
+                    matrix, path.parent.name, night, deepcopy(earlier), last.get(matrix)
+                )
+                add_night(earlier, night)
+                found.append(view)
+                last[matrix] = view
         return found
 
     def _journals(self) -> Iterable[Path]:

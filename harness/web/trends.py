@@ -10,8 +10,8 @@ from statistics import median
 from typing import Final
 
 from harness.core.verdict import Status
+from harness.run.findings import findings_of, verdict
 from harness.run.night import Slot
-from harness.run.night_summary import verdict
 from harness.run.rates import interval
 from harness.web.nights import NightView
 from harness.web.summary import Summary
@@ -99,17 +99,15 @@ class CellTrend:
 
     @property
     def new(self) -> tuple[str, ...]:
-        """Return the kinds that occurred in the last of its nights and in none before."""
+        """Return the findings of the last of its nights that none before had."""
         *before, last = [of for of in self.slots if of] or [()]
-        old = {kind for of in before for slot in of for kind in slot.kinds}
-        return tuple(sorted({k for slot in last for k in slot.kinds} - old)) if before else ()
+        return tuple(sorted(_findings([last]) - _findings(before))) if before else ()
 
     @property
     def gone(self) -> tuple[str, ...]:
-        """Return the kinds that occurred before and not in the last of its nights."""
+        """Return the findings of nights before that the last of its nights does not have."""
         *before, last = [of for of in self.slots if of] or [()]
-        now = {kind for slot in last for kind in slot.kinds}
-        return tuple(sorted({k for of in before for slot in of for k in slot.kinds} - now))
+        return tuple(sorted(_findings(before) - _findings([last])))
 
     @property
     def first_s(self) -> float | None:
@@ -117,6 +115,10 @@ class CellTrend:
         every = [slot.first_ns for of in self.slots for slot in of]
         times = [first_ns / 1e9 for first_ns in every if first_ns is not None]
         return median(times) if times else None
+
+
+def _findings(nights: Iterable[Iterable[Slot]]) -> set[str]:
+    return {finding for of in nights for slot in of for finding in findings_of(slot)}
 
 
 def share_of(slots: Iterable[Slot]) -> Share:

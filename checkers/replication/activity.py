@@ -19,8 +19,13 @@ from harness.core.verdict import Anomaly, Verdict
 OBSERVE, FINAL = "observe-active", "final-active"
 OF_FAULT = frozenset({"edge", "fault", "nodes", "grudge", "text"})
 """Fields of the nemesis' ops that say what a fault is and which nodes it struck."""
-PROCESS = ("kill", "pause")
+PROCESS = ("kill", "pause", "memory-limit", "power-cut", "power-cut-torn")
 """Faults that stop a process for a time."""
+STARTS = (
+    *("kill", "restart", "upgrade", "memory-limit", "power-cut"),
+    *("disk-", "empty-disk", "old-disk", "replace"),
+)
+"""Begins of the names of faults whose end, or all of which, starts processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +167,8 @@ def _starts(faults: Iterable[tuple[Op, Mapping[str, Any]]]) -> dict[str, list[in
     """Return the times at which the nemesis was asked to start a process, by node, ascending."""
     out: dict[str, list[int]] = {}
     for op, value in faults:
-        if op.f == "restart" or (op.f == "kill" and value.get("edge") == "end"):
+        starts = op.f.startswith(STARTS) or "-kill" in op.f
+        if starts and (value.get("edge") != "begin" or op.f == "old-disk"):
             for node in _nodes(value):
                 out.setdefault(node, []).append(op.time_ns)
     return out

@@ -1,8 +1,11 @@
 """Runs the checkers of a history and draws one conclusion."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
 
 from checkers.ladder import Ladder, Level, deciding, ladder_of, run_status
 from checkers.triage.explanation import Cause
@@ -11,6 +14,7 @@ from harness.core.dialect import Dialect
 from harness.core.history import History
 from harness.core.op import Json
 from harness.core.protocols import Checker, check_within, is_budgeted, judges_mechanism
+from harness.core.ranges import shortened
 from harness.core.verdict import Anomaly, Status, Verdict
 
 OPS_A_DEADLINE: Final = 1_000_000
@@ -92,12 +96,10 @@ def judge(
     of ops if there are more than one; each of the others has as much for itself. With `explain` an
     INVALID history is explained by known defects as far as possible, in the same time again.
 
-    A checker that raises is UNKNOWN with the reason, and the others are still run. Raises
-    UsageError if the promise is not a level.
+    A checker that raises, returns no verdict, or has the name of an earlier one is UNKNOWN with the
+    reason, and the others are still run. Raises UsageError if the promise is not a level.
     """
     promised = promise if isinstance(promise, Level) else Level.named(promise)
-    names = [checker.name for checker in checkers]
-    assert len(set(names)) == len(names), f"two checkers have the same name: {names}"
     clock = clock or WallClock()
     begin_ns = clock.now_ns()
     budget_s = budget_of(deadline_s, len(history))
@@ -107,8 +109,13 @@ def judge(
         start_ns = clock.now_ns()
         left_s = max(0.0, budget_s - (start_ns - begin_ns) / 1e9)
         own_s = left_s if is_budgeted(checker) else budget_s
-        verdicts.append(_verdict(checker, history, own_s))
-        seconds[checker.name] = (clock.now_ns() - start_ns) / 1e9
+        if checker.name in seconds:
+            why = f"an earlier checker has the name {checker.name}; expected one of its own"
+            verdict = _unknown(f"{checker.name} ({len(verdicts) + 1})", why)
+        else:
+            verdict = _verdict(checker, history, own_s)
+        verdicts.append(verdict)
+        seconds[verdict.checker] = (clock.now_ns() - start_ns) / 1e9
     ladder = ladder_of(promised, verdicts)
     found = Judgement(run_status(ladder, verdicts), tuple(verdicts), ladder, seconds)
     return explained(found, history, checkers, deadline_s, clock=clock) if explain else found
@@ -147,17 +154,36 @@ def budget_of(check_s: float, ops: int) -> float:
 
 def _verdict(checker: Checker, history: History, budget_s: float) -> Verdict:
     try:
-        return check_within(checker, history, budget_s)
+        returned = check_within(checker, history, budget_s)
+        why = _why_refused(returned, checker.name, len(history))
+        return _unknown(checker.name, f"the checker returned {why}") if why else returned
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:  # sys.exit and a panic in Rust do not derive from Exception
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
-        return Verdict(
-            checker=checker.name,
-            status=Status.UNKNOWN,
-            summary=f"the checker failed: {reason}",
-            checked=0,
-        )
+        return _unknown(checker.name, f"the checker failed: {reason}")
+
+
+def _unknown(name: str, why: str) -> Verdict:
+    return Verdict(checker=name, status=Status.UNKNOWN, summary=why, checked=0)
+
+
+def _why_refused(returned: object, name: str, ops: int) -> str:
+    """Return what is wrong with what a checker returned for so many ops; "" if it is a verdict. A
+    dataclass does not check the types of its fields."""
+    if not isinstance(returned, Verdict):
+        return f"{shortened(repr(returned))}, expected a Verdict"
+    if returned.checker != name:
+        return f"a verdict of {shortened(repr(returned.checker))}, expected one of {name!r}"
+    if not isinstance(returned.status, Status):
+        return f"the status {shortened(repr(returned.status))}, expected a Status"
+    try:
+        msgspec.convert(msgspec.to_builtins(returned), Verdict)
+        json.dumps({**returned.figures})
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        return f"a Verdict with a field of another type: {error}"
+    beyond = [op for one in returned.anomalies for op in one.ops if not 0 <= op < ops]
+    return f"a witness with op #{beyond[0]}, expected one of {ops:,} ops" if beyond else ""
 
 
 def _anomaly_json(anomaly: Anomaly) -> dict[str, Json]:

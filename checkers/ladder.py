@@ -172,8 +172,9 @@ def _own(level: Level, promise: Level, known: Mapping[str, Verdict]) -> Iterable
 def _status_for(verdict: Verdict) -> Status:
     """Return a checker's status for its level. Of set-full only the eventual promise belongs to
     this ladder; its stale reads belong to the linearizable checker."""
-    eventual = verdict.figures.get("eventual")
-    return Status(str(eventual)) if verdict.checker == SET_FULL and eventual else verdict.status
+    eventual = str(verdict.figures.get("eventual"))
+    judges_it = verdict.checker == SET_FULL and eventual in Status.__members__
+    return Status(eventual) if judges_it else verdict.status
 
 
 def _summary_for(verdict: Verdict) -> str:

@@ -1,6 +1,8 @@
 """Every checker is heard, whatever becomes of another; and the conclusion in words."""
 
+import json
 import os
+from dataclasses import replace
 
 import pytest
 from checkers_cases import fault, final, history, insert, read, rest
@@ -84,6 +86,69 @@ def test_a_checker_that_fails_is_unknown_and_the_others_are_heard(error, summary
         checker="broken", status=Status.UNKNOWN, summary=summary, checked=0
     )
     assert judged.verdicts[1].status is Status.VALID
+
+
+class Returns:
+    name = "own"
+
+    def __init__(self, returned):
+        self._returned = returned
+
+    def check(self, history):
+        return self._returned
+
+
+FINE = Verdict(checker="own", status=Status.VALID, summary="fine", checked=1)
+BROKEN = {"checker": "own", "status": Status.INVALID, "summary": "bad", "checked": 1}
+
+
+@pytest.mark.parametrize(
+    ("returned", "why"),
+    [
+        (None, "None, expected a Verdict"),
+        ((Status.VALID, "fine"), "(<Status.VALID: 'VALID'>, 'fine'), expected a Verdict"),
+        (replace(FINE, checker="stats"), "a verdict of 'stats', expected one of 'own'"),
+        (replace(FINE, status="VALID"), "the status 'VALID', expected a Status"),
+        (
+            replace(FINE, summary=None),
+            "a Verdict with a field of another type: Expected `str`, got `null` - at `$.summary`",
+        ),
+        (
+            replace(FINE, figures={"seen": {7}}),
+            "a Verdict with a field of another type: Object of type set is not JSON serializable",
+        ),
+        (
+            Verdict(**BROKEN, anomalies=("lost",)),
+            "a Verdict with a field of another type: Expected `object`, got `str` - at "
+            "`$.anomalies[0]`",
+        ),
+        (
+            Verdict(**BROKEN, anomalies=(Anomaly(kind="lost", text="7 is lost", ops=(0, 9)),)),
+            "a witness with op #9, expected one of 4 ops",
+        ),
+    ],
+)
+def test_a_checker_that_returns_no_verdict_is_unknown_and_the_rest_stands(returned, why):
+    found = (Anomaly(kind="lost", text="8 is lost", ops=(0,)),)
+    others = [Says("before", Status.INVALID, found), Says("after")]
+    h = history(insert(0, 1, 0, 10), insert(0, 2, 20, 30))
+    judged = judge(h, [others[0], Returns(returned), others[1]], 1.0, "eventual")
+    assert [one.status.value for one in judged.verdicts] == ["INVALID", "UNKNOWN", "VALID"]
+    assert judged.verdicts[1] == Verdict(
+        checker="own", status=Status.UNKNOWN, summary=f"the checker returned {why}", checked=0
+    )
+    assert judged.status is Status.INVALID
+    assert json.loads(json.dumps(judged.json()))["status"] == "INVALID"
+
+
+def test_a_checker_with_the_name_of_an_earlier_one_is_unknown():
+    judged = judge(EMPTY, [Says("own"), Says("own")], 1.0, "eventual")
+    assert [(one.checker, one.status.value) for one in judged.verdicts] == [
+        ("own", "VALID"), ("own (2)", "UNKNOWN"),
+    ]  # fmt: skip
+    assert judged.verdicts[1].summary == (
+        "an earlier checker has the name own; expected one of its own"
+    )
 
 
 def test_an_interrupt_is_not_swallowed():
@@ -226,7 +291,8 @@ def anomaly(kind, *ops, time_ns=0):
 def test_the_gravest_kind_then_the_fewest_ops_then_the_first():
     first = anomaly("lost", 1, 2, time_ns=5)
     found = (anomaly("cycle", 1), anomaly("lost", 1, 2, 3), anomaly("lost", 3, 4, time_ns=9), first)
-    judged = judge(EMPTY, [Says("x", Status.INVALID, found)], 1.0, "eventual")
+    h = history(*(insert(0, value, 10 * value, 10 * value + 5) for value in range(3)))
+    judged = judge(h, [Says("x", Status.INVALID, found)], 1.0, "eventual")
     assert gravest(judged)[1] == first
 
 

@@ -52,7 +52,9 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_whole_columns_that_were_judged_win_over_a_journal_that(damage, tmp_path: Path) -> None:
+def test_whole_columns_that_were_judged_win_over_a_journal_that(
+    damage: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
     run = made(tmp_path)
     judged(run)
     digest = journal_digest(run.journal)
@@ -120,7 +122,9 @@ def test_a_check_of_the_store_or_of_the_run_keeps_the_verdict(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = cases.run(tmp_path, "none", 2, cases.stale(), journal=True)
-    checked = check_fleet(found(tmp_path), StoredRuns(workload_of), cases.in_process, save=True)
+    store = found(tmp_path)
+    assert store is not None
+    checked = check_fleet(store, StoredRuns(workload_of), cases.in_process, save=True)
     columns = run.parquet_file.read_bytes()
     run.journal.write_bytes(DAMAGES[damage](run.journal.read_bytes()))
     said = LOST.format(run.journal, len(cases.stale()))

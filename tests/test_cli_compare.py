@@ -172,14 +172,19 @@ def edited(directory: RunDirectory, **plan: object) -> None:
         ({"again": "harness run --wrong 1"}, "--wrong 1' is not understood"),
         ({"again": "harness run --help"}, "--help' is not understood"),
         ({"again": "harness run --cluster sim"}, "its servers were simulated"),
+        ({"again": "harness run --servers their.toml"}, "has commands that are executed"),
         ({"again": "harness run 'unclosed"}, "'unclosed\" is not understood"),
         ({"time_limit_s": 8.0}, "its time_limit_s was 8.0, and its command line"),
         ({"options": {WORKLOAD_OPTIONS: {"keys": 3}}}, "'keys': 3"),
     ],
 )
 def test_a_run_that_cannot_be_repeated_as_it_was_is_refused(
-    plan: dict[str, object], why: str, tmp_path: Path
+    plan: dict[str, object], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("their.toml").write_text(
+        '[clickhouse.a]\naddress = "h1:9000"\n[zookeeper.z]\naddress = "h2"\n'
+    )
     edited(stored(tmp_path, *WORDS), **plan)
     replay = replay_of("latest", Store(tmp_path))
     with pytest.raises(UsageError) as refused:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import main
+from harness.core.plugins import NAMED
 
 EXITS = """
 import os, sys
@@ -91,6 +92,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.setenv(NAMED, "")
     monkeypatch.setattr(os, "_exit", os._exit)  # main replaces it
     for name in ("own_exits", "own_script"):
         monkeypatch.delitem(sys.modules, name, raising=False)

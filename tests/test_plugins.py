@@ -1,5 +1,6 @@
 """Plug-ins: workloads, nemeses and checkers of a user's own are found, or refused with a reason."""
 
+import json
 import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
@@ -7,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from report_cases import finished, stale
 
 from checkers.ladder import Level
 from harness.cli.catalogue import plugin_checkers, workload_entry
 from harness.cli.list import list_
+from harness.cli.main import app
 from harness.cli.new import new
 from harness.core import plugins
 from harness.core.errors import UsageError
@@ -49,11 +52,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.setenv(plugins.NAMED, "")
+    plugins.name_modules(["own_faults:X", "own_broken:X", "own_set:X"])
     (tmp_path / "own_faults.py").write_text(OWN)
     (tmp_path / "own_broken.py").write_text("import nowhere_to_be_found")
     yield tmp_path
-    for name in ("own_faults", "own_broken", "own_set"):
-        sys.modules.pop(name, None)
+    for name in [name for name in sys.modules if name.startswith("own_")]:
+        del sys.modules[name]
 
 
 def test_a_new_workload_can_be_run_and_listed(here: Path) -> None:
@@ -109,3 +114,106 @@ def test_installed_plugins_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plugins.descriptions(plugins.NEMESES)["bad"].startswith("unusable: bad (nowhere:F)")
     with pytest.raises(UsageError, match="'min' is unknown; did you mean mine"):
         plugin_checkers(["min"])
+
+
+WORKLOAD = """
+from pathlib import Path
+from workloads.quorum_set import QuorumSet, QuorumSetOptions
+Path("imported").touch()
+
+
+class W(QuorumSet):
+    def __init__(self, options: QuorumSetOptions, seed, promise, faults_expected):
+        super().__init__(options, seed, promise, faults_expected)
+"""
+REFUSED = "the command line does not name it; expected one that is installed or on PYTHONPATH"
+
+
+@pytest.mark.parametrize("path", [[], [""], ["."], ["HERE"]], ids=str)
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("own_sent.py", "own_sent:W"),
+        ("own_sent/__init__.py", "own_sent:W"),
+        ("own_sent/deep.py", "own_sent.deep:W"),
+        ("own_sent/deep/__init__.py", "own_sent.deep:W"),
+    ],
+)
+def test_a_module_that_came_with_a_store_is_not_imported(
+    file: str, name: str, path: list[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever Python and other plug-ins put on sys.path, as `python -m` does."""
+    monkeypatch.delitem(sys.path_importer_cache, ".", raising=False)  # of another directory
+    monkeypatch.setattr(sys, "path", [str(here) if p == "HERE" else p for p in path] + sys.path)
+    (here / file).parent.mkdir(parents=True, exist_ok=True)
+    (here / file).write_text(WORKLOAD)
+    for use in (lambda: workload_entry(name), lambda: parse_nemesis(name, *NEMESIS)):
+        with pytest.raises(UsageError, match=REFUSED):
+            use()
+    assert plugins.source_digest(plugins.WORKLOADS, name) == b""
+    assert not (here / "imported").exists()
+
+
+NEMESIS = (THREE, Seed(1), FaultOptions())
+
+
+@pytest.mark.parametrize("allowed", ["named", "PYTHONPATH", "PYTHONPATH=."])
+def test_a_module_is_imported_if_the_user_asks_for_it(
+    allowed: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "own_sent.py").write_text(WORKLOAD)
+    if allowed == "named":
+        plugins.name_modules(["--nemesis=kill,own_sent:Faults"])
+    else:
+        monkeypatch.setenv("PYTHONPATH", "." if allowed.endswith(".") else str(here))
+        sys.path.append(str(here))
+    assert workload_entry("own_sent:W").simulated
+    assert plugins.source_digest(plugins.WORKLOADS, "own_sent:W") != b""
+    assert (here / "imported").exists()
+
+
+def test_an_empty_entry_of_pythonpath_names_no_directory(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "own_sent.py").write_text(WORKLOAD)
+    monkeypatch.setenv("PYTHONPATH", ":/nowhere")
+    sys.path.append(str(here))
+    with pytest.raises(UsageError, match=REFUSED):
+        workload_entry("own_sent:W")
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    "name", ["os:system", "builtins:print", "subprocess:Popen", "click.utils:os.system"]
+)
+def test_what_is_of_python_itself_is_not_called(name: str) -> None:
+    for use in (
+        lambda: workload_entry(name),
+        lambda: plugin_checkers([name]),
+        lambda: parse_nemesis(name, *NEMESIS),
+    ):
+        with pytest.raises(UsageError, match="is of Python's own module"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["check", "latest"], REFUSED),
+        (["check", "store/"], ""),
+        (["shrink", "latest"], REFUSED),
+        (["compare", "latest", "--versions", "25.8"], REFUSED),
+        (["reproduce", "latest"], REFUSED),
+        (["report", "latest"], ""),
+    ],
+    ids=str,
+)
+def test_no_command_imports_what_came_with_a_store(words: list[str], text: str, here: Path) -> None:
+    run = finished(here / "store", stale(), workload="own_sent:W")
+    info = json.loads(run.info_file.read_text())
+    info["plan"]["again"] = "harness run --workload own_sent:W --cluster sim"
+    run.info_file.write_text(json.dumps(info))
+    (here / "own_sent.py").write_text(WORKLOAD)
+    done = CliRunner().invoke(app, words)
+    assert text in f"{done.output} {done.exception}"
+    assert not (here / "imported").exists()

@@ -18,6 +18,7 @@ import rich_click as click
 from harness.cli.default_options import PREFIX, profile_defaults
 from harness.cli.streams import lost_output, protect
 from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
+from harness.core.plugins import name_modules
 from harness.core.ranges import unknown_name
 
 PANELS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
@@ -150,6 +151,8 @@ class Commands(click.RichGroup):
         """Return the command that the arguments name. Fails for an unknown name."""
         if args[0] not in COMMANDS and not ctx.resilient_parsing:
             ctx.fail(f"command {unknown_name(args[0], COMMANDS)}")
+        set_by = [value for name, value in os.environ.items() if name.startswith(f"{PREFIX}_")]
+        name_modules([*args, *set_by])
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:
             defaults = profile_defaults(command, args[0], COMMANDS)

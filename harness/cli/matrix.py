@@ -17,7 +17,7 @@ from rich.console import Console
 
 from checkers.triage.defects import DEFECTS
 from compose.releases import clickhouse_release
-from harness.cli.catalogue import workload_entry
+from harness.cli.catalogue import CatalogueEntry, workload_entry
 from harness.cli.display import live_display
 from harness.cli.run import run
 from harness.cli.run_request import RunRequest
@@ -25,6 +25,7 @@ from harness.cli.scenario import cell_of
 from harness.cli.toml_file import TomlFile, read_toml
 from harness.cli.workload import options_of, scenario_of
 from harness.core.errors import MissingMechanismError, UsageError
+from harness.core.plugins import name_modules
 from harness.core.ranges import RANGES, shortened, unknown_name
 from harness.core.seed import Seed
 from harness.run.retention import RULES, Retention
@@ -257,7 +258,7 @@ class _Group:
         return names
 
     def _workloads(self) -> list[str]:
-        return self._names("workloads", workload_entry)
+        return self._names("workloads", _named_workload)
 
     def _nemeses(self) -> list[str]:
         return self._names("nemeses", _known_nemeses)
@@ -322,6 +323,12 @@ def _table(file: TomlFile, name: str) -> Mapping[str, Any]:
             file.refuse(above, key, f"{shortened(within)}: expected a table")
         found, above = within, f"{above}.{key}" if above else key
     return found
+
+
+def _named_workload(name: str) -> CatalogueEntry:
+    """Return the entry of a workload, which the command names by naming its matrix."""
+    name_modules([name])
+    return workload_entry(name)
 
 
 def _known_nemeses(names: str) -> None:

@@ -281,7 +281,13 @@ def stored_context(name: str, info: RunInfo) -> click.Context:
     try:
         words = shlex.split(command)
         if words[:2] == ["harness", "run"]:
-            return run.make_context("run", words[2:])
+            context = run.make_context("run", words[2:])
+            if context.params["servers"] is None:
+                return context
+            raise UsageError(
+                "a file with --servers has commands that are executed: trust it, and type the "
+                "command line yourself"
+            )
     except (ClickException, Exit, UsageError, ValueError) as error:
         why = error.format_message() if isinstance(error, ClickException) else str(error)
         raise UsageError(

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.core.errors import HarnessError, MissingExtraError, UsageError
+from harness.core.plugins import NAMED
 from harness.core.ranges import shortened
 from harness.fleet.java import require_java
 from harness.fleet.location import Location
@@ -107,8 +108,11 @@ class Fleet:
         python = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
         # The context reads only this variable; without it workers run the first python3 in PATH.
         os.environ["PYSPARK_PYTHON"] = python or sys.executable
-        if os.environ.get("PYTHONPATH"):
-            conf.setIfMissing("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
+        for variable in ("PYTHONPATH", NAMED):
+            if os.environ.get(variable):
+                conf.setIfMissing(f"spark.executorEnv.{variable}", os.environ[variable])
+        # Spark starts Python with -m, which would import from the working directory.
+        conf.setIfMissing("spark.executorEnv.PYTHONSAFEPATH", "1")
         if not submitted:
             conf.setMaster(_master_url(master or conf.get("spark.master", "local[*]") or ""))
             if conf.get("spark.master", "").startswith("local"):

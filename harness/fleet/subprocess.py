@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from harness.core.os_process import follow_parent, yield_memory
+from harness.core.plugins import trusted_path
 from harness.fleet.plan import Item
 from harness.fleet.rows import VerdictRow
 
@@ -48,7 +49,11 @@ class Subprocess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(trusted_path()),
+                "PYTHONSAFEPATH": "1",  # `python -m` would import from the working directory
+            },
         )
         return self._child
 

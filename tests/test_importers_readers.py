@@ -141,6 +141,33 @@ CASES: list[tuple[str, str, str, list[OperationFields]]] = [
     ),
 ]  # fmt: skip
 
+CASES += [
+    (
+        "Jepsen's own jepsen.log, of both its loggers",
+        "jepsen-log",
+        "2026-01-01 00:00:00,001{GMT}\tINFO\t[jepsen worker 2] jepsen.util: 2\t:invoke\t:write\t1\n"
+        "2026-01-01 00:00:00,002{GMT}\tINFO\t[jepsen nemesis] jepsen.util: :nemesis\t:info\t:cut\n"
+        "2026-01-01 00:00:00,002{GMT}\tINFO\t[jepsen worker 2] jepsen.print: 2\t:ok\t:write\t1\n"
+        "INFO\t[main] jepsen.print: 0 :later\n",
+        [(2, "write", None, 1, None, 0, 1)],
+    ),
+    (
+        "a JSON array of events, and of the nemesis",
+        "json",
+        '[{"index":0,"process":0,"type":"invoke","f":"txn","value":[["r","x",null],["w","y",1]]},\n'
+        ' {"index":1,"process":"nemesis","type":"info","f":"cut","value":null},\n'
+        ' {"index":2,"process":0,"type":"ok","f":"txn","value":[["r","x",5],["w","y",1]]}]\n',
+        [(0, "txn", None, [["read", "x", None], ["write", "y", 1]],
+          [["read", "x", 5], ["write", "y", 1]], 0, 1)],
+    ),
+    (
+        "a .json file that is no array has an operation a line",
+        "json",
+        '{"client":0,"f":"read","key":null,"value":1,"ok":true,"call":2,"return":5}\n',
+        [(0, "read", None, None, 1, 2, 5)],
+    ),
+]  # fmt: skip
+
 
 @pytest.mark.parametrize(("says", "name", "text", "operations"), CASES)
 def test_operations(says: str, name: str, text: str, operations: list[OperationFields]) -> None:
@@ -206,6 +233,28 @@ MALFORMED: list[tuple[str, str, list[tuple[int, str]]]] = [
             (4, "return is None, expected a time, for ok is not null"),
             (6, "the line is '[]', expected an object"),
         ],
+    ),
+]  # fmt: skip
+
+MALFORMED += [
+    (
+        "edn",
+        "{:process 0, :type :invoke, :value [[:append 1 2]]}\n"
+        "{:process 0, :type :ok, :value [[:append 1 2]]}\n",
+        [(1, ":f is in none of its 2 entries, expected Jepsen's history.edn: no line needs a ")],
+    ),
+    (
+        "json",
+        '[{"process":0,"type":"invoke","f":"read"},\n {"process":"a","type":"ok","f":"read"},\n 3]',
+        [
+            (2, "process is 'a', expected the number of a client"),
+            (3, "the element is 3, expected an object of process, type, f, value"),
+        ],
+    ),
+    (
+        "json",
+        '[{"process":0,"type":"invoke","f":"read"}\n {"process":0,"type":"ok","f":"read"}]',
+        [(2, "the line is ' {\"process\":0,\"type\":\"ok\",\"f\":\"read\"}]', expected a JSON")],
     ),
 ]  # fmt: skip
 

@@ -134,7 +134,7 @@ class CheckOptions:
     "--failed-cas",
     type=Name(get_args(FailedCas)),
     help="Files: ignore a failed cas, or take it as an observation of another value. Default: "
-    "ignore for edn, observe for the others.",
+    "ignore for edn and json, observe for the others.",
 )
 @open_option
 @json_option

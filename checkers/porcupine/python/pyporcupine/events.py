@@ -5,7 +5,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from pyporcupine._pyporcupine import HistoryError, Operation
 from pyporcupine.importers.calls import NUMBER_MAX, READ_LIKE, FailedCas, operations
-from pyporcupine.importers.record import Event, EventKind, Malformed, shown
+from pyporcupine.importers.record import NOT_THERE, Event, EventKind, Malformed, shown
 
 _KINDS: Final = {kind.value: kind for kind in EventKind}
 _FIELDS: Final = ("process", "type", "f", "value", "key")
@@ -69,7 +69,7 @@ def from_events(
     """
     read, malformed = list[Event](), list[Malformed]()
     for at, row in enumerate(_rows(events)):
-        made = _event(at, row)
+        made = event_of(at, row)
         if isinstance(made, Malformed):
             malformed.append(made)
         else:
@@ -103,7 +103,8 @@ def _rows(events: Any) -> Iterable[EventRow]:
     return rows
 
 
-def _event(at: int, row: Any) -> Event | Malformed:
+def event_of(at: int, row: Any) -> Event | Malformed:
+    """Return the event of a row, or what is wrong with it; `at` is its line or its position."""
     if isinstance(row, Mapping):
         fields = row if row.get("f") is not None or "op" not in row else {**row, "f": row["op"]}
     elif isinstance(row, list | tuple) and 3 <= len(row) <= len(_FIELDS):
@@ -113,7 +114,7 @@ def _event(at: int, row: Any) -> Event | Malformed:
         return Malformed(at, "the event", shown(row), expected)
     for name in _FIELDS[:3]:
         if fields.get(name) is None:
-            return Malformed(at, name, "not there", "it in every event")
+            return Malformed(at, name, NOT_THERE, "it in every event")
     process: Any = fields["process"]
     kind, f, key = fields["type"], fields["f"], fields.get("key")
     if not (isinstance(process, str) or (_whole(process) and abs(process) <= NUMBER_MAX)):

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pyporcupine.bounded_json import OutOfBoundsError
 from pyporcupine.importers.calls import process_of
 from pyporcupine.importers.edn_syntax import FORM_BYTES_MAX, TOKEN, Builder, values_of
-from pyporcupine.importers.record import Event, EventKind, Malformed, shown
+from pyporcupine.importers.record import NOT_THERE, Event, EventKind, Malformed, shown
 
 _KINDS: Final = {f":{kind.value}": kind for kind in EventKind}
 _LINE_OF_MAP: Final = r"\n(?=[ \t,]{%d}(?:#[\w./-]++)?\{)"
@@ -55,7 +55,7 @@ def _event(line: int, form: str, value: Any) -> Event | Malformed | None:
         return None
     for name in (":process", ":type", ":f"):
         if value.get(name) is None:
-            return Malformed(line, name, "not there", "it in every map")
+            return Malformed(line, name, NOT_THERE, "it in every map")
     number = process_of(process, line)
     if isinstance(number, Malformed):
         return number

@@ -50,8 +50,8 @@ def read(
 ) -> ImportedHistory:
     """Read the history in a file of Jepsen, Knossos or Porcupine, or of JSON lines.
 
-    `format` is "jepsen-log", "edn", "porcupine-kv" or "jsonl"; None follows the suffix: .log, .edn,
-    .txt, and .jsonl or .json. `keyed`: whether each value is a pair [key, value], as
+    `format` is "jepsen-log", "edn", "porcupine-kv", "jsonl" or "json"; None follows the suffix:
+    .log, .edn, .txt, .jsonl and .json. `keyed`: whether each value is a pair [key, value], as
     jepsen.independent writes them; None finds out. `failed_cas`: "ignore" a failed cas, or
     "observe" that it found another value than it expected; None follows the format.
 
@@ -77,7 +77,7 @@ def read(
         if len(reading.malformed) > LISTED_MAX:
             listed.append(f"and {len(reading.malformed) - LISTED_MAX:,} more malformed lines")
         raise HistoryError("\n".join(listed))
-    return ImportedHistory(name, reading.operations, reading.lines, reading.left_out)
+    return ImportedHistory(reading.format, reading.operations, reading.lines, reading.left_out)
 
 
 def format_of(path: Path) -> str | None:
@@ -90,7 +90,7 @@ def reading_of(text: str, name: str, **options: Any) -> Reading:
     reading = read_text(text, name, **options)
     if not (reading.operations or reading.malformed or reading.left_out):
         found, mend = "without an operation", f"is its format {name}?"
-        return Reading(malformed=[Malformed(1, "the file", found, FORMATS[name].about, mend)])
+        reading.malformed = [Malformed(1, "the file", found, FORMATS[name].about, mend)]
     return reading
 
 

@@ -12,8 +12,9 @@ from typing import Final, Literal, TypeAlias, get_args
 from pyporcupine.importers.calls import FailedCas, operations
 from pyporcupine.importers.edn import read_edn
 from pyporcupine.importers.jepsen_log import read_jepsen_log
+from pyporcupine.importers.json_events import read_json_events
 from pyporcupine.importers.keys import split_keys
-from pyporcupine.importers.record import Event, Malformed, Reading
+from pyporcupine.importers.record import NOT_THERE, Event, Malformed, Reading
 from pyporcupine.importers.rows import read_rows
 
 Model: TypeAlias = Literal[
@@ -63,23 +64,49 @@ FORMATS: Final[Mapping[str, Format]] = {
         "key-value",
         read_edn,
     ),
-    "jsonl": Format(
-        "an operation a line, as a JSON object", (".jsonl", ".json"), register_initial=0
+    "jsonl": Format("an operation a line, as a JSON object", (".jsonl",), register_initial=0),
+    "json": Format(
+        "a JSON array of Jepsen's events, or else the format jsonl",
+        (".json",),
+        None,
+        read_json_events,
+        failed_cas="ignore",
     ),
 }
 
 MODELS: Final[tuple[Model, ...]] = get_args(Model)
 
 
+def format_within(name: str, text: str) -> str:
+    """Return the format of a text: a `.json` file that is no array has the format jsonl."""
+    return "jsonl" if name == "json" and not text.lstrip().startswith("[") else name
+
+
 def read_text(
     text: str, format_: str, *, keyed: bool | None = None, failed_cas: FailedCas | None = None
 ) -> Reading:
     """Return the operations in a file's text. Options that are None follow the format."""
+    format_ = format_within(format_, text)
     how = FORMATS[format_]
     failed_cas = failed_cas or how.failed_cas
     if how.events is None:
-        return read_rows(text, failed_cas)
-    events, malformed = how.events(text)
-    reading = operations(split_keys(events, keyed), failed_cas)
-    reading.malformed = sorted([*malformed, *reading.malformed], key=lambda bad: bad.line)
+        reading = read_rows(text, failed_cas)
+    else:
+        events, malformed = how.events(text)
+        reading = operations(split_keys(events, keyed), failed_cas)
+        reading.malformed = sorted([*malformed, *reading.malformed], key=lambda bad: bad.line)
+    reading.format = format_
+    if not reading.operations:
+        reading.malformed = _in_one_sentence(reading.malformed, how)
     return reading
+
+
+def _in_one_sentence(malformed: list[Malformed], how: Format) -> list[Malformed]:
+    """Return one entry for the whole file if everything in it lacks the same field: no line of such
+    a file needs to be corrected."""
+    lacks = {bad.field for bad in malformed if bad.found == NOT_THERE}
+    if len(malformed) < 2 or len(lacks) != 1 or any(bad.found != NOT_THERE for bad in malformed):
+        return malformed
+    found = f"in none of its {len(malformed):,} entries"
+    mend = "no line needs a correction; it is a history of another kind, which no model judges"
+    return [Malformed(malformed[0].line, lacks.pop(), found, how.about, mend)]

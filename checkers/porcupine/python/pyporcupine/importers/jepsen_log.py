@@ -1,7 +1,11 @@
-"""Reads the operations in a Jepsen log: lines with process, type, f and value, whatever comes
+r"""Reads the operations in a Jepsen log: lines with process, type, f and value, whatever comes
 before them on the line and whatever other lines stand between them.
 
 INFO  jepsen.util - 3  :invoke  :cas  [3 0]
+INFO\t[jepsen worker 3] jepsen.util: 3\t:invoke\t:cas\t[3 0]
+
+The first is the form of before September 2016; the second one is that of a test's own jepsen.log
+since then. Its logger is jepsen.print since March 2026.
 """
 
 import re
@@ -10,10 +14,12 @@ from typing import Any, Final
 from pyporcupine.importers.calls import process_of
 from pyporcupine.importers.edn import edn_value
 from pyporcupine.importers.edn_syntax import integer
-from pyporcupine.importers.record import Event, EventKind, Malformed, shown
+from pyporcupine.importers.record import NOT_THERE, Event, EventKind, Malformed, shown
 
 _OPERATION: Final = re.compile(
-    r"jepsen\.util\s+(?:-\s+)?(?P<operation>(?::nemesis|-?\d+)\s+:.*|\S+\s+:invoke.*)$"
+    r"jepsen\.(?:util|print)"
+    r"(?::\s+(?=\S+\s+:(?:invoke|ok|fail|info)\b)|\s+(?:-\s+)?)"
+    r"(?P<operation>(?::nemesis|-?\d+)\s+:.*|\S+\s+:invoke.*)$"
 )
 _FIELDS: Final = re.compile(
     r"(?P<process>\S+)\s+:(?P<type>\S+)(?:\s+:(?P<f>[^\s:]\S*))?(?:\s+(?P<value>.*))?$"
@@ -56,7 +62,7 @@ def _event(line: int, operation: str) -> Event | Malformed:
         expected = "one of " + ", ".join(f":{name}" for name in _KINDS)
         return Malformed(line, "type", shown(fields["type"]), expected)
     if fields["f"] is None:
-        return Malformed(line, "f", "not there", "a keyword such as :read")
+        return Malformed(line, "f", NOT_THERE, "a keyword such as :read")
     ended_badly = kind in (EventKind.FAIL, EventKind.INFO)
     try:
         value = _value(fields["value"] or "nil")

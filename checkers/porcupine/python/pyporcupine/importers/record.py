@@ -9,6 +9,8 @@ from pyporcupine._pyporcupine import Operation
 Key: TypeAlias = int | str | None
 SHOWN_MAX = 60
 """Maximum number of characters of a value that an error shows."""
+NOT_THERE = "not there"
+"""What is found of a field that is missing."""
 
 
 class EventKind(StrEnum):
@@ -66,6 +68,8 @@ class Reading:
     history."""
     left_out: int = 0
     """Number of calls that certainly did not happen and say nothing."""
+    format: str = ""
+    """Name of the format of the file."""
 
     @property
     def lost(self) -> int:

@@ -16,7 +16,7 @@ from pyporcupine._pyporcupine import Operation
 from pyporcupine.bounded_json import OutOfBoundsError, check_size, decode, refuse_surrogates
 from pyporcupine.importers.calls import CAS, NUMBER_MAX, READ_LIKE, TXN, FailedCas, transaction
 from pyporcupine.importers.edn_syntax import FORM_BYTES_MAX
-from pyporcupine.importers.record import Malformed, Reading, shown
+from pyporcupine.importers.record import NOT_THERE, Malformed, Reading, shown
 
 _FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
     "client": (int,),
@@ -71,15 +71,15 @@ def read_rows(text: str, failed_cas: FailedCas = "observe") -> Reading:
 def _row(line: int, written: str) -> JsonOperation | Malformed:
     try:
         check_size(len(written), FORM_BYTES_MAX)
-        value = decode(_DECODER.decode, written)
+        value = decode(DECODER.decode, written)
         refuse_surrogates(written, value)
     except ValueError as error:
-        return _refused(line, written, error)
+        return refused(line, written, error)
     if not isinstance(value, dict):
         return Malformed(line, "the line", shown(written), "an object")
     for name, types in _FIELDS.items():
         if name not in value and name not in _OPTIONAL:
-            return Malformed(line, name, "not there", "it in every line")
+            return Malformed(line, name, NOT_THERE, "it in every line")
         expected = _unmet(name, types, value.get(name))
         if expected:
             return Malformed(line, name, shown(value.get(name)), expected)
@@ -108,7 +108,8 @@ def _operation(row: JsonOperation) -> Operation:
     )
 
 
-def _refused(line: int, written: str, error: ValueError) -> Malformed:
+def refused(line: int, written: str, error: ValueError) -> Malformed:
+    """Return what is wrong with a line that is not JSON."""
     if isinstance(error, OutOfBoundsError):
         message = re.sub("^line 1 ", "", str(error))
         return Malformed(line, "the line", shown(written), f"JSON within bounds ({message})")
@@ -129,4 +130,4 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
+DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)

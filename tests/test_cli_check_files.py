@@ -1,11 +1,13 @@
 """`harness check FILE…`: what a user sees, and the exit status."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyporcupine.importers.formats import Model
 from rich.console import Console
 
 from harness.cli.check_files import check_files, exit_status, files, show
@@ -73,7 +75,10 @@ def test_a_malformed_file_costs_no_other(check: Check) -> None:
         (["malformed.jsonl", "--model", "register"], None),
         (["nowhere/*.log", "--model", "register"], "'nowhere/*.log' names no file"),
         (["register.jsonl", "--format", "jsonl"], "no --model"),
-        (["register.jsonl"], "is a file; expected a run, or --model"),
+        (
+            ["register.jsonl"],
+            "is a file; expected a run, or files with --model, one of set, register,",
+        ),
         (["latest", "--time-s", "3"], "--time-s is for files; give --model"),
         (
             ["kv.txt", "--model", "key-value", "--promise", "eventual"],
@@ -124,6 +129,93 @@ def test_two_calls_of_a_client_in_flight(tmp_path: Path) -> None:
     (one,) = check_files(files([str(path)], None), CheckParameters("register"))
     assert [bad.line for bad in one.reading.malformed] == [2, 3]
     assert "line 1 of the same process 0 is in flight" in one.reading.malformed[1].found
+
+
+def txns(*found: str) -> str:
+    """Return a history in EDN of transactions that found or wrote this, one after the other."""
+    calls = [re.sub(r"(\[:r \S+) \S+\]", r"\1 nil]", ends) for ends in found]
+    return "".join(
+        f"{{:process 0, :type :{type_}, :f :txn, :value [{value}]}}\n"
+        for pair in zip(calls, found, strict=True)
+        for type_, value in zip(("invoke", "ok"), pair, strict=True)
+    )
+
+
+def registers(*steps: str) -> str:
+    """Return a history in EDN of one client: "read 1", "write 2", "cas [1 2]"."""
+    events = []
+    for step in steps:
+        f, value = step.split(" ", 1)
+        for type_, shown in (("invoke", "nil" if f == "read" else value), ("ok", value)):
+            events.append(f"{{:process 0, :type :{type_}, :f :{f}, :value {shown}}}")
+    return "\n".join(events)
+
+
+STALE = registers("write 1", "write 2", "read 1")
+INITIAL: list[tuple[str, str, Model, str, str]] = [
+    ("a value from before the test", registers("read 0", "write 3", "read 3"), "register",
+     "UNKNOWN", "explained if the object began with 0, and nothing says what it began with: give "
+     "that with --initial, such as --initial 0"),
+    ("a value from before the test that is written later", registers("read 3", "write 3"),
+     "register", "UNKNOWN", "explained if the object began with 3"),
+    ("a cas of a value from before the test", registers("cas [4 5]", "read 5"), "cas-register",
+     "UNKNOWN", "explained if the object began with 4"),
+    ("a value that nothing wrote, after a write", registers("write 1", "read 7"), "register",
+     "INVALID", "a read returned a value that was never written"),
+    ("two values from before the test", registers("read 1", "read 2"), "register", "INVALID",
+     "a read returned a value that was never written"),
+    ("a stale read of a value from before the test", registers("read 0", "write 3", "read 0"),
+     "register", "INVALID", "a read returned a value that was never written"),
+    ("a stale read of a value that was written", STALE,
+     "register", "INVALID", "an operation on one value comes between operations on another"),
+    ("a sum from before the test", registers("read 5", "add 2", "read 7"), "counter", "UNKNOWN",
+     "explained if the object began with 5"),
+    ("sums of two beginnings", registers("read 5", "add 2", "read 8"), "counter", "INVALID",
+     "no order of the operations explains this one"),
+    ("rows from before the test", txns("[:r :x 5] [:w :y 1]", "[:r :y 1] [:r :z 7]"),
+     "multi-register", "UNKNOWN", "explained if registers began with values that were there "
+     "before the test (':x' with 5, ':z' with 7), and nothing says what they began with"),
+    ("a row that is written later", txns("[:r :x 5]", "[:w :x 5]"), "multi-register", "UNKNOWN",
+     "explained if registers began with values that were there before the test (':x' with 5), and "
+     "nothing says what they began with: give that with --initial, such as --initial 5"),
+    ("a row that had two values before the test", txns("[:r :x 5]", "[:r :x 6]"),
+     "multi-register", "INVALID", "a transaction found a value that nothing wrote"),
+    ("a row read before and after its overwriting", txns("[:r :x 5]", "[:w :x 1]", "[:r :x 5]"),
+     "multi-register", "INVALID", "a transaction found a value that nothing wrote"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "status", "reason"),
+    [case[1:] for case in INITIAL],
+    ids=[case[0] for case in INITIAL],
+)
+def test_a_violation_that_rests_on_an_assumed_initial_value(
+    text: str, model: Model, status: str, reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(text)
+    (one,) = check_files([(path, "edn")], CheckParameters(model))
+    (result,) = one.deciding
+    assert one.status == status
+    assert one.reason_of(result).startswith(reason)
+
+
+def test_an_initial_value_that_is_given_is_not_doubted(tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(registers("read 0", "write 3", "read 3"))
+    for initial, status in ((0, "VALID"), (1, "INVALID"), (None, "INVALID")):
+        (one,) = check_files([(path, "edn")], CheckParameters("register", initial=initial))
+        assert one.status == status
+
+
+def test_a_key_in_doubt_hides_no_violation_of_another(tmp_path: Path, check: Check) -> None:
+    path = tmp_path / "history.edn"
+    doubtful = registers("read 0").replace("}", ", :key :a}")
+    path.write_text(f"{doubtful}\n{STALE.replace('}', ', :key :b}')}")
+    status, output = check(str(path), "--model", "register")
+    assert (status, output["status"]) == (1, "INVALID")
+    assert [failure["key"] for failure in output["files"][0]["failures"]] == [":b"]
 
 
 def wide(path: Path, width: int) -> Path:

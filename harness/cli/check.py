@@ -192,7 +192,10 @@ def _stored(store: Store, targets: tuple[str, ...]) -> _Stored:
 def _refuse_files(targets: tuple[str, ...]) -> None:
     for target in targets:
         if os.path.isfile(target):  # unlike Path.is_file, False if the name is too long
-            raise UsageError(f"{target!r} is a file; expected a run, or --model with files")
+            models = ", ".join(MODELS)
+            raise UsageError(
+                f"{target!r} is a file; expected a run, or files with --model, one of {models}"
+            )
 
 
 def _check_store(many: Found, as_json: bool, options: CheckOptions, *, own_time: bool) -> int:

@@ -68,9 +68,10 @@ def check_files(
         left_s = parameters.time_s - sum(one.took_s for one in judged)
         share_s = left_s if place == len(paths) - 1 else left_s / 2
         own = replace(parameters, time_s=max(share_s, SHARE_S_MIN))
-        if parameters.initial is ...:
-            own = replace(own, initial=FORMATS[name].initial(parameters.model))
-        judged.append(judge(str(path), _reading(path, name, reading), own))
+        history = _reading(path, name, reading)
+        if parameters.initial is ... and history.format:
+            own = replace(own, initial=FORMATS[history.format].initial(parameters.model))
+        judged.append(judge(str(path), history, own))
     return judged
 
 
@@ -149,8 +150,8 @@ def _json(one: FileVerdict) -> dict[str, Any]:
         "failures": [
             {
                 "key": result.key,
-                "status": result.status,
-                "reason": result.reason,
+                "status": one.status_of(result),
+                "reason": one.reason_of(result),
                 "witness": [asdict(line) for line in witness(one.reading, result)],
                 "why": explain(one.reading, result),
             }
@@ -206,7 +207,7 @@ def _reasons(judged: Sequence[FileVerdict]) -> Iterator[RenderableType]:
             for result in one.deciding[:SHOWN_MAX]:
                 yield Text()
                 key = "" if result.key is None else f", key {result.key!r}"
-                head = f"  {one.path}{key}: {result.reason}"
+                head = f"  {one.path}{key}: {one.reason_of(result)}"
                 yield Text.assemble((one.status.value, STATUS_STYLE[one.status]), head)
                 yield _witness(one.reading, result)
             if len(one.deciding) > SHOWN_MAX:

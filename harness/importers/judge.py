@@ -2,17 +2,19 @@
 
 import re
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import pyporcupine
 from pyporcupine.importers.calls import READ_LIKE, TXN
 from pyporcupine.importers.formats import Model
-from pyporcupine.importers.record import Malformed, Reading, cut
+from pyporcupine.importers.record import Key, Malformed, Reading, cut
 
 from checkers.phrasing import number
-from harness.core.verdict import Status
+from harness.core.verdict import Status, worst
+from harness.importers.initial_values import doubt
 
 Consistency: TypeAlias = Literal["linearizable", "sequential"]
 TIME_S: Final = 60.0
@@ -51,6 +53,17 @@ class FileVerdict:
     took_s: float = 0.0
     reason: str = ""
     """Reason why the file is UNKNOWN although none of its keys is."""
+    doubts: Mapping[Key, str] = field(default_factory=dict)
+    """Keys that are UNKNOWN although the checker found them INVALID, and why: the violation rests
+    on an initial value that nobody stated."""
+
+    def status_of(self, result: pyporcupine.ObjectResult) -> Status:
+        """Return the status of one key."""
+        return Status.UNKNOWN if result.key in self.doubts else Status(result.status)
+
+    def reason_of(self, result: pyporcupine.ObjectResult) -> str:
+        """Return the reason for the status of one key."""
+        return self.doubts.get(result.key, result.reason)
 
     @property
     def read(self) -> bool:
@@ -60,7 +73,7 @@ class FileVerdict:
     @property
     def deciding(self) -> list[pyporcupine.ObjectResult]:
         """Return the keys that decide the file's status: those with the same status."""
-        return [one for one in self.objects if one.status == self.status.value]
+        return [one for one in self.objects if self.status_of(one) is self.status]
 
 
 def judge(path: str, reading: Reading, parameters: CheckParameters) -> FileVerdict:
@@ -76,11 +89,36 @@ def judge(path: str, reading: Reading, parameters: CheckParameters) -> FileVerdi
         result = _check(reading.operations, parameters)
     except pyporcupine.HistoryError as error:
         return FileVerdict(path, Status.UNKNOWN, _refused_rows(reading, parameters, error))
-    objects, took_s = tuple(result.objects), time.perf_counter() - began
     status, reason = Status(result.status), ""
+    doubts = _doubts(reading.operations, result, parameters)
+    if doubts:
+        others = [Status(one.status) for one in result.objects if one.key not in doubts]
+        status = worst([Status.UNKNOWN, *others])
+    objects, took_s = tuple(result.objects), time.perf_counter() - began
     if status is Status.VALID and not any(map(_observes, reading.operations)):
         status, reason = Status.UNKNOWN, _nothing_checked(reading)
-    return FileVerdict(path, status, reading, objects, took_s, reason)
+    return FileVerdict(path, status, reading, objects, took_s, reason, doubts)
+
+
+def _doubts(
+    operations: Sequence[pyporcupine.Operation],
+    result: pyporcupine.Result,
+    parameters: CheckParameters,
+) -> dict[Key, str]:
+    """Return the keys that are INVALID only with an initial value that is assumed, and why."""
+    if parameters.initial is not ... or result.status != Status.INVALID.value:
+        return {}
+
+    def check(part: Sequence[pyporcupine.Operation], initial: Any) -> str:
+        return str(_check(part, replace(parameters, initial=initial)).status)
+
+    doubts = dict[Key, str]()
+    for one in result.objects:
+        if one.status == Status.INVALID.value:
+            part = [operation for operation in operations if operation.key == one.key]
+            if why := doubt(part, parameters.model, check):
+                doubts[one.key] = why
+    return doubts
 
 
 def _observes(operation: pyporcupine.Operation) -> bool:
@@ -105,10 +143,10 @@ def _nothing_checked(reading: Reading) -> str:
 
 
 def _check(
-    operations: list[pyporcupine.Operation], parameters: CheckParameters
+    operations: Sequence[pyporcupine.Operation], parameters: CheckParameters
 ) -> pyporcupine.Result:
     return pyporcupine.check(
-        operations,
+        list(operations),
         parameters.model,
         consistency=parameters.consistency,
         initial=parameters.initial,

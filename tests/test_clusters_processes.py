@@ -1,13 +1,19 @@
-"""Starting servers: which are started again, and how long they may take."""
+"""Starting servers: which are started again, and how long they may take. Ends of servers: what is
+said of them."""
 
+import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness.clusters.processes import Processes
-from harness.core.errors import StartError
+from harness.clusters.processes import Processes, end_of
+from harness.clusters.readiness import Readiness
+from harness.core.errors import ClusterError, StartError
+from harness.core.protocols import Endpoint
 from harness.core.topology import Topology
 
 
@@ -83,3 +89,68 @@ def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(StartError, match=r"ch1: does not answer .* starts on: silent"):
         processes(server).start(["ch1"])
     assert len(server.started) > 1
+
+
+ENDS = {
+    "a server that runs": ({"Status": "running", "ExitCode": 0, "OOMKilled": False}, ""),
+    "a server that is restarted after the kernel killed it": (
+        {"Status": "running", "ExitCode": 0, "OOMKilled": True}, "",
+    ),
+    "a server that was created and never started": (
+        {"Status": "created", "ExitCode": 0, "OOMKilled": False}, "",
+    ),
+    "a server that refused its configuration": (
+        {"Status": "exited", "ExitCode": 76, "OOMKilled": False}, "its container exited with 76",
+    ),
+    "a server that somebody killed": (
+        {"Status": "exited", "ExitCode": 137, "OOMKilled": False},
+        "its container exited with 137 (SIGKILL)",
+    ),
+    "a server that crashed": (
+        {"Status": "exited", "ExitCode": 139, "OOMKilled": False},
+        "its container exited with 139 (SIGSEGV)",
+    ),
+    "a server that the kernel killed for its memory": (
+        {"Status": "exited", "ExitCode": 137, "OOMKilled": True},
+        "its container exited with 137 (SIGKILL), killed for its memory (OOM)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_the_end_of_a_container_is_said_with_its_signal_and_its_cause(case: str) -> None:
+    state, text = ENDS[case]
+    container: Any = SimpleNamespace(attrs={"State": state})
+    assert end_of(container) == text
+
+
+def lost() -> str:
+    raise ClusterError("Docker engine: could not look at it: No such container")
+
+
+SILENT: dict[str, tuple[Callable[[], str], str]] = {
+    "a server that runs and is silent": (lambda: "", ""),
+    "a server that ended": (lambda: "its container exited", "; its container exited"),
+    "a server whose container was removed": (
+        lost, "; Docker engine: could not look at it: No such container",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SILENT)
+def test_a_server_that_does_not_answer_is_named_with_its_end_zookeeper_first(case: str) -> None:
+    end, text = SILENT[case]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    readiness = Readiness(
+        "harness-1",
+        Topology.of(replicas=1, keepers=1),
+        lambda _: Endpoint("127.0.0.1", port),  # where nobody listens
+        refusal=lambda _: None,
+        end=lambda _: end(),
+        last_lines=lambda _: "",
+    )
+    keeper, replica = readiness.unready()
+    assert keeper == f"zk1 does not answer{text}"
+    assert replica.startswith("ch1 does not answer: ")
+    assert replica.endswith(f"(127.0.0.1:{port}){text}")

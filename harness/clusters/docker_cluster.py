@@ -26,7 +26,7 @@ from harness.clusters.manifest import ClusterManifest
 from harness.clusters.membership import HasMembership, Membership
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent, find_pods
-from harness.clusters.processes import Processes
+from harness.clusters.processes import Processes, end_of
 from harness.clusters.progress import following_progress
 from harness.clusters.proxies import Proxies
 from harness.clusters.reachable import Reachable
@@ -88,9 +88,9 @@ class DockerCluster(
         self._quality = LinkQuality({}, {}, self._links.is_cut)
         self._membership = Membership(topology, {}, {}, self.endpoint)
         self._fetches = Fetches(topology.replicas, self.endpoint)
-        refusal, status = self._fetches.refusal, self._status
+        refusal = self._fetches.refusal
         self._readiness = Readiness(
-            self.name, topology, self.endpoint, refusal, status, self._last_lines
+            self.name, topology, self.endpoint, refusal, self._end, self._last_lines
         )
         self._upgrading = threading.Lock()
         self._reported: dict[str, str] = {}
@@ -450,9 +450,9 @@ class DockerCluster(
     def _proxies(self) -> Proxies:
         return Proxies({node: self._agents[node] for node in self.topology.replicas})
 
-    def _status(self, node: str) -> str:
+    def _end(self, node: str) -> str:
         with engine_request(f"look at {node}"):
-            return self._engine().containers.get(self._containers[node]).status
+            return end_of(self._engine().containers.get(self._containers[node]))
 
     def _last_lines(self, node: str) -> str:
         return logs.last_lines(self._engine(), self._containers[node], self.topology.node(node))

@@ -6,6 +6,7 @@ looks asleep in the kernel's process table, so the pause could not be verified, 
 other harnesses mean SIGSTOP by a pause.
 """
 
+import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -326,3 +327,15 @@ class Processes:
             container.stop(timeout=term_s)
             container.reload()
         return bool(container.attrs["State"]["ExitCode"] != 137)
+
+
+def end_of(container: Container) -> str:
+    """Return how a container ended, as in "its container exited with 137 (SIGKILL), killed for its
+    memory (OOM)"; "" if it has not ended."""
+    state = container.attrs["State"]
+    if state["Status"] not in ("exited", "dead"):
+        return ""
+    code = int(state["ExitCode"])
+    names = {128 + number: f" ({number.name})" for number in signal.Signals}
+    memory = ", killed for its memory (OOM)" if state["OOMKilled"] else ""
+    return f"its container exited with {code}{names.get(code, '')}{memory}"

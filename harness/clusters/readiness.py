@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from http.client import HTTPConnection, HTTPException
+from itertools import chain
 from typing import Final
 
 from harness.clusters import keeper, replica
@@ -41,8 +42,8 @@ class Readiness:
     """Readiness of the servers of one cluster.
 
     `refusal(node)` returns why a replica's tables accept no inserts, and may raise ClusterError;
-    `status(node)` returns the engine's status of the server's container; `last_lines(node)` the
-    end of the server's log.
+    `end(node)` returns how the server's container ended, "" if it runs, and may raise ClusterError;
+    `last_lines(node)` returns the end of the server's log.
     """
 
     def __init__(
@@ -51,14 +52,16 @@ class Readiness:
         topology: Topology,
         endpoint: Callable[[str], Endpoint],
         refusal: Callable[[str], str | None],
-        status: Callable[[str], str],
+        end: Callable[[str], str],
         last_lines: Callable[[str], str],
     ) -> None:
         self._cluster = cluster
         self._topology = topology
+        # ZooKeeper first: a replica that finds no ZooKeeper fills its log with errors.
+        self._in_order = (topology.keepers, topology.stores, topology.replicas)
         self._endpoint = endpoint
         self._refusal = refusal
-        self._status = status
+        self._end = end
         self._last_lines = last_lines
 
     def why_not_alive(self, node: str) -> str | None:
@@ -71,11 +74,11 @@ class Readiness:
         if self._role(node) is Role.ZOOKEEPER:
             state = keeper.state(endpoint)
             if state is None:
-                return f"{node} does not answer"
+                return f"{node} does not answer{self._and_end(node)}"
             return None if state.mode else f"{node} has no leader"
         dead = self.why_not_alive(node)
         if dead:
-            return f"{node} does not answer: {dead}"
+            return f"{node} does not answer: {dead}{self._and_end(node)}"
         if self._role(node) is Role.STORE:
             return None
         session = replica.has_session(endpoint)
@@ -102,7 +105,7 @@ class Readiness:
 
     def unready(self) -> Sequence[str]:
         """Return why the servers cannot serve now, a reason each; empty if all can."""
-        reasons = on_each(self._topology.names, self.why_unready).values()
+        reasons = on_each(chain(*self._in_order), self.why_unready).values()
         out = [reason for reason in reasons if reason]
         if not out and self.leader() is None:
             out.append("ZooKeeper has no leader")
@@ -136,8 +139,7 @@ class Readiness:
     def await_ready(self) -> None:
         """Return once all servers can serve. Raises ClusterError with the end of a server's log."""
         deadline = time.monotonic() + _READY_S
-        # ZooKeeper first: a replica that finds no ZooKeeper fills its log with errors.
-        for nodes in (self._topology.keepers, self._topology.stores, self._topology.replicas):
+        for nodes in self._in_order:
             on_each(nodes, partial(self._await_node, deadline=deadline))
         self._await_empty(self.unready)
 
@@ -164,16 +166,22 @@ class Readiness:
     def _role(self, node: str) -> Role:
         return self._topology.node(node).role
 
+    def _and_end(self, node: str) -> str:
+        """Return how the container of a server that does not answer ended, to be added to that."""
+        try:
+            end = self._end(node)
+        except ClusterError as error:
+            end = str(error)
+        return end and f"; {end}"
+
     def _keeper_states(self) -> dict[str, keeper.KeeperState | None]:
         return on_each(self._topology.keepers, lambda node: keeper.state(self._endpoint(node)))
 
     def _await_node(self, node: str, deadline: float) -> None:
         while (why := self.why_unready(node)) is not None:
-            status = self._status(node)
-            if status == "exited" or time.monotonic() > deadline:
+            if self._end(node) or time.monotonic() > deadline:
                 raise ClusterError(
-                    f"{node}: did not come up: {why}; its container is {status}; the end "
-                    f"of its log:\n{self._last_lines(node)}"
+                    f"{node}: did not come up: {why}; the end of its log:\n{self._last_lines(node)}"
                 )
             time.sleep(_POLL_S)
 

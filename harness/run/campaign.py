@@ -250,7 +250,7 @@ def _collected(cluster: Cluster, directory: RunDirectory) -> str | None:
     try:
         cluster.collect(directory.logs)
     except ClusterError as error:
-        return f"no logs: {error}"
+        return f"not all logs: {error}"
     except OSError as error:
         why = why_unwritable(directory.logs, error)
         return f"not all logs: {directory.logs} cannot be written: {why}"

@@ -309,7 +309,8 @@ class _Recorder:
         self._calls(while_answered(final, self._plan.final_patience_s))
         if unanswered.calls and not context.stop:
             length_s = (self._clock.now_ns() - began_ns) / 1e9
-            self._troubles.append(f"final reads ended after {length_s:.0f} s without {unanswered}")
+            text = f"final reads ended after {length_s:.0f} s without {unanswered}"
+            self._troubles.append("; ".join((text, *self._pending()[:1])))
 
     def _extend(self) -> None:
         """Let clients and nemesis go on, a time limit at a time, until as many calls were

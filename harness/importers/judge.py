@@ -105,20 +105,26 @@ def _doubts(
     result: pyporcupine.Result,
     parameters: CheckParameters,
 ) -> dict[Key, str]:
-    """Return the keys that are INVALID only with an initial value that is assumed, and why."""
+    """Return the keys that are INVALID only with an initial value that is assumed, and why. All
+    keys together have as much time as the check had."""
     if parameters.initial is not ... or result.status != Status.INVALID.value:
         return {}
+    until = time.monotonic() + parameters.time_s
 
     def check(part: Sequence[pyporcupine.Operation], initial: Any) -> str:
-        return str(_check(part, replace(parameters, initial=initial)).status)
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            return Status.UNKNOWN.value
+        return str(_check(part, replace(parameters, initial=initial, time_s=left_s)).status)
 
-    doubts = dict[Key, str]()
-    for one in result.objects:
-        if one.status == Status.INVALID.value:
-            part = [operation for operation in operations if operation.key == one.key]
-            if why := doubt(part, parameters.model, check):
-                doubts[one.key] = why
-    return doubts
+    parts: dict[Key, list[pyporcupine.Operation]] = {
+        one.key: [] for one in result.objects if one.status == Status.INVALID.value
+    }
+    for operation in operations:
+        if operation.key in parts:
+            parts[operation.key].append(operation)
+    doubts = {key: doubt(part, parameters.model, check) for key, part in parts.items()}
+    return {key: why for key, why in doubts.items() if why}
 
 
 def _observes(operation: pyporcupine.Operation) -> bool:

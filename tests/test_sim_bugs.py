@@ -130,7 +130,7 @@ OF_MACHINES = {
 """Bugs that faults of clocks and resources find: tests/test_sim_machines.py."""
 OF_DISKS = {
     *("fsync-ignored", "fsync-error-ignored", "torn-unchecked", "flip-unchecked", "eio-as-empty"),
-    *("short-write", "keeper-write-ignored", "acknowledged-failure"),
+    *("short-write", "keeper-write-ignored", "acknowledged-failure", "broken-part-fetched"),
 }
 """Bugs that faults of disks find: tests/test_sim_disks.py."""
 OF_MEMBERS = {

@@ -352,7 +352,13 @@ CASES = {
         "disk-full-zookeeper-all,kill-zookeeper-all",
         options={**OFTEN, "interval_s": 1, "duration_s": 2},
     ),
-    "acknowledged-failure": Case("durability", "disk-eio-reads", options=QUORUM),
+    "acknowledged-failure": Case("set-full", "disk-eio-reads", seed=7, options=QUORUM),
+    "broken-part-fetched": Case(
+        "linearizable",
+        "disk-eio-reads",
+        seed=0x51BBD,
+        options={**OFTEN, "rate": 40.0, "time_limit_s": 6.0, "interval_s": 1.5},
+    ),
 }
 
 

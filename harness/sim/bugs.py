@@ -13,6 +13,8 @@ BUGS: Mapping[str, str] = {
     "is lower; 18.16.1 does so",
     "phantom-part": "an insert whose connection to ZooKeeper was lost keeps its part and shows it, "
     "though it may never be in the log; 18.16.1 does so",
+    "broken-part-fetched": "a replica keeps a part that it fetched from one that could not read it "
+    "any more and gave it up meanwhile, so that the others never get it; 18.16.1 does so",
     "clone-unwaited": "OPTIMIZE that is to wait for every replica does not wait for one that is "
     "being cloned; 18.16.1 does so",
     "stale-leader-claim": "a replica says that it leads until it looks at its session, which may "
@@ -150,6 +152,7 @@ _OLD: Final = Protocol(
             "phantom-part",
             "failed-part-missed",
             "failed-part-fetched",
+            "broken-part-fetched",
             "clone-unwaited",
             "clone-keeps-dropped",
             "clone-uncounted",

@@ -114,7 +114,7 @@ pub async fn attach_own(
     let part = Part::named(info, name, own.rows.clone(), table.world.now_ns());
     part.written.set(own.written.get());
     table.store(part.clone());
-    let committed = commit(table, zk, &part).await?;
+    let committed = commit(table, zk, &part, None).await?;
     assert_eq!(
         committed,
         Committed::Yes,

@@ -85,6 +85,7 @@ async fn receive(
     table.server.host().open(&held.name)?;
     let shares = shared::begin_fetch(table, zk, &held.name).await?;
     let PartData { rows, blob, .. } = download(table, &held).await?;
+    let source = held.replica.clone();
     let written = part_files::write(table).await?;
     let shares = match blob {
         Some(blob) if shares => shared::share(table, zk, &held.name, &blob).await?,
@@ -105,7 +106,7 @@ async fn receive(
     }
     part.written.set(written);
     table.store(part.clone());
-    if commit(table, zk, &part).await? == Committed::No {
+    if commit(table, zk, &part, Some(&source)).await? == Committed::No {
         table.queue.virtual_parts.borrow_mut().remove(&part.info);
         return Ok(true);
     }
@@ -330,9 +331,10 @@ pub async fn commit(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     part: &Rc<Part>,
+    source: Option<&Rc<str>>,
 ) -> Result<Committed, QueryError> {
     loop {
-        match announce(table, zk, part).await {
+        match announce(table, zk, part, source).await {
             Ok(Some(Committed::Yes)) => break,
             Ok(Some(Committed::No)) => {
                 table.forget(part);
@@ -359,10 +361,16 @@ pub async fn commit(
 /// announcement checks here, in its multi, that the part has not failed. It does so whether or not
 /// the entry names a quorum, because an entry that a clone made from its source's list of parts
 /// names none. `mark_failed` has the other half of the argument.
+///
+/// Nor has the replica that it was fetched from removed it since. One that cannot read a part any
+/// more removes it from ZooKeeper, and if no replica lists it gives it up for good
+/// (searchForMissingPart). 18.16.1 does not ask, so a fetch that ends after that leaves the part on
+/// one replica, and the others never fetch it.
 async fn announce(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     part: &Part,
+    source: Option<&Rc<str>>,
 ) -> Result<Option<Committed>, QueryError> {
     let name = &part.name;
     let rows = Data::payload(part.rows.clone());
@@ -388,6 +396,10 @@ async fn announce(
     let mark_failed = may_fail.then(|| failed_path(table, name));
     operations.extend(mark_failed.clone().map(Operation::absent));
     operations.push(Operation::create(child(&table.own.parts, name), rows));
+    if let (Some(source), false) = (source, table.bugs.has(Bug::BrokenPartFetched)) {
+        let path = child(&table.paths.of(source).parts, name);
+        operations.push(Operation::check(path, None));
+    }
     match zk.multi(operations).await {
         Ok(_) => Ok(Some(Committed::Yes)),
         Err(error) if error.code != NODE_EXISTS => Err(error.into()),

@@ -429,7 +429,7 @@ async fn announce(
     let part = Part::named(info, name, rows, table.world.now_ns());
     part.written.set(written);
     table.store(part.clone());
-    let committed = commit(table, zk, &part).await?;
+    let committed = commit(table, zk, &part, None).await?;
     assert_eq!(
         committed,
         Committed::Yes,

@@ -16,6 +16,7 @@ from typing import Final
 from checkers.consistency.session import SESSION_GUARANTEES
 from checkers.replication.conformance import CONFORMANCE
 from checkers.sets.set_full import NAME as SET_FULL
+from checkers.stats import NAME as STATS
 from harness.core.errors import UsageError
 from harness.core.op import Json
 from harness.core.verdict import Status, Verdict, worst
@@ -135,8 +136,17 @@ def run_status(ladder: Ladder, verdicts: Sequence[Verdict]) -> Status:
     as VALID only if a stronger level held, because that one implies it. If checkers
     contradict each other, nothing is VALID.
     """
-    doubt = [Status.UNKNOWN] if ladder.contradictions else []
-    return worst([*(verdict.status for verdict in deciding(ladder, verdicts)), *doubt])
+    doubt = Status.UNKNOWN if ladder.contradictions else Status.VALID
+    of = ((verdict.checker, verdict.status) for verdict in deciding(ladder, verdicts))
+    return worst([conclusion(of), doubt])
+
+
+def conclusion(statuses: Iterable[tuple[str, Status]]) -> Status:
+    """Return the worst of these statuses, which checkers by name have. That enough was done, which
+    is all that stats says, does not make a run VALID: nobody asked whether it was done right."""
+    by_name = [*statuses]
+    nothing_else = all(name == STATS for name, _ in by_name)
+    return worst([*(status for _, status in by_name), *([Status.UNKNOWN] if nothing_else else [])])
 
 
 def deciding(ladder: Ladder, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from checkers.conclusion import conclude
 from checkers.phrasing import listed, number
@@ -11,6 +11,7 @@ from harness.core.history import History
 from harness.core.op import Json, Kind
 from harness.core.verdict import Verdict
 
+NAME: Final = "stats"
 MIN_OK: Mapping[str, int] = {"insert": 10, "read": 10}
 """Minimum number of answered calls for a conclusion about a database."""
 QUANTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
@@ -58,7 +59,7 @@ class Stats:
     UNKNOWN. Never INVALID.
     """
 
-    name = "stats"
+    name = NAME
 
     def __init__(
         self,

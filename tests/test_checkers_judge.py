@@ -299,7 +299,7 @@ def test_the_gravest_kind_then_the_fewest_ops_then_the_first():
 def test_what_does_not_decide_is_no_witness():
     judged = judge(
         EMPTY,
-        [Says("linearizable", Status.INVALID, (anomaly("cycle", 1),)), Says("stats")],
+        [Says("linearizable", Status.INVALID, (anomaly("cycle", 1),)), Says("own")],
         1.0,
         "eventual",
     )

@@ -81,6 +81,8 @@ def hostile(store: Path) -> dict[str, str]:
             )
     with made["large"].info_file.open("ab") as file:
         file.truncate(MAX_BYTES + 1)
+    info = json.loads(made["lost"].info_file.read_text())
+    made["lost"].info_file.write_text(json.dumps({**info, "state": "finished"}))
     for fifo in (made["waits"].info_file, made["waits too"].journal):
         fifo.unlink(missing_ok=True)
         os.mkfifo(fifo)

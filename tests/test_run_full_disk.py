@@ -4,6 +4,7 @@ The disks are real: small file systems in memory, mounted for one test.
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -167,6 +168,28 @@ def test_a_verdict_that_cannot_be_stored_is_printed_with_the_trouble(disk: Path)
     assert "the verdict is not stored" in report["troubles"][0]
     assert f"Read-only file system (the disk at {disk})" in report["troubles"][0]
     assert run.results_file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("state", "known"), [("read-only", True), ("read-only", False), ("full", False)]
+)
+def test_verdicts_of_a_store_that_cannot_be_stored_are_printed(
+    disk: Path, state: str, known: bool
+) -> None:
+    run = begun(disk)
+    if known:
+        assert harness("check", f"{disk}/", "--json")[0] == 1
+        os.utime(run.journal)  # so that another stamp is to be stored
+    filled(disk)
+    if state == "read-only":
+        read_only(disk)
+    status, out, err = harness("check", f"{disk}/", "--json")
+    report = json.loads(out)
+    assert (status, report["status"], report["judged"]) == (1, "INVALID", int(not known))
+    why = FULL if state == "full" else "Read-only file system"
+    assert report["unstored"].startswith(f"{disk}/verdicts: cannot be written: ") != known
+    assert (why in report["unstored"]) != known
+    assert f"! {disk}/verdicts.json: cannot be written: " in err.replace("\n", " ")
 
 
 def test_a_run_whose_verdict_cannot_be_stored_is_recorded_and_judged_again(disk: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import rich_click as click
 from rich.console import Console
@@ -16,16 +17,14 @@ from rich.text import Text
 
 from checkers.phrasing import number
 from harness.cli.answer import CommandAnswer, print_answer
-from harness.cli.catalogue import CHECKERS, plugin_checkers, workload_entry
+from harness.cli.catalogue import CHECKERS, plugin_checkers
 from harness.cli.progress import Pace
 from harness.cli.result import STATUS_STYLE
 from harness.cli.spark_fleet import spark_fleet
 from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
 from harness.core.clock import WallClock
-from harness.core.errors import HarnessError, UsageError
-from harness.core.op import Json
-from harness.core.plugins import is_reference
+from harness.core.errors import UsageError
 from harness.core.verdict import Status, worst
 from harness.fleet import processes
 from harness.fleet.location import Location
@@ -35,7 +34,6 @@ from harness.fleet.task import Job
 from harness.run.disk import why_unwritable
 from harness.run.fleet import Checked, StoredRuns, check_fleet
 from harness.run.found_runs import Found
-from harness.run.store import RunDirectory
 
 SHOWN_MAX = 20
 
@@ -56,6 +54,11 @@ def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     """Judge the runs that have changed, print a summary of all, and return the exit status."""
     console = Terminal(stderr=as_json)
     names = tuple(name for name in (options.checkers or "").split(",") if name)
+    if options.checkers is not None and not names:
+        raise UsageError(
+            f"--checkers {options.checkers!r}: names no checker; expected names, separated by "
+            "commas; harness list checkers lists them"
+        )
     try:
         more = plugin_checkers(names)
     except UsageError as error:
@@ -66,7 +69,6 @@ def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     runs = StoredRuns(
         workload_of, options.promise, options.check_s, partial(plugin_checkers, names)
     )
-    _require_plugins(found)
     clock = WallClock()
     used: list[str] = []
 
@@ -81,7 +83,11 @@ def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     checked = check_fleet(found, runs, engine, force=options.force, only=only)
     summaries = list(checked.runs.values())
     report = _report(found, checked, summaries, options.promise, clock.now_ns() / 1e9)
+    report["checkers"] = None if only is None else [*sorted(only)]
     report["engine"] = used[0] if used else "none: nothing changed"
+    if checked.unstored:
+        text = f"! the verdicts are not stored: {checked.unstored}"
+        console.print(text, style="yellow", markup=False, soft_wrap=True)
     summary = Location(f"{checked.verdicts.place.uri}.json")
     try:
         with summary.output() as stream:
@@ -120,25 +126,6 @@ def _judge_on_spark(
         return fleet.judge(job, items, on_progress)
 
 
-def _require_plugins(found: Found) -> None:
-    """Raise UsageError for a workload of a user's own that cannot be imported, before Spark starts.
-    The runs of a folder have one workload. In a store elsewhere, the verdicts say so."""
-    root = found.root.path
-    if root is None:
-        return
-    folders: dict[str, str] = {run.partition("/")[0]: run for run in found.runs}
-    for run in folders.values():
-        try:
-            plan = RunDirectory(root / run).info().plan
-        except HarnessError:
-            continue  # its verdict says so
-        if is_reference(plan.workload):
-            try:
-                workload_entry(plan.workload)
-            except UsageError as error:
-                raise UsageError(f"{root / run}: workload {error}") from error
-
-
 @contextmanager
 def _progress(console: Console, items: int, begin: str) -> Iterator[Callable[[int], None]]:
     """Show a bar while the block runs, and yield what moves it."""
@@ -166,7 +153,7 @@ def _report(
     runs: Sequence[RunSummary],
     promise: str | None,
     seconds: float,
-) -> dict[str, Json]:
+) -> dict[str, Any]:
     statuses = Counter(one.status for one in runs)
     return {
         "store": found.root.shown,
@@ -185,10 +172,12 @@ def _report(
             for one in runs
             if one.status is not Status.VALID or one.note
         ],
+        "never_began": [{"run": run, "why": why} for run, why in checked.never_began.items()],
+        "unstored": checked.unstored,
     }
 
 
-def _show(console: Console, report: dict[str, Json], runs: Sequence[RunSummary]) -> None:
+def _show(console: Console, report: dict[str, Any], runs: Sequence[RunSummary]) -> None:
     worst_first = sorted(
         (one for one in runs if one.status is not Status.VALID or one.note),
         key=lambda one: (not one.note, -one.status.severity, one.run),
@@ -206,6 +195,9 @@ def _show(console: Console, report: dict[str, Json], runs: Sequence[RunSummary])
         console.print(table)
         if len(worst_first) > SHOWN_MAX:
             console.print(f"and {len(worst_first) - SHOWN_MAX:,} more", style="dim")
+    for one in report["never_began"][:SHOWN_MAX]:
+        console.print(f"never began: {one['run']}: {one['why']}", style="dim", markup=False,
+                      highlight=False)  # fmt: skip
     console.print(
         f"promise: {report['promise'] or 'of each run'}; {report['judged']:,} judged in "
         f"{report['seconds']:.1f} s, {report['unchanged']:,} unchanged, known from "
@@ -217,12 +209,16 @@ def _show(console: Console, report: dict[str, Json], runs: Sequence[RunSummary])
     print_answer(console, _answer(report, runs))
 
 
-def _answer(report: dict[str, Json], runs: Sequence[RunSummary]) -> CommandAnswer:
+def _answer(report: dict[str, Any], runs: Sequence[RunSummary]) -> CommandAnswer:
     """Return the number of each status, and of the worst one the first run."""
     counts = Counter(one.status for one in runs)
     status = worst(counts)
     tally = ", ".join(f"{counts[one]:,} {one.value}" for one in Status if counts[one])
     first = next((one for one in runs if one.status is status), None)
     detail = "" if first is None or status is Status.VALID else f"; first: {first.run}"
+    if report["never_began"]:
+        detail += f"; {len(report['never_began']):,} more never began, and count as nothing"
+    if report["checkers"] is not None:
+        detail += f"; by {', '.join(report['checkers'])} alone, whatever other checkers find"
     text = f"{number(len(runs), 'run')}: {tally}{detail}; verdicts: {report['verdicts']}"
     return CommandAnswer(status, text)

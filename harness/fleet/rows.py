@@ -11,12 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import structs
 
+from checkers.ladder import conclusion
 from harness.core.verdict import Status, Verdict, worst
 from harness.fleet.location import Location
 
 BATCH_ROWS: Final = 1_000
 RUN: Final = "run"
 """The "checker" of a row about a run that no checker could judge."""
+NOTHING: Final = "no checker that was asked for judges what the run promised"
+"""Reason of a run that only stats found VALID, or checkers that do not decide."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -140,7 +143,7 @@ def summaries(table: pa.Table, runs: AbstractSet[str] | None = None) -> list[Run
 
 def _summary(run: str, rows: Sequence[Mapping[str, Any]]) -> RunSummary:
     deciding = [row for row in rows if row["decides"]]
-    status = worst(Status(row["status"]) for row in deciding)
+    status = conclusion((row["checker"], Status(row["status"])) for row in deciding)
     why = next((row for row in deciding if row["status"] == status.value), None)
     where = "" if why is None or why["object"] is None else f" of key {why['object']}"
     broken = [row for row in deciding if row["kind"] is not None]
@@ -150,7 +153,7 @@ def _summary(run: str, rows: Sequence[Mapping[str, Any]]) -> RunSummary:
     return RunSummary(
         run,
         status,
-        "nothing decides" if why is None else f"{why['checker']}{where}: {why['reason']}",
+        NOTHING if why is None else f"{why['checker']}{where}: {why['reason']}",
         next((row["note"] for row in rows if row["note"]), ""),
         tuple(sorted({row["kind"] for row in broken})),
         min((row["time_ns"] for row in broken if row["time_ns"] is not None), default=None),

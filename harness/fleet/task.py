@@ -24,7 +24,7 @@ from checkers.judge import Judgement, budget_of, explained, judge
 from checkers.ladder import Level, decides
 from checkers.replication.protocol import applicable
 from harness.core.clock import WallClock
-from harness.core.errors import PLUGIN_ERRORS, HarnessError, HistoryError
+from harness.core.errors import PLUGIN_ERRORS, HarnessError, HistoryError, UsageError
 from harness.core.history import History
 from harness.core.protocols import Checker
 from harness.core.verdict import Status, Verdict, worst
@@ -32,7 +32,7 @@ from harness.fleet.code_digest import judge_digest
 from harness.fleet.key_ranges import KeyRange
 from harness.fleet.location import Location
 from harness.fleet.plan import BIG_BYTES, Item
-from harness.fleet.rows import VerdictRow, write_rows
+from harness.fleet.rows import NOTHING, VerdictRow, write_rows
 from harness.fleet.subprocess import Subprocess
 
 
@@ -56,7 +56,8 @@ class StoredColumns:
     """Columns of a stored history."""
 
     file: Any
-    """Path of the file, or the file itself, open for reading."""
+    """Path of the file, or the file itself, open for reading; None if it could not be written, so
+    that the journal is read."""
     note: str
     """What was wrong with the run's files; "" if nothing was."""
     digest: str
@@ -89,8 +90,8 @@ class StoredHistories(Protocol):
         """Rebuild the columns if they are broken and can be rebuilt; None if they are not."""
         ...
 
-    def history(self, run: Path) -> History:
-        """Return the whole history."""
+    def history(self, run: Path, stored: StoredColumns) -> History:
+        """Return the whole history, of which the columns are known."""
         ...
 
     def history_of_keys(self, file: Any, keys: KeyRange) -> History:
@@ -156,6 +157,8 @@ def rows_of(job: Job, item: Item) -> list[VerdictRow]:
 def _rows_here(job: Job, item: Item, row: VerdictRow, path: Path) -> list[VerdictRow]:
     try:
         request, row = request_of(job, path, row)
+        if not request.checkers:
+            return [structs.replace(row, history=_digest(job, path), reason=NOTHING)]
         if item.is_part:
             stored = job.runs.columns_in_place(job.store, item)
         else:
@@ -169,6 +172,8 @@ def _rows_here(job: Job, item: Item, row: VerdictRow, path: Path) -> list[Verdic
                 raise
             row = structs.replace(row, note=mended.note, history=mended.digest)
             return _rows_of_item(job, request, item, row, path, mended)
+    except UsageError as error:  # what lacks, such as a plug-in, may be there the next time
+        return [structs.replace(_unjudged_row(job, path, row, str(error)), judge="")]
     except HarnessError as error:
         return [_unjudged_row(job, path, row, str(error))]
     except PLUGIN_ERRORS as error:  # this run is UNKNOWN, the others are judged
@@ -218,8 +223,8 @@ def _rows_of_item(
         return _rows_of_keys(job, request, item.keys, row, stored.file)
     with _alone_if_big(item):
         if item.remainder:
-            return _rows_of_remainder(job, request, row, path, stored.file)
-        return _rows_of_whole_run(job, request, row, path)
+            return _rows_of_remainder(job, request, row, path, stored)
+        return _rows_of_whole_run(job, request, row, path, stored)
 
 
 @contextmanager
@@ -257,9 +262,9 @@ def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]
 
 
 def _rows_of_whole_run(
-    job: Job, request: JudgeRequest, row: VerdictRow, path: Path
+    job: Job, request: JudgeRequest, row: VerdictRow, path: Path, stored: StoredColumns
 ) -> list[VerdictRow]:
-    history = job.runs.history(path)
+    history = job.runs.history(path, stored)
     judgement, rows = _judged(request, history, request.checkers, row)
     if job.save and job.only is None:
         own = applicable(request.checkers, history)
@@ -285,16 +290,16 @@ def _rows_of_keys(
 
 
 def _rows_of_remainder(
-    job: Job, request: JudgeRequest, row: VerdictRow, path: Path, file: Any
+    job: Job, request: JudgeRequest, row: VerdictRow, path: Path, stored: StoredColumns
 ) -> list[VerdictRow]:
     """Return the rows of a split run that no range of keys covers: those of the calls without a
     key, and those of the checkers that take the whole history."""
-    rows = _rows_of_keys(job, request, None, row, file)
+    rows = _rows_of_keys(job, request, None, row, stored.file)
     whole = [checker for checker in request.checkers if not _judges_sets(checker)]
     if not whole:
         return rows
     try:
-        history = job.runs.history(path)
+        history = job.runs.history(path, stored)
     except HistoryError as error:
         unread = structs.replace(row, reason=str(error))
         counts = {checker.name: decides(request.promise, checker.name) for checker in whole}

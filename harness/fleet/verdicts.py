@@ -213,6 +213,13 @@ def _table(file: Location) -> pa.Table:
     return pq.ParquetFile(file.input(), page_checksum_verification=True).read(use_threads=False)
 
 
+def judged_in(files: Iterable[Location]) -> dict[str, JudgedRun]:
+    """Return the runs whose rows are in these files, which are not part of a dataset. Raises
+    OSError."""
+    tables = [_table(file).cast(SCHEMA) for file in files]
+    return _judged(pa.concat_tables(tables), {}, _DatasetPart("", ""))
+
+
 def runs_table(judged: Mapping[str, JudgedRun]) -> pa.Table:
     """Return judged runs as a table, in order of their names."""
     rows = [_row(run, one) for run, one in sorted(judged.items())]

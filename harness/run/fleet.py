@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b, file_digest
 from pathlib import Path
@@ -30,12 +30,13 @@ from harness.fleet.location import Location
 from harness.fleet.plan import BIG_BYTES, Item, split_by_keys
 from harness.fleet.rows import RunSummary
 from harness.fleet.task import Job, JudgeRequest, StoredColumns
-from harness.fleet.verdicts import JudgedRun, Verdicts
+from harness.fleet.verdicts import JudgedRun, Verdicts, judged_in
+from harness.run.disk import why_unwritable
 from harness.run.found_runs import COLUMNS, Found, bring, trusted_digest
 from harness.run.history_files import BROKEN
 from harness.run.parquet import history_of_batches, read_parquet
 from harness.run.plan import Plan
-from harness.run.store import RunDirectory
+from harness.run.store import RunDirectory, Store
 
 SCRATCH: Final = ".fleet"
 """Directory in the store for the files of running tasks."""
@@ -97,14 +98,18 @@ class StoredRuns:
             if not path.exists():
                 raise HistoryError(f"{run}: has neither {path.name} nor {journal.name}")
             return StoredColumns(path, "", self.digest(run))
-        directory.parquet()
+        unwritten = None
+        try:
+            directory.parquet()
+        except HistoryError as error:  # the store is read-only, or a number is too large for it
+            unwritten = error
         files = directory.history_files
         # Reported every time: a task that is repeated must report it again.
         notes = [f"{path}: was broken, and is made again from the journal"]
         notes = notes if files.beside(BROKEN).exists() else []
         notes += filter(None, [files.damage()])
         digest = self.digest_with(run, (files.digest() or "").encode())
-        return StoredColumns(path, "; ".join(notes), digest)
+        return StoredColumns(None if unwritten else path, "; ".join(notes), digest)
 
     def columns_in_place(self, store: Location, item: Item) -> StoredColumns:
         """Return the columns of a run that the driver has split."""
@@ -120,9 +125,10 @@ class StoredRuns:
         directory.history_files.set_aside(BROKEN)
         return self.columns(run)
 
-    def history(self, run: Path) -> History:
-        """Return the history from Parquet, which `columns` has written."""
-        return read_parquet(RunDirectory(run).parquet_file)
+    def history(self, run: Path, stored: StoredColumns) -> History:
+        """Return the history from Parquet, or from the journal if `columns` could not write it."""
+        directory = RunDirectory(run)
+        return directory.history() if stored.file is None else read_parquet(directory.parquet_file)
 
     def history_of_keys(self, file: Any, keys: KeyRange) -> History:
         """Return the ops of a range of keys, from a path or a file that is open."""
@@ -213,6 +219,10 @@ class Checked:
     """Runs whose verdicts are still valid."""
     bytes_read: int
     """Bytes that were read to know which runs are unchanged."""
+    never_began: Mapping[str, str]
+    """Why nothing happened in the runs that have no history; they have no verdict."""
+    unstored: str
+    """Why the verdicts are not stored; "" if they are."""
 
 
 def verdicts_of(
@@ -236,6 +246,11 @@ def check_fleet(
     """Judge the runs that are new or have changed, or whose checkers have; all runs with `force`.
     `engine` judges items and returns files of rows. Raises HarnessError."""
     verdicts = verdicts_of(found.root, only, runs.promise)
+    never_began = _never_began(found, runs)
+    found = replace(
+        found, files={run: found.files[run] for run in found.runs if run not in never_began}
+    )
+    unstored = ""
     try:
         if force and _is_broken(verdicts):
             verdicts.clear()
@@ -244,13 +259,32 @@ def check_fleet(
         changes = _changes(found, runs, known, stamps, verdicts)
         changed = [run for run in found.runs if run not in changes.unchanged]
         if changed:
-            fresh = _judge(found, runs, engine, verdicts, changed, stamps, only=only, save=save)
+            fresh, unstored = _judge(
+                found, runs, engine, verdicts, changed, stamps, only=only, save=save
+            )
             known = {**known, **fresh}
     except OSError as error:
         raise HarnessError(f"store {found.root.shown}: {error}") from error
-    read = verdicts.bytes_read + changes.bytes_read
-    summaries = {run: known[run].summary for run in found.runs}
-    return Checked(verdicts, summaries, frozenset(changed), changes.unchanged, read)
+    return Checked(
+        verdicts,
+        {run: known[run].summary for run in found.runs},
+        frozenset(changed),
+        changes.unchanged,
+        verdicts.bytes_read + changes.bytes_read,
+        never_began,
+        unstored,
+    )
+
+
+def _never_began(found: Found, runs: StoredRuns) -> dict[str, str]:
+    """Return the runs that failed to start, and why."""
+    reasons: dict[str, str] = {}
+    for run in found.runs:
+        if found.has_history(run):
+            continue
+        with suppress(HarnessError, OSError), runs.here(found.root, run, whole=False) as path:
+            reasons[run] = RunDirectory(path).why_never_began()
+    return {run: why for run, why in reasons.items() if why}
 
 
 def restamp(found: Found, runs: StoredRuns) -> None:
@@ -307,7 +341,8 @@ def _changes(
     restored = {run for run in doubtful if known[run].history == digests[run]}
     restamped = {run: replace(known[run], stamp=stamps[run]) for run in restored if stamps[run]}
     if restamped:
-        verdicts.restamp(restamped)
+        with suppress(OSError):  # of a read-only store: its files are read again the next time
+            verdicts.restamp(restamped)
     read = sum(found.bytes_to_digest(run) for run in doubtful)
     return _Changes(frozenset(same | restored), read)
 
@@ -322,13 +357,35 @@ def _judge(
     *,
     only: frozenset[str] | None,
     save: bool,
-) -> Mapping[str, JudgedRun]:
-    scratch = found.root.below(SCRATCH, f"{os.getpid()}-{uuid4().hex[:8]}")
-    job = Job(runs=runs, store=found.root, only=only, scratch=scratch, save=save)
-    try:
+) -> tuple[Mapping[str, JudgedRun], str]:
+    """Return the runs as they are judged, and why that is not stored."""
+    with _scratch(found.root) as scratch:
+        job = Job(runs=runs, store=found.root, only=only, scratch=scratch, save=save)
         items = [item for run in changed for item in _items(found, run, runs)]
         split = frozenset(item.run for item in items if item.is_part)
-        return verdicts.append(engine(job, items), {run: stamps[run] for run in changed}, split)
+        files = engine(job, items)
+        try:
+            return verdicts.append(files, {run: stamps[run] for run in changed}, split), ""
+        except OSError as error:
+            place = verdicts.place
+            why = str(error) if place.path is None else why_unwritable(place.path, error)
+            return judged_in(files), f"{place.shown}: cannot be written: {why}"
+
+
+@contextmanager
+def _scratch(root: Location) -> Iterator[Location]:
+    """Yield a directory for the rows of tasks. It is in the store, which machines share, or in a
+    temporary directory if the store takes no files."""
+    if root.path is not None:
+        try:
+            Store(root.path).prepare()
+        except HarnessError:
+            with tempfile.TemporaryDirectory(prefix="harness-rows-") as directory:
+                yield Location.of(directory)
+            return
+    scratch = root.below(SCRATCH, f"{os.getpid()}-{uuid4().hex[:8]}")
+    try:
+        yield scratch
     finally:
         scratch.delete_tree()
 
@@ -351,5 +408,7 @@ def _items(found: Found, run: str, runs: StoredRuns) -> list[Item]:
                 digest = runs.digest_with(path, made_from.encode())
             stored = runs.columns_in_place(found.root, whole)
     except HarnessError:
+        return [whole]
+    if stored.file is None:
         return [whole]
     return split_by_keys(replace(whole, digest=digest, note=stored.note), stored.file)

@@ -77,18 +77,24 @@ class Found:
         """Return whether the run has a history.parquet."""
         return COLUMNS in self.files[run]
 
+    def has_history(self, run: str) -> bool:
+        """Return whether the run has a file with a history."""
+        return not self.files[run].keys().isdisjoint({COLUMNS, JOURNAL})
+
     def _decisive(self, run: str) -> str:
         return JOURNAL if JOURNAL in self.files[run] else COLUMNS
 
 
 def found(target: Location | Path) -> Found | None:
     """Return all runs of a store, or of one of its folders, or the run that is there; None for
-    anything else. Of a path, a run is not told from its folder. Raises OSError."""
+    anything else. Of a path, a run is not told from its folder. No link below the target is
+    followed: it may lead out of the store, or to a run that is counted already. Raises OSError."""
     place = Location.of(target) if isinstance(target, Path) else target
     now_ns = int(utc_now().timestamp() * 1e9)
     if place.path is None:
         return _remote(place, now_ns)
-    for root, folders in ((place.path, None), (place.path.parent, [place.path])):
+    folder = place.path.resolve() if place.path.is_symlink() else place.path
+    for root, folders in ((place.path, None), (folder.parent, [folder])):
         files = dict(sorted(_local(root, folders)))
         if files:
             return Found(Location.of(root), files, now_ns)
@@ -119,15 +125,18 @@ def runs_at(place: Location) -> Found:
 def _local(root: Path, folders: list[Path] | None) -> Iterator[tuple[str, dict[str, FileState]]]:
     for folder in _directories(root) if folders is None else folders:
         for path in _directories(folder):
-            files = {} if path.is_symlink() else _states(path)
-            if files:
+            if files := _states(path):
                 yield f"{folder.name}/{path.name}", files
 
 
 def _directories(path: Path) -> list[Path]:
     try:
         with os.scandir(path) as entries:
-            return [Path(e.path) for e in entries if e.name[0] != "." and e.is_dir()]
+            return [
+                Path(entry.path)
+                for entry in entries
+                if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)
+            ]
     except (FileNotFoundError, NotADirectoryError):
         return []
 

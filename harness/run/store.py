@@ -15,7 +15,6 @@ written atomically.
 """
 
 import fcntl
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -29,7 +28,6 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 
 from checkers.judge import Judgement
-from harness.core.bounded_json import load
 from harness.core.clock import utc_now
 from harness.core.engines import Engines
 from harness.core.errors import HarnessError, UsageError
@@ -38,9 +36,10 @@ from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status
-from harness.run.disk import is_full, why_unwritable
+from harness.run.disk import why_unwritable
 from harness.run.history_files import BEFORE, HistoryFiles
 from harness.run.journal import Contents
+from harness.run.json_file import read_json, unwritable, write_json
 from harness.run.named import named, path_hint
 from harness.run.plan import Plan
 
@@ -54,7 +53,6 @@ ERROR_LENGTH_MAX: Final = 8_000
 """Maximum length of an error in run.json, which has to fit into the reserve."""
 LEAST_BYTES: Final = 1 << 20
 """Free space in bytes below which a store counts as full before a run begins."""
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 
 T = TypeVar("T")
 State: TypeAlias = Literal["running", "recorded", "finished", "crashed"]
@@ -148,14 +146,14 @@ class RunDirectory:
         try:
             with self._reserve.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
-            _write_json(self.info_file, raw, durable=self.durable)
+            write_json(self.info_file, raw, durable=self.durable)
         except (OSError, HarnessError) as error:
             # Nothing is left of a run that could not say that it began.
             self._reserve.unlink(missing_ok=True)
             with suppress(OSError):
                 self.path.rmdir()
             if isinstance(error, OSError):
-                raise HarnessError(_unwritable(self.info_file, error)) from error
+                raise HarnessError(unwritable(self.info_file, error)) from error
             raise
 
     def began(self, utc: datetime) -> None:
@@ -235,7 +233,7 @@ class RunDirectory:
             "journal": self.history_files.digest(),
             **judgement.json(),
         }
-        _write_json(self.results_file, results, durable=self.durable)
+        write_json(self.results_file, results, durable=self.durable)
         return kept
 
     def _keep_results(self) -> tuple[str, ...]:
@@ -251,7 +249,7 @@ class RunDirectory:
 
     def info(self) -> RunInfo:
         """Read run.json. Raises HarnessError, which names the file."""
-        raw = _read_json(self.info_file)
+        raw = read_json(self.info_file)
         try:
             plan = raw["plan"]
             assert isinstance(plan, dict)
@@ -273,7 +271,7 @@ class RunDirectory:
 
     def results(self) -> Mapping[str, Json]:
         """Read results.json. Raises HarnessError if the run was not judged."""
-        return _read_json(self.results_file)
+        return read_json(self.results_file)
 
     def outdated(self) -> str:
         """Return why results.json says nothing of the history as it is now; "" if it does, or if
@@ -286,6 +284,17 @@ class RunDirectory:
             f"{self.journal.name} has changed since it was judged: the verdict is that of other "
             "operations; harness check judges it again"
         )
+
+    def why_never_began(self) -> str:
+        """Return why nothing happened in the run, such as a cluster that does not know its first
+        statement; "" if something may have happened. Raises HarnessError."""
+        info = self.info()
+        files = (self.journal, self.parquet_file, self.results_file)
+        has_begun = info.zero_utc is not None or any(file.exists() for file in files)
+        if has_begun or info.state not in ("running", "crashed"):
+            return ""
+        killed = "it is being set up" if self.alive else "it was killed while it was set up"
+        return info.error or killed
 
     @property
     def history_files(self) -> HistoryFiles:
@@ -315,8 +324,8 @@ class RunDirectory:
 
     def _change(self, **fields: Json) -> None:
         """Write run.json again with other values of these fields."""
-        value = {**_read_json(self.info_file), **fields}
-        _write_json(self.info_file, value, durable=self.durable, reserve=self._reserve)
+        value = {**read_json(self.info_file), **fields}
+        write_json(self.info_file, value, durable=self.durable, reserve=self._reserve)
 
     def _end(self, **fields: Json) -> None:
         """Record how the run ended, and remove its reserve."""
@@ -440,63 +449,3 @@ def point_latest(folder: Path, target: str) -> None:
 
 def _stamp(utc: datetime) -> str:
     return utc.isoformat(timespec="seconds")
-
-
-def _write_json(
-    path: Path, value: Mapping[str, object], *, durable: bool, reserve: Path | None = None
-) -> None:
-    """Write a file completely or not at all: write it beside, sync it if it must be durable, and
-    move it into place. On a full disk the text goes into the file `reserve`, whose space is already
-    allocated, and that file is moved into place."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    text = _indented(value).encode() + b"\n"
-    try:
-        try:
-            _write(partial, "wb", text, durable=durable)
-        except OSError as error:
-            if reserve is None or not is_full(error) or not reserve.exists():
-                raise
-            partial.unlink(missing_ok=True)
-            partial = reserve
-            _write(partial, "r+b", text, durable=durable)
-        partial.replace(path)
-    except BaseException as error:
-        with suppress(OSError):  # of a disk that is read-only
-            partial.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise HarnessError(_unwritable(path, error)) from error
-        raise
-
-
-def _write(path: Path, mode: str, text: bytes, *, durable: bool) -> None:
-    with path.open(mode) as file:
-        file.write(text)
-        file.truncate()
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
-
-
-def _unwritable(path: Path, error: OSError) -> str:
-    return f"{path}: cannot be written: {why_unwritable(path, error)}"
-
-
-def _indented(value: Mapping[str, object]) -> str:
-    """Return what json.dumps with indent=2 returns, four times as fast."""
-    text = _ENCODER.encode(value)
-    try:
-        return msgspec.json.format(text, indent=2)
-    except msgspec.DecodeError:  # a number that is not finite is no JSON to it
-        return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _read_json(path: Path) -> dict[str, Json]:
-    try:
-        value = load(path)
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise HarnessError(f"{path}: cannot be read as JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise HarnessError(f"{path}: expected a JSON object, found {type(value).__name__}")
-    return value

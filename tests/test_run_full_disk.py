@@ -189,7 +189,8 @@ def test_verdicts_of_a_store_that_cannot_be_stored_are_printed(
     why = FULL if state == "full" else "Read-only file system"
     assert report["unstored"].startswith(f"{disk}/verdicts: cannot be written: ") != known
     assert (why in report["unstored"]) != known
-    assert f"! {disk}/verdicts.json: cannot be written: " in err.replace("\n", " ")
+    unstored = f"{disk}/verdicts.json: cannot be written: " if known else report["unstored"]
+    assert f"! not stored: {unstored}" in err
 
 
 def test_a_run_whose_verdict_cannot_be_stored_is_recorded_and_judged_again(disk: Path) -> None:

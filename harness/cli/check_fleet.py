@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -85,21 +85,26 @@ def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     report = _report(found, checked, summaries, options.promise, clock.now_ns() / 1e9)
     report["checkers"] = None if only is None else [*sorted(only)]
     report["engine"] = used[0] if used else "none: nothing changed"
-    if checked.unstored:
-        text = f"! the verdicts are not stored: {checked.unstored}"
-        console.print(text, style="yellow", markup=False, soft_wrap=True)
+    unstored = checked.unstored or _unwritten_summary(checked, report)
+    if unstored:
+        console.print(f"! not stored: {unstored}", style="yellow", markup=False, soft_wrap=True)
+    if as_json:
+        click.echo(json.dumps(report))
+    else:
+        _show(console, report, summaries)
+    return worst(one.status for one in summaries).exit_status
+
+
+def _unwritten_summary(checked: Checked, report: Mapping[str, Any]) -> str:
+    """Write the summary beside the verdicts, and return why it cannot be written; "" if it is."""
     summary = Location(f"{checked.verdicts.place.uri}.json")
     try:
         with summary.output() as stream:
             stream.write(json.dumps(report, indent=2).encode() + b"\n")
     except OSError as error:
         why = str(error) if summary.path is None else why_unwritable(summary.path, error)
-        console.print(f"! {summary.shown}: cannot be written: {why}", style="yellow", markup=False)
-    if as_json:
-        click.echo(json.dumps(report))
-    else:
-        _show(console, report, summaries)
-    return worst(one.status for one in summaries).exit_status
+        return f"{summary.shown}: cannot be written: {why}"
+    return ""
 
 
 def choose_engine(master: str | None) -> tuple[bool, str]:

@@ -89,7 +89,7 @@ def bisect(
     replay, columns = replay_of(what, kept), versions_of(versions)
     if len(columns) < 2:
         raise UsageError(f"--versions {','.join(versions)}: expected two versions or more")
-    kept.prepare()
+    console.warn(kept.prepare())
     by_name = {on.name: on for on in columns}
     met = [on.name for on in columns if on.release.version == replay.met]
     decision = Bisection(

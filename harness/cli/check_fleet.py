@@ -86,8 +86,7 @@ def check_store(found: Found, options: FleetOptions, *, as_json: bool) -> int:
     report["checkers"] = None if only is None else [*sorted(only)]
     report["engine"] = used[0] if used else "none: nothing changed"
     unstored = checked.unstored or _unwritten_summary(checked, report)
-    if unstored:
-        console.print(f"! not stored: {unstored}", style="yellow", markup=False, soft_wrap=True)
+    console.warn(f"not stored: {unstored}" if unstored else "")
     if as_json:
         click.echo(json.dumps(report))
     else:

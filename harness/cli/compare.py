@@ -86,7 +86,7 @@ def compare(
     if zookeeper:
         zookeeper_release(zookeeper)
     replay, columns = replay_of(what, kept), versions_of(versions)
-    kept.prepare()
+    console.warn(kept.prepare())
     stop = Stop()
     player = Player(
         replay=replay,

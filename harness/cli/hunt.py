@@ -335,7 +335,7 @@ def hunt(
     own = ("hours", "runs", "jobs", "keep", "fresh")
     base = {n: v for n, v in base_options(context).items() if n not in (*own, "seed")}
     store = Path(str(context.params["store"]))
-    Store(store).prepare()
+    console.warn(Store(store).prepare())
     stop = Stop()
     made = HuntRuns(base, store)
     assert made.request.simulated, "it was refused otherwise"

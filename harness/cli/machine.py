@@ -5,7 +5,9 @@ them.
 """
 
 import json
+import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import rich_click as click
 from rich.table import Table
@@ -13,12 +15,13 @@ from rich.text import Text
 
 from compose.releases import ImageChoice, ImageOptions
 from harness.cli.image_options import image_options
-from harness.cli.parameter_types import json_option
+from harness.cli.parameter_types import json_option, store_option
 from harness.cli.terminal import Terminal
 from harness.clusters.images import build_images
 from harness.clusters.removal import clean as remove
+from harness.clusters.removal import kept_clusters
 from harness.clusters.requirements import requirements
-from harness.core.errors import EXIT_CRASH
+from harness.core.errors import EXIT_CRASH, UsageError
 
 
 @click.command("doctor")
@@ -72,20 +75,46 @@ def build(object_store: bool, as_json: bool, **servers: str | None) -> int:
 @click.command("clean")
 @click.argument("clusters", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Also remove clusters that were kept.")
+@click.option("--yes", is_flag=True, help="Do not ask before --all removes kept clusters.")
+@store_option
 @json_option
-def clean(clusters: tuple[str, ...], everything: bool, as_json: bool) -> int:
+def clean(clusters: tuple[str, ...], everything: bool, yes: bool, store: str, as_json: bool) -> int:
     """Remove the containers, networks and volumes of runs whose process has died.
 
     Without CLUSTERS, cleans up after all such runs; a cluster that is named is removed even if it
     was kept. Never touches what a live run uses. Objects of such a run in a user's bucket are
-    removed as well.
+    removed as well. Removes from the store the files of clusters that were killed before they had
+    containers.
     """
-    removed = remove(clusters, everything=everything)
+    console = Terminal(highlight=False, stderr=as_json)
+    if everything and not clusters and not yes and not _may_remove_kept(console):
+        console.print("Nothing was removed.")
+        return 0
+    removed = remove(clusters, everything=everything, store=Path(store))
     if as_json:
         click.echo(json.dumps({"removed": removed}))
         return 0
-    console = Terminal(highlight=False)
     for name in removed:
-        console.print(f"removed {name}")
+        console.print(f"removed {name}", soft_wrap=True)
     console.print(f"removed: {len(removed)}" if removed else "Nothing to clean.")
     return 0
+
+
+def _may_remove_kept(console: Terminal) -> bool:
+    """Return whether all kept clusters of this machine may be removed, whoever keeps them. Raises
+    UsageError if there are some and nobody can be asked."""
+    kept = kept_clusters()
+    if not kept:
+        return True
+    lines = "\n".join(f"  {one}" for one in kept)
+    if not _can_ask(console):
+        raise UsageError(
+            f"--all removes {len(kept)} kept clusters of this machine, whoever keeps them:\n"
+            f"{lines}\nexpected --yes, or the names of those that may go"
+        )
+    console.print(f"Kept clusters of this machine:\n{lines}", soft_wrap=True)
+    return click.confirm("Remove them?", err=True)
+
+
+def _can_ask(console: Terminal) -> bool:
+    return sys.stdin.isatty() and console.is_terminal

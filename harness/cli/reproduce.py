@@ -329,7 +329,7 @@ def reproduce(
     stop = Stop()
     with stop.obeying_signals():
         request = request_of(found.run, kept.root, path, words)
-        request.store.prepare()
+        console.warn(request.store.prepare())
         campaign = replace(
             request.campaign(None, stop, played.finished),
             reported=frozenset(),

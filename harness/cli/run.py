@@ -29,7 +29,7 @@ def run(context: click.RichContext, /, **_: object) -> int:
     if request.no_engine is not None:
         console.print(f"simulated servers: {request.no_engine}", style="yellow", highlight=False)
     output = RunOutput(console, options.count, options.as_json)
-    request.store.prepare()
+    console.warn(request.store.prepare())
     gc.freeze()  # exempt the loaded modules from every later collection
     stop = Stop()
     with stop.obeying_signals():
@@ -69,5 +69,5 @@ def _say_what_is_left(console: Console, campaign: Campaign, stop: Stop) -> None:
     console.print(
         "the cluster is still running: "
         f"harness run --reuse {campaign.clusters.files.name} uses it, "
-        "harness clean --all removes it"
+        f"harness clean {campaign.clusters.files.name} removes it"
     )

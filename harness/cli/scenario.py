@@ -130,7 +130,7 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
     chosen = [scenario_of(name) for name in names]
     options = ScenarioOptions(**values)
     store = Store(Path(options.store))
-    store.prepare()
+    console.warn(store.prepare())
     reused = kept_cluster(store, options.reuse) if options.reuse else None
     choice = met_choice(reused) if reused else ImageChoice.of(options)
     first = options.seed or Seed(1)

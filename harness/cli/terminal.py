@@ -34,6 +34,11 @@ class Terminal(Console):
     def __init__(self, *, stderr: bool = False, highlight: bool = True) -> None:
         super().__init__(stderr=stderr, highlight=highlight, markup=False, emoji=False)
 
+    def warn(self, text: str) -> None:
+        """Print a sentence about a trouble, if there is one."""
+        if text:
+            self.print(f"! {text}", style="yellow", highlight=False, soft_wrap=True)
+
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:

@@ -125,7 +125,7 @@ def torture(
         raise UsageError("neither --hours nor --runs; expected at least one of them")
     console = Terminal(stderr=as_json_)
     torture_matrix, root, stop = read_matrix(matrix), Path(store), Stop()
-    Store(root).prepare()
+    console.warn(Store(root).prepare())
     settled = [torture_matrix.settled(store, console, stop) for _ in range(clusters)]
     lanes = [Lane(ready) for ready, _ in settled]
     simulated = any(cell.campaign.clusters.per_run for cell in lanes[0].cells)
@@ -146,7 +146,7 @@ def torture(
     night = None if fresh else command.unfinished()
     if night is not None:
         if not simulated:
-            clean(everything=False)
+            clean(store=root)
         console.print(f"resuming {night.path} at run {night.next}", highlight=False)
         if _late(night, hours):
             # Its time ran out while it was not running: judge what is left, start no run.

@@ -76,7 +76,8 @@ class ClusterManifest:
         except (KeyError, TypeError, ValueError) as error:
             raise ClusterError(
                 f"{path}: does not describe a cluster ({type(error).__name__}: {error}); another "
-                "version of the harness may have written it: harness clean --all removes it"
+                "version of the harness may have written it: "
+                f"harness clean {directory.name} removes it"
             ) from error
 
 

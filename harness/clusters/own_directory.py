@@ -1,6 +1,5 @@
 """Directory of this user for locks and caches, which no other user can write to or redirect."""
 
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.core.errors import HarnessError
+from harness.core.file_lock import lock
 
 _NAME: Final = "harness"
 
@@ -54,7 +54,7 @@ def locked(name: str) -> Iterator[None]:
     except OSError as error:
         raise HarnessError(f"{path}: cannot be opened: {error.strerror}; remove it") from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock(descriptor)  # without locks two processes may do the same work twice
         yield
     finally:
         os.close(descriptor)

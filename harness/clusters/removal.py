@@ -1,11 +1,11 @@
 """Removal of what the harness created in Docker, found by its labels only."""
 
-import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
@@ -15,6 +15,7 @@ import msgspec
 from docker.errors import APIError, NotFound
 
 from compose.plan import BUCKET, CLOCKS, DIRECTORY, DISK_FILE, ID_VARIABLE, KEEP, OWNER, RUN
+from harness import clusters
 from harness.clusters import manifest
 from harness.clusters.bucket import remove_objects
 from harness.clusters.compose_tool import SETTLE_S
@@ -24,6 +25,7 @@ from harness.clusters.store_http import HttpStoreChannel, StoreKeys
 from harness.core.bucket import Bucket
 from harness.core.connections import QueryError
 from harness.core.errors import ClusterError, ObjectsLeftError, UsageError
+from harness.core.file_lock import is_locked, lock
 from harness.core.os_process import is_alive
 
 LOCK: Final = "cluster.lock"
@@ -39,30 +41,70 @@ _KINDS: Final = ("containers", "networks", "volumes")
 def lock_cluster(directory: Path) -> IO[str]:
     """Lock a cluster for this process until the file is closed. Raises ClusterError if another
     process uses it."""
-    directory.mkdir(parents=True, exist_ok=True)
-    lock = (directory / LOCK).open("a")
+    while True:
+        directory.mkdir(parents=True, exist_ok=True)
+        file = (directory / LOCK).open("a")
+        if lock(file, wait=False) is False:
+            file.close()
+            raise ClusterError(f"{directory}: another process uses this cluster")
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+        file.close()  # `clean` has removed the directory since it was made
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCluster:
+    """A cluster that outlives its process because somebody wanted to keep it."""
+
+    name: str
+    user: str
+    """Owner of its directory; "an unknown user" if the directory is gone."""
+    process: str
+    """Id of the process that made it, which has ended."""
+    directory: Path
+
+    def __str__(self) -> str:
+        """Return whose it is in one line."""
+        made_by = f"made by process {self.process}, which has ended"
+        return f"{self.name} of {self.user}, {made_by}; files: {self.directory}"
+
+
+def kept_clusters() -> list[KeptCluster]:
+    """Return the clusters that are kept and that no process uses: those that `clean` removes only
+    with `everything`. Raises ClusterError if no engine answers."""
+    with closing(engine()) as client:
+        return [
+            _kept(name, labels)
+            for name, labels in sorted(_labels_by_run(client).items())
+            if _abandoned(labels, everything=True) and not _abandoned(labels, everything=False)
+        ]
+
+
+def _kept(name: str, labels: Mapping[str, str]) -> KeptCluster:
+    directory = Path(labels.get(DIRECTORY, ""))
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        lock.close()
-        raise ClusterError(f"{directory}: another process uses this cluster") from error
-    return lock
+        user = directory.owner()
+    except (OSError, KeyError):
+        user = "an unknown user"
+    return KeptCluster(name, user, labels.get(OWNER, "").partition(":")[0], directory)
 
 
-def clean(names: Sequence[str] = (), *, everything: bool = False) -> list[str]:
+def clean(
+    names: Sequence[str] = (), *, everything: bool = False, store: Path | None = None
+) -> list[str]:
     """Remove the clusters whose owner has ended, with their files.
 
     Kept clusters are removed only with `everything`; a cluster that a live process owns or uses is
-    never removed. With `names`, only these clusters are removed, kept or not. Return the names of
-    the removed containers, networks and volumes, and a line for objects in a user's bucket.
+    never removed. With `names`, only these clusters are removed, kept or not. Of a `store` the
+    directories of clusters are removed as well whose owner was killed before it had created
+    anything in the engine. Return the names of the removed containers, networks and
+    volumes, a line for objects in a user's bucket, and such directories.
 
     Raises UsageError for a name that no cluster has, or a cluster in use; ClusterError if no engine
     answers; ObjectsLeftError, after everything else is removed, if objects stay in a bucket.
     """
     with closing(engine()) as client:
-        runs: dict[str, dict[str, str]] = {}
-        for labels in _labels(client):
-            runs.setdefault(labels[RUN], labels)
+        runs = _labels_by_run(client)
         for name in names:
             _check_name(name, runs)
         removed: list[str] = []
@@ -77,9 +119,26 @@ def clean(names: Sequence[str] = (), *, everything: bool = False) -> list[str]:
                     removed += remove_run(client, run, directory, settle_s)
                 except ObjectsLeftError as error:
                     left.append(str(error))
+        if store is not None and not names:
+            removed += _remove_begun(store / clusters.FOLDER, runs)
         if left:
             raise ObjectsLeftError("\n".join(left))
         return removed
+
+
+def _remove_begun(files: Path, known: Container[str]) -> list[str]:
+    """Remove the directories of clusters that the engine does not know and no process uses. One
+    with a manifest was up: it may be another engine's."""
+    removed: list[str] = []
+    for path in sorted(files.glob(f"*/{LOCK}")):
+        directory = path.parent
+        if directory.name in known or (directory / manifest.FILE).exists():
+            continue
+        with path.open("a") as file:
+            if lock(file, wait=False):
+                _remove_files(directory)
+        removed += [] if directory.exists() else [str(directory)]
+    return removed
 
 
 def remove_run(
@@ -191,12 +250,16 @@ def in_use(directory: Path) -> bool:
     """Return whether a process holds the lock of a cluster's directory."""
     try:
         with (directory / LOCK).open("r") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return is_locked(file) is True
     except OSError:
         return False
-    return False
+
+
+def _labels_by_run(client: docker.DockerClient) -> dict[str, dict[str, str]]:
+    runs: dict[str, dict[str, str]] = {}
+    for labels in _labels(client):
+        runs.setdefault(labels[RUN], labels)
+    return runs
 
 
 def _labels(client: docker.DockerClient) -> Iterable[dict[str, str]]:

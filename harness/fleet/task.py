@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
-from fcntl import LOCK_EX, flock
 from math import inf
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
@@ -25,6 +24,7 @@ from checkers.ladder import Level, decides
 from checkers.replication.protocol import applicable
 from harness.core.clock import WallClock
 from harness.core.errors import PLUGIN_ERRORS, HarnessError, HistoryError, UsageError
+from harness.core.file_lock import lock
 from harness.core.history import History
 from harness.core.protocols import Checker
 from harness.core.verdict import Status, Verdict, worst
@@ -234,7 +234,7 @@ def _alone_if_big(item: Item) -> Iterator[None]:
         yield
         return
     with Path(__file__).open("rb") as file:  # any file that all of them can open
-        flock(file, LOCK_EX)
+        lock(file)
         yield
 
 

@@ -12,11 +12,12 @@ from harness.core.errors import HarnessError
 from harness.core.verdict import Status
 from harness.fleet.location import Location
 from harness.fleet.verdicts import Verdicts
-from harness.run.store import LATEST, RunDirectory, RunInfo, Store, point_latest
+from harness.run.store import LATEST, RunDirectory, RunInfo, Store, held, point_latest
 
 KEEP: Final = "keep"
 """File in a run's directory that keeps all of it."""
 DAY_S: Final = 86_400.0
+GONE: Final = "is gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +91,8 @@ def usage(store: Store, retention: Retention, now: datetime) -> StoreUsage:
         logs += logs_bytes
         removal = _removal(run, logs_bytes, retention, now)
         why = "" if removal is None else _why_spared(run)
+        if why == GONE:
+            continue
         if why:
             spared[why] = spared.get(why, 0) + 1
         elif removal is not None:
@@ -117,15 +120,26 @@ def _removal(
 def _why_spared(run: RunDirectory) -> str:
     if (run.path / KEEP).exists():
         return f"has a file {KEEP}"
-    if run.alive:
+    alive = run.may_be_alive
+    if alive:
         return "still runs"
-    if run.info().state == "recorded":
-        return "waits to be judged"
-    return ""
+    try:
+        state = run.info().state
+    except HarnessError:
+        return "cannot be read" if run.path.exists() else GONE
+    if state == "running" and alive is None:
+        return "may still run: there are no file locks"
+    return "waits to be judged" if state == "recorded" else ""
 
 
 def remove(store: Store, removals: Iterable[Removal]) -> None:
-    """Remove these runs and logs, and the verdicts on runs that are gone. Raises HarnessError."""
+    """Remove these runs and logs, and the verdicts on runs that are gone, after any other process
+    that does so in this store. Raises HarnessError."""
+    with held(store.root):
+        _remove(store, removals)
+
+
+def _remove(store: Store, removals: Iterable[Removal]) -> None:
     gone: set[str] = set()
     folders: set[Path] = set()
     for one in removals:
@@ -133,6 +147,8 @@ def remove(store: Store, removals: Iterable[Removal]) -> None:
             continue
         try:
             shutil.rmtree(one.path)
+        except FileNotFoundError:  # another process removes it
+            continue
         except OSError as error:
             raise HarnessError(f"{one.path}: cannot be removed: {error.strerror}") from error
         if one.rule != "logs":

@@ -14,7 +14,6 @@ and the fields of Judgement.json: "status", "ladder", and "verdicts", a list of 
 written atomically.
 """
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -28,9 +27,11 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 
 from checkers.judge import Judgement
+from harness import clusters
 from harness.core.clock import utc_now
 from harness.core.engines import Engines
 from harness.core.errors import HarnessError, UsageError
+from harness.core.file_lock import MEANING, is_locked, lock
 from harness.core.history import History
 from harness.core.op import Json
 from harness.core.seed import Seed
@@ -164,24 +165,26 @@ class RunDirectory:
     def held(self) -> Iterator[None]:
         """Lock the run while the block runs, so that `alive` is true in every process; a kill -9
         releases it too."""
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with held(self.path):
             yield
-        finally:
-            os.close(descriptor)
 
     @property
     def alive(self) -> bool:
         """Return whether a process holds the run, so that it goes on."""
-        descriptor = os.open(self.path, os.O_RDONLY)
+        return self.may_be_alive is True
+
+    @property
+    def may_be_alive(self) -> bool | None:
+        """Return whether a process holds the run; None if its file system has no locks, so that
+        nobody knows."""
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            descriptor = os.open(self.path, os.O_RDONLY)
+        except FileNotFoundError:  # it was removed meanwhile
+            return False
+        try:
+            return is_locked(descriptor)
         finally:
             os.close(descriptor)
-        return False
 
     def finish(
         self,
@@ -362,18 +365,23 @@ class Store:
             raise self._unwritable(error) from error
         return RunDirectory(path, durable)
 
-    def prepare(self) -> None:
+    def prepare(self) -> str:
         """Create the directory, and check that it takes a file of LEAST_BYTES, before a cluster is
-        brought up or anything is searched. Raises HarnessError."""
+        brought up or anything is searched. Return what its file system lacks, "" if nothing.
+        Raises HarnessError."""
         probe = self.root / f".{os.getpid()}.probe"
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             try:
-                probe.write_bytes(bytes(LEAST_BYTES))
+                with probe.open("wb") as file:
+                    file.write(bytes(LEAST_BYTES))
+                    file.flush()
+                    has_locks = lock(file)
             finally:
                 probe.unlink(missing_ok=True)
         except OSError as error:
             raise self._unwritable(error) from error
+        return f"the file system of the store {self.root} {MEANING}" if has_locks is None else ""
 
     def _unwritable(self, error: OSError) -> HarnessError:
         why = why_unwritable(self.root, error)
@@ -381,7 +389,7 @@ class Store:
 
     def cluster(self, name: str) -> Path:
         """Return the directory of the files of a cluster."""
-        return self.root / "clusters" / name
+        return self.root / clusters.FOLDER / name
 
     def runs(self) -> tuple[RunDirectory, ...]:
         """Return every run, the latest first."""
@@ -408,6 +416,17 @@ class Store:
                 f"{error}; expected a run's directory or latest; the store has "
                 f"{', '.join(known) or 'no runs'}{path_hint(word)}"
             ) from error
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Wait for the lock of a directory, and hold it while the block runs."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def run_in(place: Path) -> RunDirectory | None:

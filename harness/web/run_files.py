@@ -1,10 +1,12 @@
 """Files of a run as pages need them: its facts, its report, and all of them as an archive."""
 
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkstemp
 
 from harness.core.errors import HistoryError
+from harness.core.file_lock import MEANING
 from harness.core.history import History
 from harness.report.facts import Facts, facts_of
 from harness.run.store import RunDirectory
@@ -25,7 +27,11 @@ def facts_in(directory: RunDirectory, history: History | None = None) -> Facts:
                 troubles += filter(None, [directory.outdated()])
         except HistoryError as error:
             troubles.append(str(error))
-    return facts_of(directory.path, history, troubles, alive=alive)
+    facts = facts_of(directory.path, history, troubles, alive=alive)
+    if facts.info.state == "running" and directory.may_be_alive is None:
+        lacking = f"whether the run goes on is not known: its file system {MEANING}"
+        return replace(facts, troubles=(*facts.troubles, lacking))
+    return facts
 
 
 def draw(directory: RunDirectory, history: History | None = None) -> str | None:

@@ -3,22 +3,34 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
+from report_cases import sound, stale
 from store_cases import JSON, NUMBERS, OPS, shape
 
+from checkers.judge import judge
+from checkers.ladder import Level
+from checkers.replication.protocol import EVERY_RUN, applicable
+from checkers.suite import set_checkers
+from checkers.whole_record import WholeRecord
 from harness.core.errors import HarnessError, HistoryError
+from harness.core.history import History
 from harness.core.lines import decoded, encoded
 from harness.core.op import NEMESIS, Kind, Op
-from harness.run.journal import Journal, read_history, read_journal
+from harness.core.verdict import Status
+from harness.run.journal import Journal, history_of_lines, read_history, read_journal
 
 
 @pytest.fixture
@@ -26,7 +38,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "history.jsonl"
 
 
-def write(path: Path, ops: tuple[Op, ...] = OPS) -> None:
+def write(path: Path, ops: Sequence[Op] = OPS) -> None:
     journal = Journal(path)
     for op in ops:
         journal.append(op)
@@ -181,7 +193,6 @@ def test_a_last_line_that_lacks_only_its_newline_counts(path: Path) -> None:
     ("line", "bad", "why"),
     [
         (3, b"garbage", "'garbage' is not an op .Expecting value"),
-        (1, b"", "'' is not an op"),
         (4, b'{"index":3,"process":0,"kind":"perhaps","f":"x","time_ns":1}', "perhaps"),
         (4, b'{"index":"3","process":0,"kind":"ok","f":"x","time_ns":1}', "Expected `int`"),
         (2, b'{"index":1,"process":0,"kind":"ok"}', "missing required field"),
@@ -194,18 +205,79 @@ def test_a_last_line_that_lacks_only_its_newline_counts(path: Path) -> None:
         (4, encoded(OPS[3]).replace(b"ch2", b"\n").strip(), "is not an op"),
     ],
 )
-def test_a_bad_line_is_named_with_its_file_and_what_was_expected(
+def test_a_line_that_is_not_an_op_ends_the_history_and_keeps_it_from_being_valid(
     path: Path, line: int, bad: bytes, why: str
 ) -> None:
     write(path)
     lines = path.read_bytes().splitlines()
     lines[line - 1] = bad
     path.write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(HistoryError, match=why) as caught:
+    history = read_history(path)
+    assert tuple(history[:-1]) == OPS[: line - 1]
+    verdict = judge(history, [WholeRecord()], 1, "eventual").verdicts[0]
+    assert verdict.status is Status.UNKNOWN
+    assert re.search(why, verdict.summary)
+    assert verdict.summary.startswith(f"line {line} of history.jsonl: ")
+    after = path.read_bytes().count(b"\n") - line
+    assert after == 0 or verdict.summary.endswith(f"from the {after} lines after it")
+
+
+def test_a_file_without_any_op_is_no_history(path: Path) -> None:
+    path.write_bytes(b"hello\n" + encoded(OPS[0]))
+    with pytest.raises(HistoryError) as caught:
         read_history(path)
-    text = str(caught.value)
-    assert text.startswith(f"{path}: line {line}: ")
-    assert "expected a JSON object with index, process, kind, f, time_ns" in text
+    assert str(caught.value).startswith(f"{path}: line 1 of history.jsonl: 'hello' is not an op")
+    assert "expected a JSON object with index, process, kind, f, time_ns" in str(caught.value)
+
+
+def test_an_end_that_cannot_be_read_is_of_unknown_outcome_and_the_rest_is_kept(path: Path) -> None:
+    """As of a read that returned a list of lists."""
+    ops = [*OPS, *(replace(op, index=op.index + 4, time_ns=15) for op in OPS[4:6])]
+    write(path, ops)
+    lines = path.read_bytes().splitlines()
+    lines[5] = lines[5].replace(b"[7,3,7]", b"[[7],[3]]")
+    lines[7] = lines[7].replace(b'"value":8', b'"value":8x')
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    history = read_history(path)
+    unknown = replace(
+        OPS[4], index=5, kind=Kind.INFO,
+        error="UNREADABLE_LINE: line 6 of the journal is not an op",
+    )  # fmt: skip
+    assert tuple(history[:5]) == OPS[:5]
+    assert history[5] == unknown
+    assert [(op.process, op.kind) for op in history[6:]] == [
+        (0, Kind.INVOKE),
+        (0, Kind.INFO),
+        (2, Kind.INVOKE),
+        (2, Kind.OK),
+        (4, Kind.INVOKE),
+    ]
+    summary = judge(history, [WholeRecord()], 1, "eventual").verdicts[0].summary
+    assert "line 6 of history.jsonl: " in summary
+    assert "how the call read of op #4 ended is unknown; line 8 of history.jsonl: " in summary
+
+
+@pytest.mark.parametrize(("ops", "status"), [(sound(), "VALID"), (stale(), "INVALID")])
+def test_whichever_line_is_damaged_nothing_is_valid_and_nobody_is_accused_falsely(
+    ops: History, status: str, path: Path
+) -> None:
+    checkers = set_checkers(
+        Level.LINEARIZABLE, faults_expected=False, min_ok={"insert": 1, "read": 1}
+    )
+    whole = [encoded(op) for op in ops]
+    seen: Counter[str] = Counter()
+    assert judge(ops, checkers, 60, "linearizable").status.value == status
+    for at in range(1, len(whole)):
+        for bad in (
+            b"garbage\n",
+            re.sub(rb'"value":(\[[^]]*]|[^,]*)', b'"value":"odd"', whole[at]),
+        ):
+            history = history_of_lines(b"".join([*whole[:at], bad, *whole[at + 1 :]]))
+            own = applicable([*checkers, *EVERY_RUN], history)
+            seen[judge(history, own, 60, "linearizable").status.value] += 1
+    assert seen["VALID"] == 0
+    assert seen["INVALID"] == 0 or status == "INVALID"
+    assert seen["INVALID"] > 0 or status == "VALID", "a witness counts without that line"
 
 
 def test_a_history_that_breaks_the_rules_is_named_with_its_file(path: Path) -> None:

@@ -216,6 +216,7 @@ CHECKERS: Mapping[str, str] = {
     "alters": "columns are those that acknowledged ALTERs make, on every replica",
     "alter-waits": "an ALTER returns when the replicas that it waits for have its columns",
     "conformance": "what replicas do in ZooKeeper is what the model of the protocol allows",
+    "record": "UNKNOWN if a line of the journal cannot be read",
     "activity": "is_active vanishes when its replica is away for a session, and returns",
     "truncation": "only log entries that no replica needs are removed; a lost replica clones",
     "objects": "an object store has what active parts refer to, once, and nothing else",

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from harness.clients.clickhouse import ClickHouse, DatabaseError, failed_read, failed_write
 from harness.core.op import Done, Kind, Op, Value
-from harness.core.protocols import Client
+from harness.core.protocols import Client, HasFunctions
 
 Call: TypeAlias = Callable[[ClickHouse, Op], Value]
 """Function that makes the call, raises DatabaseError, and returns the value of an ok."""
@@ -31,6 +31,10 @@ class TableClient:
         except DatabaseError as error:
             return failed_write(error) if write else failed_read(error)
 
+    def function_of(self, f: str) -> Call:
+        """Return the function that makes the calls of this name."""
+        return self._writes.get(f) or self._reads[f]
+
     def close(self) -> None:
         """Close the connection; idempotent."""
         self._connection.close()
@@ -50,6 +54,11 @@ class Roaming:
         if op.node not in self._clients:
             self._clients[op.node] = self._opened(op.node)
         return self._clients[op.node].invoke(op)
+
+    def function_of(self, f: str) -> Callable[..., object]:
+        """Return the function that makes the calls of this name."""
+        client = next(iter(self._clients.values()))
+        return client.function_of(f) if isinstance(client, HasFunctions) else client.invoke
 
     def close(self) -> None:
         """Close the clients of all nodes; idempotent."""

@@ -93,6 +93,10 @@ class Observer:
         except KazooException as error:
             return Done(Kind.FAIL, error=f"{type(error).__name__}: {error}".rstrip(": "))
 
+    def function_of(self, f: str) -> Callable[..., object]:
+        """Return the function that makes the calls of this name."""
+        return self._looks[f]
+
     def close(self) -> None:
         """Close the session; idempotent."""
         self._table.zookeeper.close()

@@ -86,7 +86,7 @@ class TableSession(OneTable):
         if not self._looks:
             return client
         table = TableInZooKeeper(self._cluster, self._table.path, self._table.replicas)
-        return _Both(client, Observer(table, self._looks))
+        return _Both(client, Observer(table, self._looks), self._looks)
 
     def statements(self) -> Mapping[str, TimedStatement]:
         """Return the statements of its clients, except those that look at ZooKeeper."""
@@ -115,12 +115,16 @@ class _Both:
     """Client that calls ClickHouse or looks at ZooKeeper, and opens a session with either on first
     use."""
 
-    def __init__(self, client: TableClient, observer: Observer) -> None:
+    def __init__(self, client: TableClient, observer: Observer, looks: Mapping[str, Look]) -> None:
         self._client = client
         self._observer = observer
+        self._looks = looks
 
     def invoke(self, op: Op) -> Done:
         return (self._observer if self._observer.takes(op) else self._client).invoke(op)
+
+    def function_of(self, f: str) -> Callable[..., object]:
+        return (self._observer if f in self._looks else self._client).function_of(f)
 
     def close(self) -> None:
         self._client.close()

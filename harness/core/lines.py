@@ -8,7 +8,7 @@ module does. Nesting is bounded as in all JSON that is read (`bounded_json`).
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -17,12 +17,45 @@ from msgspec.structs import replace
 
 from harness.core.bounded_json import MAX_DEPTH, decode, is_shallow, loads
 from harness.core.op import Json, Op, Written
+from harness.core.ranges import shortened
 
 _ENCODER: Final = msgspec.json.Encoder()
 _OBJECT_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _DECODER: Final = msgspec.json.Decoder(Op)
 _ALL_DECODER: Final = msgspec.json.Decoder(tuple[Op, ...])
+EXPECTED: Final = (
+    "None, a whole number, a list of whole numbers, or a dict of JSON (see Value in "
+    "harness/core/op.py)"
+)
 _NOT_OPENING: Final = bytes(set(range(256)) - set(b"[{\n"))
+
+
+class OpValueError(TypeError):
+    """Value that no op may have."""
+
+
+def check_value(value: object, what: Callable[[], str]) -> None:
+    """Raise OpValueError, which begins with `what`, if an op may not have this value: its line
+    could be written, and not be read again."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return
+    if isinstance(value, list | tuple):
+        odd = [kind for kind in set(map(type, value)) if kind is bool or not issubclass(kind, int)]
+        why = f"a {type(value).__name__} of {odd[0].__name__}" if odd else ""
+    elif isinstance(value, Mapping):
+        why = _why_not_json(value)
+    else:
+        why = f"of type {type(value).__name__}"
+    if why:
+        raise OpValueError(f"{what()}: {shortened(repr(value))} is {why}; expected {EXPECTED}")
+
+
+def _why_not_json(value: Mapping[str, Json]) -> str:
+    try:
+        text = _object(value).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"not JSON ({error})"
+    return "" if is_shallow(text) else f"nested more than {MAX_DEPTH} levels deep"
 
 
 def encoded(op: Op) -> bytes:

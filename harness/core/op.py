@@ -6,6 +6,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+UNREADABLE: Final = "unreadable-line"
+"""The f of a call that stands for lines of the journal that could not be read; its value has the
+"text"."""
 NEMESIS: Final = "nemesis"
 """The process of every fault."""
 

@@ -1,6 +1,6 @@
 """Interfaces: what a generator, client, workload, nemesis, cluster and checker are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias, TypeGuard, runtime_checkable
@@ -97,6 +97,15 @@ class Client(Protocol):
 
     def close(self) -> None:
         """Close the connection; idempotent."""
+        ...
+
+
+@runtime_checkable
+class HasFunctions(Protocol):
+    """Client that calls a function of the workload for each op."""
+
+    def function_of(self, f: str) -> Callable[..., object]:
+        """Return the function that makes the calls of this name."""
         ...
 
 

@@ -8,9 +8,8 @@ longest, which polls in turn. So no thread polls in a loop, and one event wakes 
 """
 
 import threading
-import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from harness.core.clock import Clock
 from harness.core.errors import HarnessError
@@ -18,6 +17,7 @@ from harness.core.op import Done, Kind, Op
 from harness.core.protocols import Client, Exhausted, Generator, Worker
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.native.simulator import Assigned, Scheduler
+from harness.run.call_ends import HarnessIssues, checked_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,6 @@ class Limits:
     fault_grace_s: float = 30.0
     """Limit of a call of the nemesis that is in flight in either case. Longer, because the healing
     follows, and a fault that goes on in an abandoned thread may undo it."""
-
-
-@dataclass(slots=True)
-class HarnessIssues:
-    """Defects of the harness that a run met. The calls concerned are info."""
-
-    bugs: int = 0
-    """Number of exceptions that a client or the nemesis raised: they should have been outcomes."""
-    first: str = ""
-    """Traceback of the first."""
-    abandoned: list[tuple[Op, str]] = field(default_factory=list)
-    """Calls that were ended without an answer, and why. Their threads may still be at work."""
 
 
 __all__ = ["HarnessIssues", "Limits", "Scheduler", "run_threads", "workers_on"]
@@ -247,7 +235,7 @@ class _ThreadedRun:
         try:
             if client is None:
                 client = self._open(assigned.worker.node)
-            done = _checked(client.invoke(assigned.op))
+            done = checked_end(client.invoke(assigned.op), assigned.op, client)
         except BaseException as error:  # whatever it is, it would end this thread alone
             done = self._bug(error)
         if done.kind is Kind.INFO and client is not None:
@@ -259,7 +247,7 @@ class _ThreadedRun:
         if self._nemesis is None:
             return Done(Kind.INFO, error=f"no nemesis takes {op.f}")
         try:
-            return _checked(self._nemesis(op))
+            return checked_end(self._nemesis(op), op)
         except BaseException as error:
             return self._bug(error)
 
@@ -271,9 +259,7 @@ class _ThreadedRun:
 
     def _bug(self, error: BaseException) -> Done:
         with self._lock:
-            self.issues.bugs += 1
-            self.issues.first = self.issues.first or "".join(traceback.format_exception(error))
-        return Done(Kind.INFO, error=f"{type(error).__name__}: {error}")
+            return self.issues.bug(error)
 
     def _next(self, slot: _WorkerSlot, me: threading.Thread, done: Done | None) -> Assigned | None:
         """Record the end of the last call and wait for the next; None: the thread must leave."""
@@ -346,9 +332,3 @@ class _ThreadedRun:
             # it, done with a quick call, would be the watch again and take every call itself.
             self._watch, self._watch_ns = chosen, 0
         chosen.wake.notify()
-
-
-def _checked(done: object) -> Done:
-    if isinstance(done, Done) and done.kind is not Kind.INVOKE:
-        return done
-    raise TypeError(f"a call ended with {done!r}; expected a Done that is ok, fail or info")

@@ -23,6 +23,7 @@ from harness.core.history import History
 from harness.core.lines import decoded, encoded
 from harness.core.op import Op
 from harness.core.rows import Rows
+from harness.run.damaged_lines import ops_of_lines
 from harness.run.disk import why_unwritable
 
 TEXT_BYTES_MAX: Final = int(MEMORY_MB * 1e6)
@@ -247,22 +248,16 @@ def read_history(path: Path) -> History:
 
 
 def history_of_lines(lines: bytes) -> History:
-    """Return the history in the lines of a journal. Raises HistoryError, which names the line."""
+    """Return the history in the lines of a journal; of damaged ones what `damaged_lines` says.
+    Raises HistoryError."""
     try:
         return History(Rows.of_lines(lines))
-    except ValueError:  # edited, or written by another program
+    except ValueError:  # edited, damaged, or written by another program
         return History(_decoded_each(lines.split(b"\n")[:-1]))
 
 
 def _decoded_each(lines: list[bytes]) -> list[Op]:
-    ops: list[Op] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            ops.append(decoded(line))
-        except ValueError as error:
-            shown = line[:120].decode(errors="replace")
-            raise HistoryError(
-                f"line {number}: {shown!r} is not an op ({error}); expected a JSON object with "
-                "index, process, kind, f, time_ns, value, key, node and error"
-            ) from error
-    return ops
+    try:
+        return list(map(decoded, lines))
+    except ValueError:
+        return ops_of_lines(lines)

@@ -37,8 +37,9 @@ from harness.generators.calls import sequence
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.generators.timing import rate, time_limit, while_answered
 from harness.generators.workers import on_clients, on_nemesis, reserve, together
+from harness.run.call_ends import HarnessIssues, check_call, checked_state
 from harness.run.conformance import Following, following, freeze
-from harness.run.interpreter import HarnessIssues, Limits, Scheduler, run_threads, workers_on
+from harness.run.interpreter import Limits, Scheduler, run_threads, workers_on
 from harness.run.journal import Journal, MemoryJournal
 from harness.run.monitor import Monitor, Phase
 from harness.run.plan import Plan
@@ -208,6 +209,8 @@ class _HistoryWriter:
         """Final calls without an answer; None before the final reads."""
 
     def op(self, op: Op) -> None:
+        if op.kind is Kind.INVOKE:
+            check_call(op)
         if self._reproducible:  # writing takes none of the servers' time
             self.journal.extend(encoded(op))
         else:
@@ -398,7 +401,7 @@ class _Recorder:
             if f == "heal":
                 act()
             raise
-        done = act()
+        done = checked_state(act(), f, self._issues)
         self._scheduler.complete(NEMESIS_NUMBER, done, now())
         return done.kind is Kind.OK
 

@@ -5,7 +5,6 @@ task of the simulated world: while it waits, the world goes on, and other calls 
 """
 
 import threading
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 
@@ -18,7 +17,7 @@ from harness.core.op import NEMESIS, Done, Kind, Op
 from harness.core.outcomes import Outcome
 from harness.core.protocols import Client, Generator
 from harness.native.simulator import Interpreter, Scheduler
-from harness.run.interpreter import HarnessIssues
+from harness.run.call_ends import HarnessIssues, check_call, checked_end
 from harness.run.live import Live
 from harness.sim.world import World
 
@@ -126,6 +125,7 @@ class _SimulatedRun:
 
     def begin(self, number: int, op: Op) -> bytes:
         """Begin a call in a task of its own. Return its line."""
+        check_call(op)
         self._world.spawn(partial(self._call, number, op))
         return encoded(op)
 
@@ -156,9 +156,7 @@ class _SimulatedRun:
         try:
             done = self._done(number, call)
         except PLUGIN_ERRORS as error:
-            self._issues.bugs += 1
-            self._issues.first = self._issues.first or "".join(traceback.format_exception(error))
-            done = Done(Kind.INFO, error=f"{type(error).__name__}: {error}")
+            done = self._issues.bug(error)
         self._interpreter.end(self, number, done)
         if done.kind is Kind.INFO:
             self.retired(number)
@@ -168,8 +166,8 @@ class _SimulatedRun:
         if call.process == NEMESIS:
             if self._nemesis is None:
                 return Done(Kind.INFO, error=f"no nemesis takes {call.f}")
-            return self._nemesis(call)
+            return checked_end(self._nemesis(call), call)
         client = self._clients.get(number)
         if client is None:
             client = self._clients[number] = self._open(self._nodes[number])
-        return client.invoke(call)
+        return checked_end(client.invoke(call), call, client)

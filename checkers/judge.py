@@ -9,6 +9,7 @@ import msgspec
 
 from checkers.ladder import Ladder, Level, deciding, ladder_of, run_status
 from checkers.triage.explanation import Cause
+from checkers.whole_record import WholeRecord, is_damaged
 from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Dialect
 from harness.core.history import History
@@ -97,9 +98,11 @@ def judge(
     INVALID history is explained by known defects as far as possible, in the same time again.
 
     A checker that raises, returns no verdict, or has the name of an earlier one is UNKNOWN with the
-    reason, and the others are still run. Raises UsageError if the promise is not a level.
+    reason, and the others are still run. `WholeRecord` keeps a damaged history from being VALID.
+    Raises UsageError if the promise is not a level.
     """
     promised = promise if isinstance(promise, Level) else Level.named(promise)
+    checkers = [*checkers, WholeRecord()] if is_damaged(history) else checkers
     clock = clock or WallClock()
     begin_ns = clock.now_ns()
     budget_s = budget_of(deadline_s, len(history))

@@ -4,19 +4,18 @@ from harness.core.history import History
 from harness.core.op import UNREADABLE
 from harness.core.verdict import Status, Verdict
 
-NAME = "record"
-
 
 class WholeRecord:
-    """Is UNKNOWN, because what is missing could be what was violated: with it no run is VALID."""
+    """Is UNKNOWN, because what is missing could be what was violated: with it no run is VALID.
+    `judge` adds it to the checkers of a damaged history."""
 
-    name = NAME
+    name = "record"
 
     def check(self, history: History) -> Verdict:
         """Return UNKNOWN with what could not be read."""
         value = history.calls(UNREADABLE)[0].invoke.value
         text = value["text"] if isinstance(value, dict) else value
-        return Verdict(checker=NAME, status=Status.UNKNOWN, summary=str(text), checked=0)
+        return Verdict(checker=self.name, status=Status.UNKNOWN, summary=str(text), checked=0)
 
 
 def is_damaged(history: History) -> bool:

@@ -195,7 +195,7 @@ def test_a_changed_bit_of_the_journal_counts_although_its_length_is_the_same(tmp
     flip(read.replace(b"2", b"6"), read.replace(b"2", b"6").replace(b"[", b"{"))
     status, kinds, reason = judged_again()
     assert (status, kinds) == ("UNKNOWN", "")
-    assert re.search(r"history\.jsonl: line \d+: .* is not an op", reason)
+    assert re.search(r"record: line \d+ of history\.jsonl: .* is not an op", reason)
 
 
 def test_a_row_says_what_the_checkers_say(tmp_path, fleet):

@@ -24,7 +24,6 @@ from checkers.judge import judge
 from checkers.ladder import Level
 from checkers.replication.protocol import EVERY_RUN, applicable
 from checkers.suite import set_checkers
-from checkers.whole_record import WholeRecord
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
 from harness.core.lines import decoded, encoded
@@ -214,7 +213,7 @@ def test_a_line_that_is_not_an_op_ends_the_history_and_keeps_it_from_being_valid
     path.write_bytes(b"\n".join(lines) + b"\n")
     history = read_history(path)
     assert tuple(history[:-1]) == OPS[: line - 1]
-    verdict = judge(history, [WholeRecord()], 1, "eventual").verdicts[0]
+    verdict = judge(history, [], 1, "eventual").verdicts[0]
     assert verdict.status is Status.UNKNOWN
     assert re.search(why, verdict.summary)
     assert verdict.summary.startswith(f"line {line} of history.jsonl: ")
@@ -252,7 +251,7 @@ def test_an_end_that_cannot_be_read_is_of_unknown_outcome_and_the_rest_is_kept(p
         (2, Kind.OK),
         (4, Kind.INVOKE),
     ]
-    summary = judge(history, [WholeRecord()], 1, "eventual").verdicts[0].summary
+    summary = judge(history, [], 1, "eventual").verdicts[0].summary
     assert "line 6 of history.jsonl: " in summary
     assert "how the call read of op #4 ended is unknown; line 8 of history.jsonl: " in summary
 

@@ -17,7 +17,7 @@ from checkers.phrasing import FEW, number, seconds
 from checkers.replication.assigners import Assigners
 from checkers.replication.conformance import Conformance, conformance_of
 from checkers.replication.temporary import Temporary
-from checkers.whole_record import WholeRecord, is_damaged
+from checkers.whole_record import is_damaged
 from harness.core.history import History
 from harness.core.op import Kind, Op
 from harness.core.protocols import Checker
@@ -94,20 +94,20 @@ def versions_of(history: History) -> Sequence[str]:
 
 EVERY_REPLICA: Final = "all (multiple leaders Ok)"
 """What servers write instead of a leader's name since every replica leads (20.5)."""
-EVERY_RUN: Final = (ReplicationRules(), Conformance(), WholeRecord())
+EVERY_RUN: Final = (ReplicationRules(), Conformance())
 """Checkers of every run, whatever its workload, where they are applicable."""
 
 
 def applicable(checkers: Iterable[Checker], history: History) -> list[Checker]:
     """Return all of them, but `ReplicationRules` only where the history has a record with anything
     in it: that of simulated servers. They have neither ZooKeeper's log, by which `Assigners` judges
-    what the rules judge there, nor directories. `Conformance` needs an op that says it,
-    `WholeRecord` a record that is not whole, and checkers of the answers themselves one that is."""
+    what the rules judge there, nor directories. `Conformance` needs an op that says it, and
+    checkers of the answers themselves a history that lacks none."""
     recorded = bool(facts_of(history))
     unfit: tuple[type, ...] = (Assigners, Temporary) if recorded else (ReplicationRules,)
     unfit += () if conformance_of(history) else (Conformance,)
     # Whether a call was answered is what a damaged line may have said.
-    unfit += (Answers, Availability) if is_damaged(history) else (WholeRecord,)
+    unfit += (Answers, Availability) if is_damaged(history) else ()
     return [checker for checker in checkers if not isinstance(checker, unfit)]
 
 

@@ -29,9 +29,8 @@ class HarnessIssues:
     def bug(self, error: BaseException) -> Done:
         """Count an exception of a call, and return how the call ended."""
         self.bugs += 1
-        shown = traceback.format_exception(error)
-        if isinstance(error, OpValueError):  # which says where; no frame here does
-            shown = traceback.format_exception_only(error)
+        where = isinstance(error, OpValueError)  # it says where; no frame of the stack does
+        shown = [str(error)] if where else traceback.format_exception(error)
         self.first = self.first or "".join(shown)
         return Done(Kind.INFO, error=f"{type(error).__name__}: {error}")
 

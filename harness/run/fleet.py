@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from checkers.judge import Judgement, fitting
 from checkers.ladder import Level
 from checkers.replication.protocol import EVERY_RUN
-from checkers.whole_record import NAME as RECORD
 from harness.core import plugins
 from harness.core.bounded_json import load, open_regular
 from harness.core.errors import HarnessError, HistoryError
@@ -361,8 +360,7 @@ def _judge(
 ) -> tuple[Mapping[str, JudgedRun], str]:
     """Return the runs as they are judged, and why that is not stored."""
     with _scratch(found.root) as scratch:
-        asked = None if only is None else only | {RECORD}  # nothing is VALID of a damaged record
-        job = Job(runs=runs, store=found.root, only=asked, scratch=scratch, save=save)
+        job = Job(runs=runs, store=found.root, only=only, scratch=scratch, save=save)
         items = [item for run in changed for item in _items(found, run, runs)]
         split = frozenset(item.run for item in items if item.is_part)
         files = engine(job, items)

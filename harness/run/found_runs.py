@@ -16,6 +16,7 @@ from harness.core.bounded_json import loads
 from harness.core.clock import utc_now
 from harness.core.errors import UsageError
 from harness.fleet.location import Location
+from harness.run.store import directories
 
 INFO: Final = "run.json"
 RESULTS: Final = "results.json"
@@ -123,22 +124,10 @@ def runs_at(place: Location) -> Found:
 
 
 def _local(root: Path, folders: list[Path] | None) -> Iterator[tuple[str, dict[str, FileState]]]:
-    for folder in _directories(root) if folders is None else folders:
-        for path in _directories(folder):
+    for folder in directories(root) if folders is None else folders:
+        for path in directories(folder):
             if files := _states(path):
                 yield f"{folder.name}/{path.name}", files
-
-
-def _directories(path: Path) -> list[Path]:
-    try:
-        with os.scandir(path) as entries:
-            return [
-                Path(entry.path)
-                for entry in entries
-                if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)
-            ]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _states(run: Path) -> dict[str, FileState]:

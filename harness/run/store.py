@@ -393,10 +393,20 @@ class Store:
 
     def runs(self) -> tuple[RunDirectory, ...]:
         """Return every run, the latest first."""
-        found = [file.parent for file in self.root.glob("*/*/run.json")]
-        # Neither `latest` nor a folder that leads out of the store.
-        kept = {path for path in found if not (path.is_symlink() or path.parent.is_symlink())}
-        return tuple(RunDirectory(p) for p in sorted(kept, key=lambda p: (p.name, p), reverse=True))
+        found: list[Path] = []
+        for folder in directories(self.root):
+            with suppress(PermissionError):
+                found += filter(_has_info, directories(folder))
+        found.sort(key=lambda path: (path.name, str(path)), reverse=True)
+        return tuple(map(RunDirectory, found))
+
+    def run(self, folder: str, name: str) -> RunDirectory | None:
+        """Return the run of this name if `runs` has it, without a look at the others; else None."""
+        for place in directories(self.root):
+            if place.name == folder:
+                runs = (RunDirectory(path) for path in directories(place) if path.name == name)
+                return next((run for run in runs if _has_info(run.path)), None)
+        return None
 
     def find(self, run: str | Path) -> RunDirectory:
         """Return the run that a word means: `latest`, also of one folder, as in
@@ -427,6 +437,24 @@ def held(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def directories(path: Path) -> list[Path]:
+    """Return the directories in a directory, without hidden ones and without links, such as
+    `latest`: one may lead out of the store. Raises OSError; what is no directory has none."""
+    try:
+        with os.scandir(path) as entries:
+            return [
+                Path(entry.path)
+                for entry in entries
+                if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)
+            ]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _has_info(run: Path) -> bool:
+    return os.path.exists(f"{run}/run.json")
 
 
 def run_in(place: Path) -> RunDirectory | None:

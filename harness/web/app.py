@@ -165,7 +165,7 @@ class _Pages:
             query=query,
             total=len(chosen),
             days=days,
-            shown=Counter(run.group for run in self._runs.all()),
+            shown=Counter(run.group for run in every),
             urlencode=urlencode,
         )
 

@@ -12,6 +12,7 @@ from harness.run.findings import CellRecord, add_night, verdict
 from harness.run.night import JOURNAL, NIGHTS, Night, Slot
 from harness.run.night_summary import CellSummary, cells, headline
 from harness.run.store import Store
+from harness.web.shared import Shared
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,19 @@ class NightView:
         return tuple(f"{name}: {', '.join(kinds)}" for name, kinds in gone.items() if kinds)
 
 
-@dataclass(slots=True)
 class Nights:
     """The nights of a store. A journal that has not changed is not read again."""
 
-    store: Store
-    _known: dict[Path, tuple[tuple[int, int], Night]] = field(default_factory=dict)
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._known: dict[Path, tuple[tuple[int, int], Night]] = {}
+        self._shared = Shared(self._all)
 
-    def all(self) -> list[NightView]:
+    def all(self) -> Sequence[NightView]:
         """Return every night that can be read, the earliest first; those of a matrix in a chain."""
+        return self._shared.get()
+
+    def _all(self) -> Sequence[NightView]:
         last: dict[str, NightView] = {}
         records: dict[str, dict[str, CellRecord]] = {}
         found: list[NightView] = []

@@ -1,13 +1,17 @@
 """The runs of a store, with search, filters and sorting."""
 
+import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from harness.report.facts import RUNNING
+from harness.run.found_runs import COLUMNS, INFO, JOURNAL, RESULTS
 from harness.run.store import RunDirectory, Store
+from harness.web.shared import Shared
 from harness.web.summary import DEFAULTS, GROUPS, STATUSES, Summary, summary_of
 
 SORTS: Final[Mapping[str, Callable[[Summary], Any]]] = {
@@ -22,6 +26,7 @@ SORTS: Final[Mapping[str, Callable[[Summary], Any]]] = {
     "first": lambda run: (run.first_s is None, run.first_s or 0.0, run.started),
 }
 
+Stamp: TypeAlias = tuple[int, ...]
 
 ALL: Final = "all"
 """The group of a query that takes every kind of run."""
@@ -79,50 +84,53 @@ class Query:
         return sorted(filter(self.fits, runs), key=key, reverse=self.sort.startswith("-"))
 
 
-@dataclass(slots=True)
 class Runs:
     """The runs of a store. Files that have not changed on disk are not read again."""
 
-    store: Store
-    _known: dict[Path, tuple[tuple[int, int], Summary]] = field(default_factory=dict)
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._known: dict[Path, tuple[Stamp, Summary]] = {}
+        self._shared = Shared(self._read)
 
-    def all(self) -> list[Summary]:
-        """Return every run, the latest first."""
-        return [self._summary(run) for run in self._own()]
+    def all(self) -> Sequence[Summary]:
+        """Return every run, the latest first, as the store has them at this call or later."""
+        return self._shared.get()
 
     def find(self, folder: str, name: str) -> RunDirectory | None:
         """Return the run of that name, or None. No other path than a listed run is ever opened."""
-        wanted = self.store.root / folder / name
-        return next((run for run in self._own() if run.path == wanted), None)
+        run = self.store.run(folder, name)
+        return None if run is None or _stamp(run) is None else run
 
-    def _own(self) -> Iterable[RunDirectory]:
-        """Yield the runs whose files are regular. The store may be writable by others: a link may
-        lead elsewhere, and opening a FIFO would block for ever."""
-        return (run for run in self.store.runs() if all(map(_regular_or_absent, _files(run))))
-
-    def _summary(self, run: RunDirectory) -> Summary:
-        stamps = _stamp(run.info_file), _stamp(run.results_file)
-        known = self._known.get(run.path)
-        if known and known[0] == stamps and known[1].status != RUNNING:
-            return known[1]
-        made = summary_of(run)
-        self._known[run.path] = stamps, made
-        return made
-
-
-def _files(run: RunDirectory) -> Sequence[Path]:
-    return run.info_file, run.results_file, run.journal, run.parquet_file
+    def _read(self) -> Sequence[Summary]:
+        known: dict[Path, tuple[Stamp, Summary]] = {}
+        for run in self.store.runs():
+            stamp = _stamp(run)
+            if stamp is None:
+                continue
+            before = self._known.get(run.path)
+            if before and before[0] == stamp and before[1].status != RUNNING:
+                known[run.path] = before
+            else:
+                with suppress(FileNotFoundError):  # it was removed since it was listed
+                    known[run.path] = stamp, summary_of(run)
+        self._known = known
+        return [summary for _, summary in known.values()]
 
 
-def _regular_or_absent(file: Path) -> bool:
-    try:
-        return stat.S_ISREG(file.lstat().st_mode)
-    except OSError as error:
-        return isinstance(error, FileNotFoundError)
-
-
-def _stamp(file: Path) -> int:
-    try:
-        return file.stat().st_mtime_ns
-    except OSError:
-        return 0
+def _stamp(run: RunDirectory) -> Stamp | None:
+    """Return the times of the run's files, 0 for a file that is not there; None if one of them is
+    not regular. The store may be writable by others: a link may lead elsewhere, and opening a FIFO
+    would block for ever."""
+    times = []
+    for name in (INFO, RESULTS, JOURNAL, COLUMNS):
+        try:
+            seen = os.lstat(f"{run.path}/{name}")
+        except FileNotFoundError:
+            times.append(0)
+            continue
+        except OSError:
+            return None
+        if not stat.S_ISREG(seen.st_mode):
+            return None
+        times.append(seen.st_mtime_ns)
+    return tuple(times)

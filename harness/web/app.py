@@ -111,7 +111,7 @@ class _Pages:
         """Show the list of runs."""
         query = Query.of(request.query_params)
         stored = self._runs.all()
-        groups = {group: sum(run.group == group for run in stored) for group in GROUPS}
+        counts = Counter(run.group for run in stored)
         every = [run for run in stored if query.group in (ALL, run.group)]
         chosen = query.chosen(every)
         first = _number(request.query_params.get("first", "0"))
@@ -134,7 +134,7 @@ class _Pages:
             first=first,
             rows=ROWS,
             link=link,
-            groups={**groups, ALL: len(stored)},
+            groups={**{group: counts[group] for group in GROUPS}, ALL: len(stored)},
             nights=night_by_run(self._nights.all()),
             statuses=STATUSES,
             choices={
@@ -290,6 +290,10 @@ class _Pages:
         alive = run.alive
         tail = self._tails.get(run.path)
         if tail is None:
+            # A client may leave before the run ends.
+            over = [p for p in [*self._tails] if not (p.is_dir() and RunDirectory(p).alive)]
+            for path in over:
+                self._tails.pop(path, None)
             promised = run.info().plan.promise == Level.LINEARIZABLE.value
             tail = self._tails.setdefault(run.path, Tail(run.journal, promised))
         figures = tail.read()

@@ -19,6 +19,7 @@ from checkers.sets.set_full import NAME as SET_FULL
 from checkers.stats import NAME as STATS
 from harness.core.errors import UsageError
 from harness.core.op import Json
+from harness.core.ranges import quoted
 from harness.core.verdict import Status, Verdict, worst
 
 
@@ -37,7 +38,7 @@ class Level(StrEnum):
             return Level(name)
         except ValueError:
             known = ", ".join(Level)
-            raise UsageError(f"consistency {name!r}: expected one of {known}") from None
+            raise UsageError(f"consistency {quoted(name)}: expected one of {known}") from None
 
     def demands(self, other: "Level") -> bool:
         """Return whether a promise of this level includes the other one."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 from harness.core.dialect import Coordination, Dialect, Version, common_dialect
 from harness.core.engines import Engines
 from harness.core.errors import UsageError
+from harness.core.ranges import quoted
 from harness.core.topology import Role, version_entries
 
 
@@ -225,7 +226,9 @@ def _found(flag: str, name: str, releases: Sequence[Release]) -> Release:
             return replace(release, official=None)
     offered = ", ".join(f"{release.alias} ({release.version})" for release in releases)
     own = f", or an image of your own with {flag}-image" if flag in _IMAGE_FLAGS else ""
-    raise UsageError(f"{flag} {name!r}: no such version can be had; expected one of {offered}{own}")
+    raise UsageError(
+        f"{flag} {quoted(name)}: no such version can be had; expected one of {offered}{own}"
+    )
 
 
 def upgrade_targets(names: Sequence[str]) -> Mapping[Role, Mapping[str, Release]]:

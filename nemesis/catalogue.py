@@ -7,7 +7,7 @@ from harness.core import clock_fault, plugins
 from harness.core.errors import UsageError
 from harness.core.link_quality import TEXTS as LINK_TEXTS
 from harness.core.link_quality import LinkFault
-from harness.core.ranges import unknown_name
+from harness.core.ranges import quoted, unknown_name
 from harness.core.resources import Resource
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -145,9 +145,11 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
         elif name not in nemesis_names():
             own.append(_plugin(name, topology))
         if given.count(name) > 1:
-            raise UsageError(f"nemesis {name!r}: named twice in {text!r}; once is enough")
+            raise UsageError(
+                f"nemesis {quoted(name)}: named twice in {quoted(text)}; once is enough"
+            )
     if "none" in given and len(given) > 1:
-        raise UsageError(f"nemesis 'none': cannot be combined, {text!r} given")
+        raise UsageError(f"nemesis 'none': cannot be combined, {quoted(text)} given")
     families = [
         *_partitions(given, topology, options),
         *_disks(given, topology, options),
@@ -169,7 +171,8 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
     for family in own:
         if sum(other.f == family.f for other in families) > 1:
             raise UsageError(
-                f"nemesis {text!r}: two families have the f {family.f!r}; expected one of its own"
+                f"nemesis {quoted(text)}: two families have the f {family.f!r}; expected one of "
+                "its own"
             )
     return Composed(",".join(given), families, seed.child("nemesis"), options)
 
@@ -393,4 +396,4 @@ def _node_specs(
     try:
         return targets.node_specs(role, target, options.roles, options.targets, topology)
     except UsageError as error:
-        raise UsageError(f"nemesis {name!r}: {error}") from error
+        raise UsageError(f"nemesis {quoted(name)}: {error}") from error

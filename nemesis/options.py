@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from harness.core.errors import UsageError
 from harness.core.link_quality import LinkAmounts
-from harness.core.ranges import SECONDS
+from harness.core.ranges import SECONDS, quoted
 from harness.core.topology import LinkClass, Role
 from nemesis.commands import FaultCommands
 
@@ -67,7 +67,7 @@ class FaultOptions:
         if not self.link_classes:
             raise UsageError(f"link classes: none given, expected some of {' '.join(LinkClass)}")
         if self.upgrade_end not in ENDS:
-            raise UsageError(f"upgrade end {self.upgrade_end!r}: expected new or old")
+            raise UsageError(f"upgrade end {quoted(self.upgrade_end)}: expected new or old")
         _subset("role", self.roles, ROLES)
         _subset("target", self.targets, TARGETS)
 
@@ -77,4 +77,4 @@ def _subset(what: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
         raise UsageError(f"{what}s of faults: none given, expected some of {' '.join(known)}")
     for name in given:
         if name not in known:
-            raise UsageError(f"{what} {name!r} of faults: expected one of {' '.join(known)}")
+            raise UsageError(f"{what} {quoted(name)} of faults: expected one of {' '.join(known)}")

@@ -17,7 +17,7 @@ from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Call
 from harness.core.protocols import Checker, Cluster, Generator, Session, Workload
-from harness.core.ranges import AUTO, Quorum, majority, validate_numbers
+from harness.core.ranges import AUTO, Quorum, majority, quoted, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
@@ -62,7 +62,7 @@ class BlockOptions(PacedOptions):
         if not least <= (majority(replicas) if self.quorum == AUTO else self.quorum) <= replicas:
             raise UsageError(f"--quorum {self.quorum}: expected {least} to {replicas}")
         if self.insert not in (InsertMode.QUORUM, InsertMode.PARALLEL):
-            raise UsageError(f"--insert {self.insert!r}: expected one of quorum parallel")
+            raise UsageError(f"--insert {quoted(self.insert)}: expected one of quorum parallel")
         if self.parallel and self.serial_only:
             raise UsageError(f"--insert {self.insert}: {self.serial_only}; expected quorum")
 

@@ -31,7 +31,7 @@ from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
-from harness.core.ranges import validate_numbers
+from harness.core.ranges import quoted, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
@@ -89,7 +89,7 @@ class DdlOptions(WorkloadOptions):
         """Raise UsageError for options that are out of range or contradict each other."""
         validate_numbers(self)
         if self.engine not in ("plain", REPLICATED):
-            raise UsageError(f"engine {self.engine!r}: expected plain or replicated")
+            raise UsageError(f"engine {quoted(self.engine)}: expected plain or replicated")
         if self.timeout_s <= self.task_timeout_s:
             raise UsageError(
                 f"timeout-s {self.timeout_s:g}: expected more than task-timeout-s "

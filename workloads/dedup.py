@@ -29,7 +29,7 @@ from harness.core.protocols import (
     Step,
     Workload,
 )
-from harness.core.ranges import validate_numbers
+from harness.core.ranges import quoted, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from workloads.options import PacedOptions
@@ -76,7 +76,9 @@ class DedupOptions(PacedOptions):
         """Raise UsageError for options that are out of range or do not fit the topology."""
         validate_numbers(self)
         if self.insert not in ("plain", "quorum", "parallel"):
-            raise UsageError(f"--insert {self.insert!r}: expected one of plain quorum parallel")
+            raise UsageError(
+                f"--insert {quoted(self.insert)}: expected one of plain quorum parallel"
+            )
         if self.insert != "plain" and len(topology.shards[0]) < 2:
             raise UsageError(f"--insert {self.insert}: expected at least 2 replicas in a shard")
 

@@ -31,7 +31,7 @@ from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
-from harness.core.ranges import validate_numbers
+from harness.core.ranges import quoted, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered, repeat
@@ -93,7 +93,7 @@ class DistributedOptions(WorkloadOptions):
         """Raise UsageError for options that are out of range or do not fit the topology."""
         validate_numbers(self)
         if self.table not in ("replicated", "plain"):
-            raise UsageError(f"table {self.table!r}: expected replicated or plain")
+            raise UsageError(f"table {quoted(self.table)}: expected replicated or plain")
         if len(topology.shards) < 2:
             raise UsageError("workload distributed: one shard given, expected --shards 2 or more")
 

@@ -28,7 +28,7 @@ from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
-from harness.core.ranges import AUTO, Quorum, majority, validate_numbers
+from harness.core.ranges import AUTO, Quorum, majority, quoted, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.order import FINAL_TRIES, final_reads_on, phases, until_ok
@@ -133,7 +133,7 @@ class QuorumSetOptions(WorkloadOptions):
             return Cancel(self.cancel)
         except ValueError:
             raise UsageError(
-                f"cancel {self.cancel!r}: expected one of {' '.join(Cancel)}"
+                f"cancel {quoted(self.cancel)}: expected one of {' '.join(Cancel)}"
             ) from None
 
     @property
@@ -164,7 +164,7 @@ class QuorumSetOptions(WorkloadOptions):
         _ = self.cancels
         readings = ("sequential", SYNC, "plain", *SIMULATED_READINGS, SYNCED)
         if self.read not in readings:
-            raise UsageError(f"--read {self.read!r}: expected one of {' '.join(readings)}")
+            raise UsageError(f"--read {quoted(self.read)}: expected one of {' '.join(readings)}")
         if InsertMode.PARALLEL in self.modes and self.read in NEEDS_EVERY_PART:
             raise UsageError(
                 f"--insert {self.insert} --read {self.read}: a merged part may have rows whose "

@@ -18,7 +18,7 @@ from harness.core.connections import ZooKeeper, ZooKeeperError
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Cluster, Generator, Session
-from harness.core.ranges import validate_numbers
+from harness.core.ranges import quoted, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
@@ -57,7 +57,7 @@ class ZkRegisterOptions(PacedOptions):
         )
         for name, value, allowed in choices:
             if value not in allowed:
-                raise UsageError(f"{name} {value!r}: expected one of {' '.join(allowed)}")
+                raise UsageError(f"{name} {quoted(value)}: expected one of {' '.join(allowed)}")
 
     @property
     def promise(self) -> Level:

@@ -23,6 +23,7 @@ from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History
 from harness.core.protocols import Generator
+from harness.core.ranges import quoted
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.generators.script import timetable
@@ -138,7 +139,7 @@ def _kind(given: str | None, name: str, judgement: Judgement) -> AnomalyKind:
         assert found is not None, "the run is INVALID"
         return AnomalyKind(found[0].checker, found[1].kind)
     if given not in known:
-        raise UsageError(f"--kind {given!r}: run {name} has {' '.join(sorted(known))}")
+        raise UsageError(f"--kind {quoted(given)}: run {name} has {' '.join(sorted(known))}")
     return known[given]
 
 

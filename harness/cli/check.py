@@ -31,6 +31,7 @@ from harness.cli.result import print_result, result
 from harness.cli.terminal import Terminal
 from harness.cli.workload import workload_of
 from harness.core.errors import HarnessError, UsageError
+from harness.core.ranges import quoted
 from harness.fleet.location import Location
 from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, Consistency
 from harness.run.found_runs import Found, found, runs_at
@@ -194,7 +195,7 @@ def _refuse_files(targets: tuple[str, ...]) -> None:
         if os.path.isfile(target):  # unlike Path.is_file, False if the name is too long
             models = ", ".join(MODELS)
             raise UsageError(
-                f"{target!r} is a file; expected a run, or files with --model, one of {models}"
+                f"{quoted(target)} is a file; expected a run, or files with --model, one of {models}"
             )
 
 

@@ -20,6 +20,7 @@ from rich.text import Text
 from checkers.phrasing import number
 from harness.cli.result import STATUS_STYLE
 from harness.core.errors import EXIT_USAGE, UsageError
+from harness.core.ranges import quoted
 from harness.core.verdict import Status, worst
 from harness.importers.judge import CheckParameters, FileVerdict, judge
 from harness.importers.phrasing import explain, witness
@@ -39,13 +40,13 @@ def files(targets: Sequence[str], format_: str | None) -> list[tuple[Path, str]]
     found: dict[Path, str] = {}
     for target in targets:
         paths = [Path(target)]
-        if not paths[0].exists():
+        if not os.path.exists(target):  # unlike Path.exists, False if the name is too long
             paths = [Path(path) for path in sorted(glob.glob(target, recursive=True))]
         named = [(path, name) for path in paths for path, name in _within(path, format_)]
         if not named:
             raise UsageError(
-                f"{target!r} names no file; expected a file, a directory with files ending in "
-                f"{_suffixes(format_)}, or a pattern such as 'logs/*.log'"
+                f"{quoted(target)} names no file; expected a file, a directory with files "
+                f"ending in {_suffixes(format_)}, or a pattern such as 'logs/*.log'"
             )
         found.update(named)
     return list(found.items())

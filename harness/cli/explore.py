@@ -24,7 +24,7 @@ from harness.cli.workload import EXPLORED, workload_of
 from harness.core.dialect import Dialect, Mechanism, Version, dialect_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
-from harness.core.ranges import RANGES, did_you_mean
+from harness.core.ranges import RANGES, did_you_mean, quoted
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.native.explorer import MODELS, Claim, Exploration, Step
@@ -272,7 +272,7 @@ def _search(
     for name in claims:
         if name not in known:
             meant = did_you_mean(name, known)
-            raise UsageError(f"--claim {name!r}: {meant}expected some of {' '.join(known)}")
+            raise UsageError(f"--claim {quoted(name)}: {meant}expected some of {' '.join(known)}")
     wanted = claims or tuple(known)
     begin = time.perf_counter()
     stopped = None

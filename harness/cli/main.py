@@ -19,7 +19,7 @@ from harness.cli.default_options import PREFIX, profile_defaults
 from harness.cli.streams import lost_output, protect
 from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
 from harness.core.plugins import name_modules
-from harness.core.ranges import unknown_name
+from harness.core.ranges import shorten_words, unknown_name
 
 PANELS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Test a cluster": {
@@ -145,6 +145,10 @@ class Commands(click.RichGroup):
         module, _, function = place.partition(":")
         command = getattr(import_module(module), function)
         assert isinstance(command, click.Command), f"{place} is not a command"
+        for param in command.params:  # click would take the name of Python's argument
+            flag = next((one[2:] for one in param.opts if one.startswith("--")), "")
+            if flag.replace("-", "_") != param.name and flag:
+                param.envvar = f"{PREFIX}_{cmd_name}_{flag}".upper().replace("-", "_")
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -194,12 +198,14 @@ def main() -> NoReturn:
     try:
         status = app.main(standalone_mode=False, prog_name="harness")
     except click.UsageError as error:
-        if not _print_json_error(error.format_message(), EXIT_USAGE):
-            click.UsageError(_printable(error.format_message()), error.ctx).show()
+        text = shorten_words(error.format_message(), sys.argv)
+        if not _print_json_error(text, EXIT_USAGE):
+            click.UsageError(_printable(text), error.ctx).show()
         sys.exit(EXIT_USAGE)
     except HarnessError as error:
-        if not _print_json_error(str(error), error.exit_status):
-            click.echo(_printable(f"harness: {error}"), err=True)
+        text = shorten_words(str(error), sys.argv)
+        if not _print_json_error(text, error.exit_status):
+            click.echo(_printable(f"harness: {text}"), err=True)
         sys.exit(error.exit_status)
     except (KeyboardInterrupt, click.Abort) as error:
         # click makes an Abort of every KeyboardInterrupt.

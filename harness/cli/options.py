@@ -21,7 +21,7 @@ from harness.cli.parameter_types import (
 )
 from harness.core.errors import UsageError
 from harness.core.link_quality import DEFAULTS
-from harness.core.ranges import did_you_mean, shortened, unknown_name
+from harness.core.ranges import did_you_mean, is_plain_number, quoted, shortened, unknown_name
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
 from harness.run.scripted import BYTES_MAX, ScriptedRun, read_script
@@ -45,9 +45,9 @@ class SeedType(click.ParamType[Any]):
         if isinstance(value, Seed):
             return value
         try:
-            number = int(value, 0)
+            number = int(value if is_plain_number(value) else "", 0)
         except ValueError:
-            self.fail(f"{shortened(value)!r}: expected a number, such as 7 or 0x5eed", param, ctx)
+            self.fail(f"{quoted(value)}: expected a number, such as 7 or 0x5eed", param, ctx)
         if not 0 <= number < 1 << 64:
             self.fail(f"{shortened(value)}: expected at least 0 and less than 2**64", param, ctx)
         return Seed(number)
@@ -66,8 +66,10 @@ class ListType(click.ParamType[Any]):
         """Return the words. Fail for a word that is not allowed."""
         words = value if isinstance(value, tuple) else tuple(w for w in value.split(",") if w)
         if not words and not isinstance(value, tuple):
-            self.fail(f"{value!r}: expected words separated by commas", param, ctx)
+            self.fail(f"{quoted(value)}: expected words separated by commas", param, ctx)
         for word in words:
+            if words.count(word) > 1:
+                self.fail(f"{quoted(word)} is named twice; once is enough", param, ctx)
             if self.allowed and word not in self.allowed:
                 self.fail(unknown_name(word, self.allowed, self.listed_by), param, ctx)
         return words
@@ -408,13 +410,14 @@ GROUPS: dict[str, tuple[Any, ...]] = {
         ),
         click.option(
             "--storage",
-            type=click.Choice([storage.value for storage in Storage]),
+            type=Name([storage.value for storage in Storage]),
             help="Storage of the servers' data: memory; volume, on the engine's disk; faulty, a "
-            "disk that faults can make fail and lose power, see docs/storage.md. Default: memory.",
+            "disk that faults can make fail and lose power, see docs/storage.md. Default: memory; "
+            "faulty for a nemesis with faults of disks.",
         ),
         click.option(
             "--fsync",
-            type=click.Choice([fsync.value for fsync in Fsync]),
+            type=Name([fsync.value for fsync in Fsync]),
             help="What servers make durable before they acknowledge it: default, what they do by "
             "default (ZooKeeper its log, ClickHouse no part); inserts, also inserted parts; all, "
             "also merged, mutated and fetched ones; never, not even ZooKeeper its log. "
@@ -474,5 +477,5 @@ def some_of(what: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple[
     for word in given:
         if word not in known:
             meant = did_you_mean(word, known)
-            raise UsageError(f"{what} {word!r}: {meant}expected some of {','.join(known)}")
+            raise UsageError(f"{what} {quoted(word)}: {meant}expected some of {','.join(known)}")
     return given

@@ -30,6 +30,7 @@ from harness.core.dialect import Version
 from harness.core.engines import Engine, Engines
 from harness.core.errors import HarnessError, MissingMechanismError, UsageError
 from harness.core.op import Json
+from harness.core.ranges import quoted
 from harness.core.seed import Seed
 from harness.core.topology import Role
 from harness.core.verdict import Status
@@ -336,7 +337,7 @@ def replay_of(what: str, store: Store) -> Replay:
         directory = store.find(what)
     except UsageError as error:
         raise UsageError(
-            f"{what!r} is no scenario (`harness scenario` lists them); {error}"
+            f"{quoted(what)} is no scenario (`harness scenario` lists them); {error}"
         ) from None
     info = directory.info()
     if info.plan.workload.startswith(SCENARIO):

@@ -27,6 +27,7 @@ from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import UsageError
 from harness.core.link_quality import LinkAmounts
 from harness.core.protocols import ANY_NODE, Cluster, Generator, Nemesis
+from harness.core.ranges import quoted
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
@@ -87,8 +88,11 @@ class RunRequest:
         self._check_script(faults)
         self._check_fault_flags(faults)
         own = not (self.simulated or self.external or option.reuse)
-        if own and needs_disks(faults) and option.storage != Storage.FAULTY:
-            raise UsageError(f"nemesis {faults.name}: expected with --storage faulty")
+        if own and needs_disks(faults) and option.storage is None:
+            vars(self)["options"] = replace(option, storage=Storage.FAULTY.value)
+        elif own and needs_disks(faults) and option.storage != Storage.FAULTY:
+            why = f"needs --storage faulty, and --storage {option.storage} was given"
+            raise UsageError(f"nemesis {faults.name}: {why}")
         for flag, value in option.fixed.items() if option.reuse else ():
             raise UsageError(f"{flag} {value}: --reuse takes a cluster as it is")
         if self.dialect is not None:
@@ -107,10 +111,10 @@ class RunRequest:
             node, f = call.node, call.f
             if by >= 0 and node not in self.topology.replicas:
                 known = " ".join(self.topology.replicas)
-                raise UsageError(f"--script: a call on {node!r}: expected one of {known}")
+                raise UsageError(f"--script: a call on {quoted(node)}: expected one of {known}")
             if by < 0 and f not in faults.fs:
                 raise UsageError(
-                    f"--script: the fault {f!r} is none of --nemesis {faults.name}; expected "
+                    f"--script: the fault {quoted(f)} is none of --nemesis {faults.name}; expected "
                     f"some of {' '.join(sorted(faults.fs)) or 'none'}"
                 )
 

@@ -12,7 +12,7 @@ from checkers.ladder import Level
 from harness.cli.catalogue import workload_entry
 from harness.core.errors import UsageError
 from harness.core.protocols import Workload
-from harness.core.ranges import Quorum, did_you_mean, range_of, shortened, unknown_name
+from harness.core.ranges import Quorum, did_you_mean, quoted, range_of, unknown_name
 from harness.run.plan import Plan
 from workloads.options import PacedOptions, WorkloadOptions
 
@@ -55,7 +55,7 @@ def options_of(name: str, flags: Mapping[str, Any], words: Sequence[str]) -> Wor
         field, equals, text = word.partition("=")
         field = field.replace("-", "_")
         if not equals or field not in known:
-            raise UsageError(f"--option {word!r}: {_no_option(name, field, known)}")
+            raise UsageError(f"--option {quoted(word)}: {_no_option(name, field, known)}")
         given[field] = _value(field, word, text, known[field])
     return kind(**given)
 
@@ -148,7 +148,7 @@ def _value(field: str, word: str, text: str, kind: Any) -> Any:
             return allowed.parse(text)
         return kind(text)
     except (ValueError, KeyError):
-        raise UsageError(f"--option {shortened(word)!r}: {expected}") from None
+        raise UsageError(f"--option {quoted(word)}: {expected}") from None
 
 
 def scenario_of(name: str) -> "Scenario":

@@ -27,6 +27,7 @@ from harness.core.connections import QueryError
 from harness.core.errors import ClusterError, ObjectsLeftError, UsageError
 from harness.core.file_lock import is_locked, lock
 from harness.core.os_process import is_alive
+from harness.core.ranges import quoted
 
 LOCK: Final = "cluster.lock"
 """File in a cluster's directory that a process locks while it uses the cluster."""
@@ -233,9 +234,9 @@ def _remove_files(directory: Path) -> None:
 def _check_name(name: str, runs: Mapping[str, dict[str, str]]) -> None:
     if name not in runs:
         known = f"expected one of {', '.join(sorted(runs))}" if runs else "there are no clusters"
-        raise UsageError(f"cluster {name!r}: no such cluster; {known}")
+        raise UsageError(f"cluster {quoted(name)}: no such cluster; {known}")
     if not _abandoned(runs[name], everything=True):
-        raise UsageError(f"cluster {name!r}: a running process uses it; end that first")
+        raise UsageError(f"cluster {quoted(name)}: a running process uses it; end that first")
 
 
 def _abandoned(labels: dict[str, str], everything: bool) -> bool:

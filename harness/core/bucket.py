@@ -6,6 +6,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from harness.core.errors import UsageError
+from harness.core.ranges import quoted
 
 OWN_BUCKET: Final = "harness"
 """Bucket of the object store that is a node of a cluster."""
@@ -49,13 +50,15 @@ class Bucket:
         name, _, prefix = parts.path.lstrip("/").partition("/")
         prefix = f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
         if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-            raise UsageError(f"--s3-endpoint {url!r}: {_EXPECTED}")
+            raise UsageError(f"--s3-endpoint {quoted(url)}: {_EXPECTED}")
         if not _BUCKET.fullmatch(name):
-            raise UsageError(f"--s3-endpoint {url!r}: {name!r} names no bucket; {_EXPECTED}")
+            raise UsageError(
+                f"--s3-endpoint {quoted(url)}: {quoted(name)} names no bucket; {_EXPECTED}"
+            )
         if not _PREFIX.fullmatch(prefix):
             raise UsageError(
-                f"--s3-endpoint {url!r}: prefix {prefix!r}: expected letters, digits, dots, "
-                "hyphens and underscores between single slashes"
+                f"--s3-endpoint {quoted(url)}: prefix {quoted(prefix)}: expected letters, digits, "
+                "dots, hyphens and underscores between single slashes"
             )
         address = f"[{host}]" if ":" in host else host
         return Bucket(

@@ -16,6 +16,7 @@ from typing import Final
 from harness.core.errors import MissingMechanismError, UsageError
 from harness.core.op import Kind
 from harness.core.outcomes import CERTAINLY_READ_ONLY, PERHAPS_READ_ONLY, WRITE_OUTCOMES, Outcome
+from harness.core.ranges import quoted
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -34,7 +35,7 @@ class Version:
         """
         found = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
         if not found:
-            raise UsageError(f"version {text!r}: expected three numbers such as 18.16.1")
+            raise UsageError(f"version {quoted(text)}: expected three numbers such as 18.16.1")
         return Version(*map(int, found.groups()))
 
     def within(self, since: "Version", until: "Version | None") -> bool:

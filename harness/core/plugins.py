@@ -20,7 +20,7 @@ from inspect import getdoc
 from typing import Any, Final
 
 from harness.core.errors import PLUGIN_ERRORS, UsageError
-from harness.core.ranges import did_you_mean, shortened
+from harness.core.ranges import did_you_mean, quoted, shortened
 
 WORKLOADS: Final = "harness.workloads"
 NEMESES: Final = "harness.nemeses"
@@ -71,7 +71,7 @@ def load(group: str, name: str) -> Callable[..., Any]:
     """Return the plug-in of a name. Raises UsageError if it cannot be imported, or called."""
     found = reference(group, name)
     if found is None:
-        raise UsageError(f"{shortened(name)!r}: no installed package offers it as a {group}")
+        raise UsageError(f"{quoted(name)}: no installed package offers it as a {group}")
     said = shortened(name) if name == found else f"{name} ({found})"
     module_name, _, attribute = found.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
@@ -82,8 +82,8 @@ def load(group: str, name: str) -> Callable[..., Any]:
         if not hasattr(made, part):
             names = [name for name in vars(made) if not name.startswith("_")]
             raise UsageError(
-                f"{said}: the module {module_name} has no {part}; {did_you_mean(part, names)}"
-                "expected a class or function of it"
+                f"{said}: the module {shortened(module_name)} has no {shortened(part)}; "
+                f"{did_you_mean(part, names)}expected a class or function of it"
             )
         made = getattr(made, part)
     if not callable(made):
@@ -218,9 +218,9 @@ def _imported(module: str, said: str, *, trusted: bool) -> Any:
         wanted = error.name is not None and f"{module}.".startswith(f"{error.name}.")
         if wanted:
             raise UsageError(
-                f"{said}: there is no module {error.name}; expected one that is installed, on "
-                f"PYTHONPATH, or, if the command line names it, in the working directory "
-                f"{os.getcwd()}"
+                f"{said}: there is no module {shortened(error.name)}; expected one that is "
+                f"installed, on PYTHONPATH, or, if the command line names it, in the working "
+                f"directory {os.getcwd()}"
             ) from None
         raise _unimportable(module, said, error) from error
     except (KeyboardInterrupt, GeneratorExit):

@@ -5,7 +5,8 @@ it. Every range is finite. The maxima are generous: they refuse only values that
 exhaust the memory.
 """
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from math import nan
@@ -15,6 +16,9 @@ from harness.core.errors import UsageError
 
 SHOWN_MAX: Final = 40
 """Maximum number of characters of an invalid value that an error shows."""
+WORD_MAX: Final = 300
+"""Maximum number of characters of any word of an error. Names that are valid, such as paths, are
+longer than SHOWN_MAX."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ class Range:
         if self.word and given == self.word:
             return self.word
         value = nan
-        if isinstance(given, str | int | float) and not isinstance(given, bool):
+        plain = is_plain_number(given) if isinstance(given, str) else not isinstance(given, bool)
+        if plain and isinstance(given, str | int | float):
             try:
                 value = int(given) if self.whole else float(given)
             except (ValueError, OverflowError):
@@ -62,10 +67,28 @@ class Range:
         return value
 
 
+def is_plain_number(text: str) -> bool:
+    """Return whether a text may be a number: Python takes 1_0, and the digits of every script."""
+    return text.isascii() and "_" not in text
+
+
 def shortened(given: object) -> str:
     """Return a value as text for an error, cut off if it is long."""
     text = str(given)
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
+
+
+def quoted(given: object) -> str:
+    """Return a value in quotes for an error, cut off if it is long."""
+    return repr(shortened(given))
+
+
+def shorten_words(text: str, typed: Iterable[str] = ()) -> str:
+    """Return a message without words that are too long for a name or a path, whoever stored them,
+    and without arguments of the command line that are, whatever is in them."""
+    for one in typed:
+        text = text.replace(one, shortened(one)) if len(one) > WORD_MAX else text
+    return re.sub(rf"\S{{{WORD_MAX + 1},}}", lambda match: shortened(match[0]), text)
 
 
 SECONDS: Final = Range(0.001, 604_800, "seconds")

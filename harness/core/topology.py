@@ -10,7 +10,7 @@ import msgspec
 
 from harness.core.bucket import Bucket
 from harness.core.errors import UsageError
-from harness.core.ranges import NODES_MAX, RANGES
+from harness.core.ranges import NODES_MAX, RANGES, quoted
 
 
 class Role(StrEnum):
@@ -183,7 +183,7 @@ class Topology:
         found = self._by_name.get(name)
         if found is None:
             known = " ".join(self.names)
-            raise UsageError(f"node {name!r}: not in this cluster, which has {known}")
+            raise UsageError(f"node {quoted(name)}: not in this cluster, which has {known}")
         return found
 
     @cached_property
@@ -245,7 +245,7 @@ def _versions(role: Role, text: str, names: tuple[str, ...]) -> Mapping[str, str
         if not version or (name and name not in names):
             entry = f"{name}={version}" if name else version
             raise UsageError(
-                f"{flag}: {entry!r}: expected VERSION or SERVER=VERSION with a server out of "
+                f"{flag}: {quoted(entry)}: expected VERSION or SERVER=VERSION with a server out of "
                 f"{' '.join(names)}"
             )
         if name in own:
@@ -277,13 +277,19 @@ def _routes(
         return own
     if route == "all":
         return dict.fromkeys(replicas, keepers)
+    named: set[str] = set()
     for entry in route.split(","):
         name, equals, servers = entry.partition("=")
         chosen = tuple(servers.split("+"))
+        if name in named or len(set(chosen)) < len(chosen):
+            raise UsageError(
+                f"keeper route {quoted(entry)}: a server is named twice; once is enough"
+            )
+        named.add(name)
         if not equals or name not in own or not set(chosen) <= set(keepers):
             raise UsageError(
-                f"keeper route {entry!r}: expected own, all or REPLICA=ZK[+ZK…] with replicas "
-                f"{' '.join(replicas)} and servers {' '.join(keepers)}"
+                f"keeper route {quoted(entry)}: expected own, all or REPLICA=ZK[+ZK…] with "
+                f"replicas {' '.join(replicas)} and servers {' '.join(keepers)}"
             )
         own[name] = chosen
     return own

@@ -21,6 +21,7 @@ from pyarrow import fs
 from harness.clusters.store_http import StoreKeys
 from harness.core.bucket import AUTHORITIES_VARIABLE, REGION
 from harness.core.errors import HarnessError, UsageError
+from harness.core.ranges import quoted
 
 CONNECT_S: Final = 5.0
 REQUEST_S: Final = 30.0
@@ -57,8 +58,8 @@ class Location:
             )
         if parts.query or parts.fragment:
             raise UsageError(
-                f"{text!r}: expected a URI without ? and #; the endpoint of an S3 server is taken "
-                "from AWS_ENDPOINT_URL, its region from AWS_REGION"
+                f"{quoted(text)}: expected a URI without ? and #; the endpoint of an S3 server "
+                "is taken from AWS_ENDPOINT_URL, its region from AWS_REGION"
             )
         return Location(text.rstrip("/"))
 

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from harness.core.errors import HarnessError, MissingExtraError, UsageError
 from harness.core.plugins import NAMED
-from harness.core.ranges import shortened
+from harness.core.ranges import quoted
 from harness.fleet.java import require_java
 from harness.fleet.location import Location
 from harness.fleet.plan import TASKS_A_CORE, Item, assign_to_tasks
@@ -268,7 +268,7 @@ def _master_url(master: str) -> str:
     if re.match(r"(local(-cluster)?\[|spark://|k8s://|yarn$)", master):
         return master
     raise UsageError(
-        f"--spark {master!r}: expected local[*], local[4], spark://HOST:PORT, yarn or k8s://URL"
+        f"--spark {quoted(master)}: expected local[*], local[4], spark://HOST:PORT, yarn or k8s://URL"
     )
 
 
@@ -339,7 +339,7 @@ class StoreSql:
         except pyspark.errors.ParseException:
             parser.parsePlan(sql)  # raises for a statement of no kind
             raise UsageError(
-                f"SQL: {shortened(sql)!r} is no query; expected one, such as "
+                f"SQL: {quoted(sql)} is no query; expected one, such as "
                 "SELECT cell, count(*) FROM runs GROUP BY cell"
             ) from None
 

@@ -13,6 +13,7 @@ from checkers.sets.set_full import SetFull
 from checkers.stats import MIN_OK, Stats
 from harness.core.history import History
 from harness.core.protocols import Checker, check_within
+from harness.core.ranges import Quorum
 from harness.core.verdict import Status, Verdict
 
 
@@ -22,6 +23,7 @@ def set_checkers(
     faults_expected: bool,
     min_ok: Mapping[str, int] = MIN_OK,
     fresh: bool = False,
+    copies: Quorum = 1,
     documented: str = "",
     more: Sequence[Checker] = (),
 ) -> tuple[Checker, ...]:
@@ -29,8 +31,9 @@ def set_checkers(
     first, so that a deadline cuts short only the slow ones.
 
     `fresh`: a read must have every value that was acknowledged before it began, even if the promise
-    is weaker. `documented`: reason that the documentation gives why the levels above eventual do
-    not hold. `more`: the workload's own checkers.
+    is weaker. `copies`: number of replicas that have an acknowledged value. `documented`: reason
+    that the documentation gives why the levels above eventual do not hold. `more`: the workload's
+    own checkers.
     """
     orders: tuple[Checker, ...] = (
         *SESSION_GUARANTEES,
@@ -41,7 +44,7 @@ def set_checkers(
         orders = tuple(Documented(checker, documented) for checker in orders)
     return (
         Stats(min_ok=min_ok, faults_expected=faults_expected),
-        SetFull(linearizable=fresh or promise is Level.LINEARIZABLE),
+        SetFull(linearizable=fresh or promise is Level.LINEARIZABLE, copies=copies),
         Convergence(),
         *more,
         *orders,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.core.capabilities import CanCutPower, CanKill, HasFaultyDisks, ReportsLeader
+from harness.core.disk_loss import Takes
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
@@ -94,6 +95,8 @@ class PowerCut(Kill):
     Two files on each disk, of which one was synced, show that the cut lost what it should.
     """
 
+    takes = Takes.UNSYNCED
+
     def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
         super().__init__(specs, topology)
         self.f = name
@@ -113,7 +116,9 @@ class PowerCut(Kill):
         assert isinstance(given, int), "the plan of this family has a number"
         self._seed = given
         done = super().begin(cluster, plan, watch)
+        assert isinstance(cluster, CanCutPower), "capabilities are checked before the run"
         lost = {node: dict(what) for node, what in self._lost.items()}
+        done["fsync"] = cluster.synced()
         return {**done, "lost": lost, "text": f"{done['text']}: {_losses(self._lost)}"}
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
@@ -145,9 +150,10 @@ class DiskFault(NodeFault):
         self._kind = VARIANTS[name][1][0]
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
-        """Return also the kind of the fault."""
+        """Return also the kind of the fault; what cannot be read is taken."""
         kind = seed.child("kind").choice(turn, VARIANTS[self.f][1])
-        return {**super().plan(seed, turn), "kind": kind}
+        takes = {"takes": Takes.UNREADABLE.value} if kind == "fail-reads" else {}
+        return {**super().plan(seed, turn), "kind": kind, **takes}
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
         """Make the disks of the planned nodes fail, and see it in a probe's request."""
@@ -210,6 +216,7 @@ class DiskFlip(NodeFault):
     """
 
     f = FLIP
+    takes = Takes.UNREADABLE
     heal_rank = 2
 
     def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:

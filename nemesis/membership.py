@@ -9,6 +9,7 @@ from typing import Final
 
 from harness.core.capabilities import CanKill, CanReplaceDisks, CanReplaceReplicas, ReportsLeader
 from harness.core.dialect import Mechanism
+from harness.core.disk_loss import Takes
 from harness.core.protocols import Cluster
 from harness.core.topology import Topology
 from nemesis.cluster_state import reaches_quorum, responsive
@@ -58,6 +59,8 @@ class _MemberFault(NodeFault):
 class EmptyDisk(_MemberFault):
     """Family of replicas that lose the parts of their tables and keep their names."""
 
+    takes = Takes.ALL
+
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         _killable(cluster).kill(nodes)
         _disks(cluster).empty_disks(nodes, parts_only=True)
@@ -75,6 +78,8 @@ class OldDisk(_MemberFault):
 
     The copy is taken when the fault begins, and the server runs on until the fault ends.
     """
+
+    takes = Takes.NEWER
 
     def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
         super().__init__(name, specs, topology)
@@ -112,6 +117,8 @@ class OldDisk(_MemberFault):
 
 class Replace(_MemberFault):
     """Family of servers that are replaced by new ones of the same name."""
+
+    takes = Takes.ALL
 
     def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
         super().__init__(name, specs, topology)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.core.capabilities import ReportsLeader, ReportsTableLeader
 from harness.core.dialect import Mechanism
+from harness.core.disk_loss import Takes
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
@@ -19,6 +20,8 @@ class NodeFault(ABC):
     """Family whose faults affect nodes. A subclass injects, verifies and reverts one fault."""
 
     f: str
+    takes: Takes | None = None
+    """What its faults take from the disks of replicas; None for nothing."""
     once = False
     heal_rank: int
 
@@ -35,12 +38,14 @@ class NodeFault(ABC):
         """The nodes of the fault in force, and of those whose end was not seen."""
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
-        """Return the nodes to affect; for a leader its role, since only the run knows who leads."""
+        """Return the nodes to affect, for a leader its role, since only the run knows who leads;
+        and what the fault takes from disks, if it does."""
         spec = seed.choice(turn, self._specs)
+        takes: dict[str, Json] = {"takes": self.takes.value} if self.takes else {}
         if spec.target == "leader":
-            return {"name": self._name(spec), "role": spec.role, "target": spec.target}
+            return {"name": self._name(spec), "role": spec.role, "target": spec.target, **takes}
         drawn = targets.nodes(spec, self._topology, seed.child("nodes", turn))
-        return {"name": self._name(spec), "nodes": list(drawn)}
+        return {"name": self._name(spec), "nodes": list(drawn), **takes}
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
         """Inject the fault into the planned nodes, and verify its effect."""

@@ -31,13 +31,14 @@ def final(process, values, begin, end, *, node="ch1", key=0, kind="ok"):
     return read(process, values, begin, end, kind, node=node, key=key, f="final-read")
 
 
-def fault(begin, end, text="{ch1 | ch2}", name="partition", number=1, *, invoked=None):
+def fault(begin, end, text="{ch1 | ch2}", name="partition", number=1, *, invoked=None, **more):
     """Return a fault in force between the ends of two nemesis ops; with end None it is never
-    healed. `invoked`: time of the invocation, by default that of the verification."""
+    healed. `invoked`: time of the invocation, by default that of the verification. `more`: other
+    fields of its ops."""
     edges = [("begin", begin, invoked)] + ([] if end is None else [("end", end, None)])
     out = []
     for edge, time, since in edges:
-        value = {"fault": number, "edge": edge, "name": name, "text": text}
+        value = {"fault": number, "edge": edge, "name": name, "text": text, **more}
         out += _nemesis(name, time, "ok", value, invoked=since)
     return out
 

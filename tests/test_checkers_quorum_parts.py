@@ -1,7 +1,7 @@
 """Quorum inserts and their parts: literal histories, and what each property says of them."""
 
 import pytest
-from checkers_cases import final, history, insert, observe, read, rest
+from checkers_cases import fault, final, history, insert, observe, read, rest
 
 from checkers.quorum.block_numbers import MIN_JUDGED, BlockNumbers
 from checkers.quorum.durability import Durability
@@ -73,6 +73,20 @@ def test_a_replica_that_registers_its_parts_anew_accuses_nobody():
     """At rest only its second registration is left; the log has the first."""
     anew = {**ON_TWO, "0_0_0_0": {"ch1": 10, "ch2": 50}}
     assert kinds(Durability(2), quorum(parts=anew)) == (Status.VALID, [])
+
+
+@pytest.mark.parametrize(
+    ("struck", "left", "expected"),
+    [
+        (["ch1", "ch2"], {}, []),
+        (["ch1", "ch2"], {"ch1": 10}, ["under-replicated"]),
+        (["ch1"], {}, ["under-replicated"]),
+    ],
+)
+def test_what_faults_took_from_every_disk_need_not_be_there_at_rest(struck, left, expected):
+    gone = {**ON_TWO, "0_0_0_0": left}
+    taken = fault(50, 60, "", "power-cut", takes="unsynced", fsync="default", nodes=struck)
+    assert kinds(Durability(2), quorum(taken, parts=gone))[1] == expected
 
 
 @pytest.mark.parametrize(

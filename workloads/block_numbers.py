@@ -40,7 +40,7 @@ def block_numbers(
         (
             Stats(faults_expected=faults_expected),
             BlockNumbers(),
-            SetFull(linearizable=False),
+            SetFull(linearizable=False, copies=options.quorum),
         ),
         shares={"insert": 6, "read": 1, "where": 1},
         looks_per_s=2.0,

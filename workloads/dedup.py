@@ -132,7 +132,9 @@ def dedup(options: DedupOptions, seed: Seed, promise: Level, faults_expected: bo
         judges=(
             Stats(faults_expected=faults_expected),
             Dedup(options.window, options.window_s or None),
-            SetFull(linearizable=False, duplicates=wide),
+            SetFull(
+                linearizable=False, duplicates=wide, copies=1 if options.insert == "plain" else 2
+            ),
             Convergence(),
         ),
     )

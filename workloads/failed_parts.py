@@ -43,7 +43,7 @@ def failed_parts(
             Stats(faults_expected=faults_expected),
             FailedParts(),
             Durability(options.quorum),
-            SetFull(linearizable=False),
+            SetFull(linearizable=False, copies=options.quorum),
             Convergence(),
         ),
         shares={"insert": 2, "read": 1, "where": 3},

@@ -36,7 +36,7 @@ def phantom(options: PhantomOptions, seed: Seed, promise: Level, faults_expected
         promise,
         (
             Stats(faults_expected=faults_expected),
-            SetFull(linearizable=False),
+            SetFull(linearizable=False, copies=options.quorum),
             UnknownOutcomes(),
             Convergence(),
         ),

@@ -27,7 +27,7 @@ def quorum_durability(
         (
             Stats(faults_expected=faults_expected),
             Durability(options.quorum, serial=not options.parallel),
-            SetFull(linearizable=False),
+            SetFull(linearizable=False, copies=options.quorum),
             Convergence(),
         ),
         shares={"insert": 3, "read": 1, "where": 1},

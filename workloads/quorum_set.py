@@ -122,6 +122,11 @@ class QuorumSetOptions(WorkloadOptions):
         return modes_of(self.insert)
 
     @property
+    def copies(self) -> Quorum:
+        """Number of replicas that have a value which was acknowledged."""
+        return self.quorum if all(mode.is_quorum for mode in self.modes) else 1
+
+    @property
     def needs(self) -> tuple[Mechanism, ...]:
         """Mechanisms that the servers must have."""
         return (*mechanisms_of(self.modes, self.quorum), *self.cancels.needs)
@@ -239,6 +244,7 @@ class QuorumSet:
             self.promise,
             faults_expected=self.faults_expected,
             fresh=self.options.fresh,
+            copies=self.options.copies,
             documented=self.options.documented,
             more=more,
         )

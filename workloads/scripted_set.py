@@ -108,7 +108,10 @@ class ScriptedSet:
         judge."""
         return self.judges or (
             Stats(min_ok={}, min_ok_total=1),
-            SetFull(linearizable=self.promise is Level.LINEARIZABLE),
+            SetFull(
+                linearizable=self.promise is Level.LINEARIZABLE,
+                copies=1 if self.plain else self.quorum or 1,
+            ),
             Convergence(),
             Answers(),
             *SESSION_GUARANTEES,

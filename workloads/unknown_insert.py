@@ -41,7 +41,7 @@ def unknown_insert(
         (
             Stats(min_ok={"insert": 5, "read": 10}, faults_expected=faults_expected),
             UnknownOutcomes(),
-            SetFull(linearizable=False),
+            SetFull(linearizable=False, copies=options.quorum),
             Convergence(),
         ),
         shares={"insert": 2, "read": 2},

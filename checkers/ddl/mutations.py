@@ -13,6 +13,7 @@ from checkers.conclusion import AnomalyTally, conclude, mapping_of, summarize
 from checkers.phrasing import FEW, during, listed, number, seconds, where
 from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import INSERT, insert_value
+from checkers.taken import not_promised, taken_of
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
 from harness.core.rows import Pairs
@@ -49,7 +50,8 @@ class Mutations:
 
     INVALID, of rows that were acknowledged: an update took effect twice ("applied-twice"), not on
     a row acknowledged before it began ("missed"), on one whose insert began after it had ended, or
-    though it was refused ("touched"); a row gone that no delete asked for ("lost") or there though
+    though it was refused ("touched"); a row gone that no delete asked for, and that no fault took
+    from the disk of the one replica that had to have it ("lost"), or there though
     a delete of it that began after the acknowledgement was ok ("not-deleted"); replicas that
     differ ("diverged").
     """
@@ -70,10 +72,11 @@ class Mutations:
         if not mutations.acknowledged:
             doubts.append("no mutation was acknowledged")
         broken = AnomalyTally()
+        gone_by: dict[int, str] = {}
         if rest.reached:
             for one in _diverged(history, rows, finals):
                 broken.add(one.kind, [one])
-            for found in _wrong_rows(history, rows, finals, mutations):
+            for found in _wrong_rows(history, rows, finals, mutations, gone_by):
                 broken.extend(found)
         summary = (
             f"{number(mutations.acknowledged, 'mutation')} once each on "
@@ -85,7 +88,7 @@ class Mutations:
         return Verdict(
             checker=self.name,
             status=conclude(broken.kinds, doubts=doubts),
-            summary=summarize(broken, doubts, summary),
+            summary=summarize(broken, doubts, summary) + not_promised(gone_by.values()),
             checked=mutations.acknowledged,
             anomalies=broken.anomalies,
             figures={
@@ -194,6 +197,7 @@ class _RowMutations:
         assert ack is not None, "an ok has an end"
         self.index = index
         self.insert = insert
+        self.ack = ack
         self.value = insert_value(insert.invoke)
         self.deletes = list(index.deletes(self.value))
         """Deletes of the row that may have taken effect."""
@@ -262,8 +266,11 @@ def _wrong_rows(
     rows: Mapping[str, Mapping[int, int]],
     finals: Mapping[str, Sequence[Op]],
     mutations: MutationIndex,
+    gone_by: dict[int, str],
 ) -> Iterable[AnomalyTally]:
-    """Return what is wrong with the rows of acknowledged inserts, node by node."""
+    """Return what is wrong with the rows of acknowledged inserts, node by node. The values that no
+    replica has and a fault took are added to `gone_by`, with its name."""
+    taken = taken_of(history)
     inserts = history.calls(INSERT)
     last: dict[int, int] = {}
     for place, pair in zip(inserts.places, inserts, strict=True):
@@ -272,6 +279,11 @@ def _wrong_rows(
     for insert in Pairs(history.rows, array("I", last.values())):
         if insert.kind is Kind.OK:
             row = _RowMutations(mutations, insert)
+            if taken and not any(row.value in own for own in rows.values()) and not row.deletes:
+                reason = taken.reason([row.ack.node], insert.invoke.time_ns, row.ack.time_ns)
+                if reason:
+                    gone_by[row.value] = reason
+                    continue
             for node, found in nodes.items():
                 _judge(found, node, rows[node], finals[node], row)
     return nodes.values()

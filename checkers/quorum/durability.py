@@ -8,6 +8,7 @@ from checkers.phrasing import during, number, on_key, seconds, where
 from checkers.quiescence import quiescence_of
 from checkers.quorum.end_moments import EndMoments
 from checkers.quorum.quorum_parts import QuorumParts, quorum_parts_of
+from checkers.taken import taken_of
 from harness.core.history import History, Pair
 from harness.core.ranges import AUTO, Quorum, majority
 from harness.core.verdict import Anomaly, Verdict
@@ -16,7 +17,8 @@ from harness.core.verdict import Anomaly, Verdict
 class Durability:
     """Judges acknowledged quorum inserts. INVALID:
 
-    under-replicated: acknowledged, at rest, and its part on fewer than `quorum` replicas.
+    under-replicated: acknowledged, at rest, and its part on fewer than `quorum` replicas, unless
+    it is on none and faults have struck the disks of a quorum: one copy is enough to make others.
     acknowledged-early: ZooKeeper stopped naming it as pending, which is what its client is answered
     by, while fewer than `quorum` replicas had its part registered; or the part reached its quorum
     only after the acknowledgement, by the clock of the transactions or by a look that began later.
@@ -100,8 +102,9 @@ def _durable(
         )
 
     when = [zxid for part in known if (zxid := parts.reached(part, size)) is not None]
-    if not when:
-        have = {r for part in known for r in parts.replicas_of.get(part, {})}
+    have = {r for part in known for r in parts.replicas_of.get(part, {})}
+    struck = taken_of(history).struck(pair.invoke.time_ns, ack.time_ns)
+    if not when and (have or len(struck) < size):
         text = f"{said()}, is on {number(len(have), 'replica')} at rest: {' '.join(sorted(have))}"
         assert parts.final is not None, "asked only with a final look"
         yield _anomaly("under-replicated", text, pair, parts.final.end.index)

@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping
 from checkers.phrasing import during, listed, number, seconds, where
 from checkers.quiescence import Quiescence, quiescence_of
 from checkers.sets.key_sets import INSERT, insert_value
+from checkers.taken import not_promised, taken_of
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
 from harness.core.rows import Pairs
@@ -72,8 +73,10 @@ class Dropped:
 
     INVALID, of acknowledged values: one that was there before a drop began came back on a replica
     whose reads had shown that it was gone ("returned"), or is there at rest though the drop was
-    acknowledged ("kept"); one that no drop can have met is missing at rest ("lost"). A drop can
-    meet each insert that began before the drop had ended.
+    acknowledged ("kept"); one that no drop can have met is missing at rest ("lost"),
+    unless a fault took it from the disk of the one replica that had to have it. A drop can meet
+    each insert that began before the drop had ended. What a replica does not show since a fault
+    struck its disk is not gone for a drop: the replica fetches it again.
     """
 
     name = "dropped"
@@ -84,10 +87,16 @@ class Dropped:
         partitions = _partitions(history)
         rest = quiescence_of(history)
         logged = _logged(history)
+        gone_by: dict[int, str] = {}
+        for one in partitions.values() if rest.reached else ():
+            gone_by |= _taken(history, one)
         broken = [
             anomaly
             for key, one in sorted(partitions.items())
-            for anomaly in (*_returned(history, key, one), *_at_rest(history, key, one, rest))
+            for anomaly in (
+                *_returned(history, key, one),
+                *_at_rest(history, key, one, rest, gone_by),
+            )
         ]
         every = partitions.values()
         gone = sum(one.met(value) is not None for one in every for value in one.inserts)
@@ -107,7 +116,7 @@ class Dropped:
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
-            summary=summarize(broken, doubts, summary),
+            summary=summarize(broken, doubts, summary) + not_promised(gone_by.values()),
             checked=gone + safe,
             anomalies=few_of_each_kind(broken),
             figures={
@@ -150,8 +159,10 @@ def _values(read: Pair) -> frozenset[int]:
 def _returned(history: History, key: int, one: _DroppedPartition) -> Iterable[Anomaly]:
     """Yield the values that one replica showed, then did not show, and showed again, though a drop
     began after their acknowledgement."""
+    taken = taken_of(history)
     for node, places in sorted(one.reads.items()):
         before: frozenset[int] = frozenset()
+        before_ns = 0
         gone: dict[int, tuple[Op, Op]] = {}
         for read in Pairs(history.rows, places):
             values = _values(read)
@@ -162,12 +173,37 @@ def _returned(history: History, key: int, one: _DroppedPartition) -> Iterable[An
                     how = f"is back on {node}, which did not show it at {seconds(began.time_ns)}"
                     yield _anomaly(history, "returned", key, value, how, one, drop, read)
             lacking = read.invoke, replace(_end(read), value=None)
-            gone |= {value: lacking for value in before - values if value in one.inserts}
-            before = values
+            if not taken.interrupts(node, before_ns, _end(read).time_ns):
+                gone |= {value: lacking for value in before - values if value in one.inserts}
+            before, before_ns = values, read.invoke.time_ns
+
+
+def _taken(history: History, one: _DroppedPartition) -> dict[int, str]:
+    """Return the values that no replica has at rest and a fault took, with its name."""
+    taken = taken_of(history)
+    finals = [_last_final(history, places) for places in one.reads.values()] if taken else []
+    kept = {value for read in finals if read is not None for value in _values(read)}
+    found: dict[int, str] = {}
+    for value, (began, acked) in one.inserts.items() if taken else ():
+        if value in kept or one.perhaps_met(value):
+            continue
+        shown_on = [
+            node
+            for node, places in one.reads.items()
+            if any(value in _values(read) for read in Pairs(history.rows, places))
+        ]
+        invoke, ack = history[began], history[acked]
+        reason = taken.reason([ack.node], invoke.time_ns, ack.time_ns, shown_on=shown_on)
+        found |= {value: reason} if reason else {}
+    return found
 
 
 def _at_rest(
-    history: History, key: int, one: _DroppedPartition, rest: Quiescence
+    history: History,
+    key: int,
+    one: _DroppedPartition,
+    rest: Quiescence,
+    taken: Collection[int],
 ) -> Iterable[Anomaly]:
     if not rest.reached:
         return
@@ -181,7 +217,7 @@ def _at_rest(
             if value in values and drop is not None:
                 how = f"is on {node} at rest"
                 yield _anomaly(history, "kept", key, value, how, one, drop, read)
-            elif value not in values and not one.perhaps_met(value):
+            elif value not in values and not one.perhaps_met(value) and value not in taken:
                 how = f"is not on {node} at rest, and no drop met it"
                 yield _anomaly(history, "lost", key, value, how, one, None, read)
 

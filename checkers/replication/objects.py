@@ -8,6 +8,7 @@ from checkers.conclusion import conclude, count_kinds, few_of_each_kind
 from checkers.phrasing import during, number, seconds
 from checkers.quiescence import quiescence_of
 from checkers.replication.parts import uncommitted
+from checkers.taken import not_promised, taken_of
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
 from harness.core.verdict import Anomaly, Verdict
@@ -53,7 +54,8 @@ class Objects:
     key; if somebody asked to detach and attach it ("reattach"), only those rows that each of these
     calls saw before and that ended ok: what its replica did not have when it detached the partition
     stays detached elsewhere. A row that a replica acknowledged while it was dropped and created
-    again ("rebuild") is not judged.
+    again ("rebuild") is not judged, nor one that a fault took from that replica's disk before
+    another had to have it.
     """
 
     name = "objects"
@@ -81,7 +83,8 @@ class Objects:
         own = {node: _value(op)["parts"] for node, op in final.items()}
         unsure = uncommitted(own, rest.to_check)
         doubts += [f"part {part} is on {node} only, to be checked" for node, part in unsure]
-        lost, judged, unread = _rows(history, rest.nodes)
+        gone_by: list[str] = []
+        lost, judged, unread = _rows(history, rest.nodes, gone_by)
         doubts += unread
         figures: dict[str, Any] = {"looks": looks, "dangling_references": len(broken)}
         if rest.reached:
@@ -101,7 +104,8 @@ class Objects:
         return Verdict(
             checker=self.name,
             status=conclude(broken, doubts=doubts),
-            summary=broken[0].text if broken else "; ".join(doubts) or said,
+            summary=(broken[0].text if broken else "; ".join(doubts) or said)
+            + not_promised(gone_by),
             checked=references + judged,
             anomalies=few_of_each_kind(broken),
             figures={**figures, "doubts": doubts, "anomalies": {**count_kinds(broken)}},
@@ -178,13 +182,16 @@ def _shared(final: Mapping[str, Op]) -> Iterator[Anomaly]:
                     yield _anomaly("shared", text, final[owner[key]], op)
 
 
-def _rows(history: History, nodes: Sequence[str]) -> tuple[list[Anomaly], int, list[str]]:
+def _rows(
+    history: History, nodes: Sequence[str], gone_by: list[str]
+) -> tuple[list[Anomaly], int, list[str]]:
     """Return the rows that replicas lack at rest, the number of acknowledged rows that every
-    replica should have, and the reads that are missing."""
+    replica should have, and the reads that are missing. For each row that a fault took, its name
+    is added to `gone_by`."""
     dropped = {pair.invoke.key for pair in history.calls(DROP)}
     reattached = _reattached(history)
     rebuilds = list(history.calls(REBUILD))
-    acknowledged: dict[int, dict[int, int]] = {}
+    acknowledged: dict[int, dict[int, tuple[int, int]]] = {}
     reads: dict[tuple[str, int], int] = {}
     for invoke, op in history.answered("insert", FINAL_READ):
         key = op.key
@@ -195,10 +202,12 @@ def _rows(history: History, nodes: Sequence[str]) -> tuple[list[Anomaly], int, l
         elif isinstance(op.value, int):
             gone = any(_overlap(invoke, op, rebuild) for rebuild in rebuilds)
             if not gone and op.value in reattached.get(key, (op.value,)):
-                acknowledged.setdefault(key, {})[op.value] = op.index
+                acknowledged.setdefault(key, {})[op.value] = invoke.index, op.index
     lost: list[Anomaly] = []
     unread: list[str] = []
     for key, rows in acknowledged.items():
+        taken = _taken(history, rows, [reads[at] for at in reads if at[1] == key])
+        gone_by += taken.values()
         for node in nodes:
             index = reads.get((node, key))
             if index is None:
@@ -206,10 +215,26 @@ def _rows(history: History, nodes: Sequence[str]) -> tuple[list[Anomaly], int, l
                 continue
             read = history[index]
             values = read.value if isinstance(read.value, tuple) else ()
-            for value in sorted(set(rows) - set(values)):
+            for value in sorted(rows.keys() - set(values) - taken.keys()):
                 text = f"{node} does not return value {value} of key {key}, which was acknowledged"
-                lost.append(_anomaly("lost", text, history[rows[value]], read))
+                lost.append(_anomaly("lost", text, history[rows[value][1]], read))
     return lost, sum(map(len, acknowledged.values())), unread
+
+
+def _taken(
+    history: History, rows: Mapping[int, tuple[int, int]], reads: Iterable[int]
+) -> dict[int, str]:
+    """Return the rows that no final read has and a fault took, with its name."""
+    taken = taken_of(history)
+    if not taken:
+        return {}
+    values = (history[index].value for index in reads)
+    kept = {value for read in values if isinstance(read, tuple) for value in read}
+    found = {}
+    for value in rows.keys() - kept:
+        invoke, ack = (history[index] for index in rows[value])
+        found[value] = taken.reason([ack.node], invoke.time_ns, ack.time_ns)
+    return {value: reason for value, reason in found.items() if reason}
 
 
 def _overlap(invoke: Op, end: Op, rebuild: Pair) -> bool:

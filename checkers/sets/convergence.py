@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 from checkers.conclusion import conclude
 from checkers.phrasing import FEW, listed, number, on_key, read_answered, seconds
 from checkers.quiescence import Quiescence, quiescence_of
 from checkers.sets.key_sets import AnsweredRead, KeySet, key_sets
+from checkers.taken import taken_of
 from harness.core.history import History
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Verdict
@@ -30,7 +32,9 @@ class Convergence:
     is INVALID at rest if the value was settled before the first final read of its key began:
     acknowledged, or seen by some read, or refused, or never tried, because such a value must not
     appear late. A difference in other values is UNKNOWN: an insert of unknown outcome may take
-    effect between two final reads.
+    effect between two final reads. So is one with a replica whose disk a fault struck and that
+    has refused a call since the cluster was at rest: it notices only when it is asked that it
+    cannot read a part, removes it, and fetches it again.
     A replica that has yet to check a part is at rest, because 18.16.1 may never do it (see
     `checkers.quiescence`); the witness mentions such parts.
     """
@@ -57,7 +61,11 @@ class Convergence:
             )
         if not keys:
             doubts += ("no key was used",)
-        diverged = differences if rest.reached else []
+        fetching = _fetching_again(history, rest) if differences else frozenset()
+        diverged = [one for one in differences if one.less.invoke.node not in fetching]
+        if len(diverged) < len(differences) and rest.reached:
+            doubts += (f"{listed(sorted(fetching))} could not read what a fault had struck",)
+        diverged = diverged if rest.reached else []
         if differences and not rest.reached:
             doubts += (f"{number(len(differences), 'value')} not on every replica yet",)
         checked = sum(len(reads) for reads in finals.values())
@@ -77,6 +85,20 @@ class Convergence:
                 "anomalies": {"diverged": len(diverged)},
             },
         )
+
+
+def _fetching_again(history: History, rest: Quiescence) -> frozenset[str]:
+    """Return the replicas that a fault of disks struck and that refused a call at rest."""
+    struck = {take.node for take in taken_of(history).takes}
+    since_ns = rest.at_ns or 0
+    last = takewhile(
+        lambda p: p.invoke.time_ns >= since_ns, reversed(history.pairs if struck else ())
+    )
+    return frozenset(
+        str(pair.invoke.node)
+        for pair in last
+        if pair.invoke.node in struck and pair.kind is not Kind.OK
+    )
 
 
 def _doubts(rest: Quiescence, finals: Mapping[int | None, Mapping[str, int]]) -> tuple[str, ...]:

@@ -5,12 +5,14 @@ Times are closed intervals: an acknowledgement and the invocation of a read at t
 are concurrent, and so are the end of a read and the invocation of an insert.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from checkers.phrasing import seconds
 from checkers.quiescence import Quiescence
 from checkers.sets.key_sets import AnsweredRead, InsertOutcome, KeySet
+from checkers.taken import Taken
 from harness.core.op import Kind
 from harness.native import histories
 
@@ -42,14 +44,23 @@ class Findings:
     key: KeySet
     found: histories.Findings
     """Counts, and the other findings by bit and place."""
+    taken: Mapping[int, str] = field(default_factory=dict)
+    """The lost values that were not promised to survive the fault of a disk, whose name it is, by
+    bit."""
+
+    @property
+    def lost_count(self) -> int:
+        """Number of values in `lost`."""
+        return len(self.found.lost) - len(self.taken)
 
     @cached_property
     def lost(self) -> list[tuple[InsertOutcome, tuple[AnsweredRead, ...]]]:
         """Acknowledged values that no final read has although every replica answered one, with
-        those reads."""
+        those reads; without those that a fault took."""
         return [
             (self._insert(bit), tuple([self.key.read(place) for place in reads]))
             for bit, reads in self.found.lost
+            if bit not in self.taken
         ]
 
     @cached_property
@@ -98,9 +109,41 @@ class Findings:
         return self.key.inserts[self.key.values[bit]]
 
 
-def examined(key: KeySet, rest: Quiescence) -> Findings:
-    """Return the findings on a key, in time linear in the number of values read."""
-    return Findings(key, key.found.examined(rest.nodes))
+def examined(key: KeySet, rest: Quiescence, taken: Taken, copies: int) -> Findings:
+    """Return the findings on a key, in time linear in the number of values read. An acknowledged
+    value is promised to be on `copies` replicas."""
+    found = key.found.examined(rest.nodes)
+    if not taken or not found.lost:
+        return Findings(key, found)
+    bits = [bit for bit, _ in found.lost]
+    shown_on = _shown_on(key, bits)
+    reasons = {}
+    for bit in bits:
+        insert = key.inserts[key.values[bit]]
+        assert insert.ack is not None, "only an acknowledged value can be lost"
+        # Of several tries nobody knows which one made the part, see `Taken.reason`.
+        writers = (
+            {insert.invoke.node, insert.ack.node} if insert.attempts > 1 else {insert.ack.node}
+        )
+        span = insert.invoke.time_ns, insert.ack.time_ns
+        reason = taken.reason(writers, *span, copies=copies, shown_on=shown_on[bit])
+        if reason:
+            reasons[bit] = reason
+    return Findings(key, found, reasons)
+
+
+def _shown_on(key: KeySet, bits: Sequence[int]) -> Mapping[int, set[str]]:
+    """Return the nodes that have returned each of these values."""
+    nodes: dict[int, set[str]] = {bit: set() for bit in bits}
+    every = sum(1 << bit for bit in bits)
+    for place in range(key.found.reads_count()):
+        mask = int.from_bytes(key.found.mask(place), "little") & every
+        if mask:
+            node = str(key.read(place).invoke.node)
+            for bit in bits:
+                if mask >> bit & 1:
+                    nodes[bit].add(node)
+    return nodes
 
 
 def _why_phantom(key: KeySet, value: int) -> str:

@@ -24,8 +24,10 @@ from checkers.phrasing import (
 from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import AnsweredRead, InsertOutcome, KeySet, key_sets
 from checkers.sets.set_findings import Findings, Missed, Seen, examined
+from checkers.taken import copies_of, not_promised, taken_of
 from harness.core.history import History
 from harness.core.op import Json
+from harness.core.ranges import Quorum
 from harness.core.verdict import Anomaly, Verdict
 
 NAME = "set-full"
@@ -44,17 +46,20 @@ class SetFull:
 
     name = NAME
 
-    def __init__(self, *, linearizable: bool, duplicates: bool = True) -> None:
+    def __init__(self, *, linearizable: bool, duplicates: bool = True, copies: Quorum = 1) -> None:
         """Create a checker. With `duplicates` a value that is returned twice breaks the promise;
-        otherwise another checker judges multiplicity."""
+        otherwise another checker judges multiplicity. `copies` is the number of replicas that are
+        promised to have an acknowledged value, which faults of disks may take."""
         self.linearizable = linearizable
         self.duplicates = duplicates
+        self.copies = copies
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs an acknowledged value, an answered read, and a final read
         that accounts for every acknowledged value."""
         keys, rest = key_sets(history), quiescence_of(history)
-        found = [(key, examined(key, rest)) for key in keys]
+        taken, copies = taken_of(history), copies_of(self.copies, len(rest.nodes))
+        found = [(key, examined(key, rest, taken, copies)) for key in keys]
         # A value that no replica shows may still appear, unless the cluster was at rest. In a
         # history that does not record rest, "final-read" implies it.
         eventual = {"duplicate", "phantom"} | (set() if rest.pending else {"lost"})
@@ -65,14 +70,16 @@ class SetFull:
         doubts = _doubts(keys, found, rest.pending or ())
         broken = {kind: counts[kind] for kind in counts if kind in breaking}
         anomalies = _anomalies(history, found, breaking)
+        gone = [name for _, findings in found for name in findings.taken.values()]
         figures = _figures(keys, [findings for _, findings in found])
+        figures |= {"not_promised": len(gone)} if gone else {}
         figures["anomalies"] = {**broken}
         figures["eventual"] = conclude(any(counts[kind] for kind in eventual), doubts=doubts).value
         figures["doubts"] = list(doubts)
         return Verdict(
             checker=self.name,
             status=conclude(anomalies, doubts=doubts),
-            summary=_summary(broken, doubts, figures),
+            summary=_summary(broken, doubts, figures) + not_promised(gone),
             checked=int(str(figures["acknowledged"])),
             anomalies=anomalies,
             figures=figures,
@@ -82,7 +89,7 @@ class SetFull:
 def _counts(found: Sequence[Findings]) -> dict[str, int]:
     """Return the number of values of each kind of anomaly, whether or not it breaks the promise."""
     return {
-        "lost": sum([len(findings.found.lost) for findings in found]),
+        "lost": sum([findings.lost_count for findings in found]),
         "duplicate": sum([len(findings.found.duplicates) for findings in found]),
         "phantom": sum([len(findings.found.phantoms) for findings in found]),
         "stale": sum([len(findings.stale_ns) for findings in found]),
@@ -204,7 +211,7 @@ def _doubts(
             f"{number(len(unaccounted), 'acknowledged value')} in no final read, and not every "
             f"replica answered one: {listed(unaccounted)}"
         )
-    if pending and any(findings.found.lost for _, findings in found):
+    if pending and any(findings.lost_count for _, findings in found):
         doubts.append(f"not at rest before the final reads: {listed(pending)}")
     return tuple(doubts)
 
@@ -214,6 +221,7 @@ def _figures(keys: Sequence[KeySet], found: Sequence[Findings]) -> dict[str, Jso
     ends = [sum([of_key[kind] for of_key in by_key]) for kind in (OK, FAIL, INFO)]
     stale_ms = [stale_ns / 1e6 for findings in found for stale_ns in findings.stale_ns]
     counted = [findings.found for findings in found]
+    lost = sum([findings.lost_count for findings in found])
     return {
         "attempts": sum(ends),
         "acknowledged": ends[OK],
@@ -227,7 +235,7 @@ def _figures(keys: Sequence[KeySet], found: Sequence[Findings]) -> dict[str, Jso
         "stale_ms_max": max(stale_ms, default=None),
         "stale_ms_median": median(stale_ms) if stale_ms else None,
         "missed": sum([len(one.missed) for one in counted]),
-        "lost": sum([len(one.lost) for one in counted]),
+        "lost": lost,
         "unaccounted": sum([len(one.unaccounted) for one in counted]),
         "never_read": sum([one.never_read for one in counted]),
         "duplicated": sum([len(one.duplicates) for one in counted]),

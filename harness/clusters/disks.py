@@ -34,6 +34,10 @@ class NodeDisks:
         """Send SIGKILL and return when the processes are gone."""
         raise NotImplementedError
 
+    def synced(self) -> str:
+        """Return what the servers sync."""
+        return self.settings.fsync.value
+
     def why_no_faulty_disks(self) -> str | None:
         """Return why the disks do not fail; None if they do on command."""
         if self.settings.storage is Storage.FAULTY:

@@ -62,6 +62,7 @@ class SimCluster(SimulatedDisks, SimulatedMachines, SimulatedMembers):
             without=without,
             settings=settings,
         )
+        self._synced = fsync.value
         self._disks = Disks(self.simulation.servers, fsync.value)
         self.runtime: Runtime = VirtualTime(self.simulation.world)
         self.readings: Sequence[str] = READINGS

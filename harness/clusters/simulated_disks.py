@@ -20,9 +20,14 @@ class SimulatedDisks:
     simulation: Simulation
     topology: Topology
     _disks: Disks
+    _synced: str
 
     def why_no_faulty_disks(self) -> str | None:
         """Return None: the disk of every simulated server fails on command."""
+
+    def synced(self) -> str:
+        """Return what the servers sync."""
+        return self._synced
 
     def cut_power(
         self, nodes: Iterable[str], torn: Mapping[str, int]

@@ -366,6 +366,10 @@ class CanDegradeStore(Protocol):
 class CanCutPower(Protocol):
     """The cluster kills ZooKeeper servers together with what is not durable on their disks."""
 
+    def synced(self) -> str:
+        """Return what the servers sync: "default", "inserts", "all" or "never"."""
+        ...
+
     def why_no_faulty_disks(self) -> str | None:
         """Return why disks lose nothing, such as data in memory; None if they do."""
         ...

@@ -5,6 +5,7 @@ from typing import Final
 
 from checkers.judge import Judgement
 from checkers.phrasing import number
+from checkers.triage.defects import title_of
 from checkers.triage.explanation import KNOWN
 from checkers.witness import gravest
 from harness.core.op import Json
@@ -34,7 +35,7 @@ def headline(judgement: Judgement) -> str:
     if found is not None:
         verdict, anomaly = found
         cause = judgement.explanation
-        known = f"; explained by {', '.join(one.name for one in cause.defects)}" if (
+        known = f"; explained by {', '.join(title_of(one.name) for one in cause.defects)}" if (
             cause is not None and cause.status == KNOWN
         ) else "; not explained by a known defect" if cause is not None else ""  # fmt: skip
         return f"{NOUNS.get(anomaly.kind, anomaly.kind)}, {_extent(verdict, anomaly.kind)}{known}"

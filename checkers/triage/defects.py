@@ -21,6 +21,8 @@ class KnownDefect:
     """The first version on which it was seen."""
     fixed: Version | None = None
     """The first version without it; None if there is none."""
+    setting: str = ""
+    """The option that servers have it by, and the one that they do not, if it is no defect."""
 
     def in_(self, version: Version) -> bool:
         """Return whether the version has the defect."""
@@ -169,11 +171,22 @@ _EVERY: Final = (
         "copied-part", "a replica could not ask the store for a part, and copied it", since=_TODAY
     ),
     KnownDefect(
+        "unsynced-parts",
+        "power was cut on every replica of a part before it was synced",
+        setting="--fsync default; --fsync inserts makes acknowledged parts durable",
+    ),
+    KnownDefect(
         "attach-own-copy", "a replica attached its own copy of a detached part", since=_TODAY
     ),
 )
 DEFECTS: Final[Mapping[str, KnownDefect]] = {defect.name: defect for defect in _EVERY}
 """Known defects by name, in the order in which they are named."""
+
+
+def title_of(name: str) -> str:
+    """Return what a defect is called in prose: its name, or the setting that it is."""
+    known = DEFECTS.get(name)
+    return f"the setting {known.setting}" if known is not None and known.setting else name
 
 
 def known_in(versions: Iterable[Version], names: Iterable[str] = DEFECTS) -> frozenset[str]:

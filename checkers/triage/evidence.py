@@ -206,6 +206,20 @@ class Evidence:
             for one in held.get(part.high, ())
         )
 
+    def registered(self, part: BlockRange) -> frozenset[str]:
+        """Return the replicas that ever registered a part with the last block of this one."""
+        return frozenset(
+            replica
+            for (replica, partition), held in self._held.items()
+            if partition == part.partition and part.high in held
+        )
+
+    def merged_since(self, replica: str, part: BlockRange, since_ns: int) -> bool:
+        """Return whether a replica has registered a merged part with the blocks of this one since
+        a time."""
+        merged = self._merged.get((replica, part.partition), ())
+        return any(at_ns >= since_ns and one.covers(part) for at_ns, one in merged)
+
     def first_hold(self, name: str) -> int | None:
         """Return when a replica first registered a part that has all blocks of this one."""
         part = self.part(name)

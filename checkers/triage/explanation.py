@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from checkers.triage.defects import title_of
 from harness.core.op import Json
 from harness.core.verdict import Verdict
 
@@ -46,7 +47,7 @@ class Cause:
         """Return one line: "explained by stale-read (known since 18.16.1), skipped-part" or "not
         explained: set-full stale: …"."""
         names = ", ".join(
-            one.name if at and one.since == self.defects[at - 1].since else _since(one)
+            title_of(one.name) if at and one.since == self.defects[at - 1].since else _since(one)
             for at, one in enumerate(self.defects)
         )
         if self.status == KNOWN:
@@ -99,4 +100,5 @@ def described(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
 
 
 def _since(one: Explained) -> str:
-    return f"{one.name} (known since {one.since})"
+    title = title_of(one.name)
+    return f"{title} (known since {one.since})" if title == one.name else title

@@ -24,6 +24,7 @@ from checkers.triage.kept import kept
 from checkers.triage.looks import repairs_of
 from checkers.triage.reads import Miss, Reads
 from checkers.triage.repairs import Repairs
+from checkers.triage.unsynced import UNSYNCED, cut_values
 from harness.core import clock_fault
 from harness.core.clock import Clock
 from harness.core.errors import HarnessError
@@ -151,7 +152,8 @@ def _repairs(
 ) -> Repairs:
     """Return what known defects made wrong; of reads and values nothing, if the record of these has
     doubts."""
-    misses: dict[int, Sequence[Miss]] = {}
+    cut = _cut(history, evidence, values) if UNSYNCED in known else {}
+    misses: dict[int, Sequence[Miss]] = {**cut}
     others = tuple(one for one in repairs_of(history, evidence) if one.by in known)
     if evidence.doubts:
         return Repairs(misses, (), others)
@@ -159,12 +161,27 @@ def _repairs(
     for key in key_sets(history):
         reads = Reads(history, key, evidence, values, known)
         for read in key.reads:
-            found = [miss for miss in reads.misses(read) if miss.by]
-            misses[read.end.index] = found
+            taken = cut.get(read.end.index, ())
+            gone = {miss.value for miss in taken}
+            found = [miss for miss in reads.misses(read) if miss.by and miss.value not in gone]
+            misses[read.end.index] = [*found, *taken]
             left -= len(found)
             if left < 0:
                 raise HarnessError(f"more than {MISSES_MAX:,} values are missing from reads")
     return Repairs(misses, tuple(kept(history, values, evidence, known)), others)
+
+
+def _cut(history: History, evidence: Evidence, values: Values) -> dict[int, list[Miss]]:
+    """Return the values that power cuts took, by the end of each later read that lacks them."""
+    found: dict[int, list[Miss]] = {}
+    every = list(cut_values(history, evidence, values))
+    for key in key_sets(history) if every else ():
+        own = [(value, at_ns, why) for of, value, at_ns, why in every if of == key.key]
+        for read in key.reads if own else ():
+            for value, at_ns, why in own:
+                if read.invoke.time_ns > at_ns and not read.mask & key.inserts[value].bit:
+                    found.setdefault(read.end.index, []).append(Miss(value, {UNSYNCED: why}))
+    return found
 
 
 def _count(verdicts: Sequence[Verdict]) -> int:

@@ -5,6 +5,7 @@ import os
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import fleet_cases as cases
 import pytest
@@ -19,10 +20,10 @@ from harness.clusters.own_directory import locked
 from harness.clusters.removal import LOCK, KeptCluster, kept_clusters, lock_cluster
 from harness.core import file_lock
 from harness.core.clock import utc_now
-from harness.core.errors import ClusterError, UsageError
+from harness.core.errors import ClusterError, HarnessError, UsageError
 from harness.core.os_process import this_process
 from harness.run.retention import Retention, remove, usage
-from harness.run.store import Store
+from harness.run.store import RunDirectory, RunInfo, Store
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     def flock(_file: object, _operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(file_lock.fcntl, "flock", flock)
+    monkeypatch.setattr("harness.core.file_lock.fcntl.flock", flock)
 
 
 @pytest.mark.usefixtures("no_locks")
@@ -79,9 +80,10 @@ def test_what_another_process_has_pruned_is_gone(tmp_path: Path) -> None:
     kept = cases.run(tmp_path, "none", 9, cases.sound())
     listed = [usage(store, Retention(), utc_now()) for _ in range(3)]
     assert [len(one.removals) for one in listed] == [4, 4, 4]
-    remove(store, listed[0].removals[:2])
-    remove(store, listed[1].removals)
-    remove(store, listed[2].removals)
+    removed = [
+        len(remove(store, one.removals[:most])) for one, most in zip(listed, (2, 4, 4), strict=True)
+    ]
+    assert removed == [2, 2, 0]
     assert [one.path for one in store.runs()] == [kept.path]
     assert not listed[0].removals[0].run.alive
 
@@ -94,13 +96,15 @@ def test_a_run_that_goes_while_it_is_looked_at_is_not_counted(
     remove(Store(tmp_path), usage(Store(tmp_path), Retention(), utc_now()).removals)
     monkeypatch.setattr(Store, "runs", lambda _: (gone,))
     answers = iter([info])
-    monkeypatch.setattr(type(gone), "info", lambda self: next(answers, None) or _unread(self))
+
+    def read(run: RunDirectory) -> RunInfo:
+        for answer in answers:
+            return answer
+        raise HarnessError(f"{run.info_file}: cannot be read")
+
+    monkeypatch.setattr(RunDirectory, "info", read)
     seen = usage(Store(tmp_path), Retention(), utc_now())
     assert (seen.removals, seen.spared) == ((), {})
-
-
-def _unread(_: object) -> None:
-    raise ClusterError("no run.json")
 
 
 # --- clusters -------------------------------------------------------------------------------
@@ -132,7 +136,7 @@ def test_a_cluster_whose_directory_is_cleaned_while_it_is_locked_gets_another(
 ) -> None:
     made = file_lock.lock
 
-    def cleaned_before(file: object, *, wait: bool) -> bool | None:
+    def cleaned_before(file: IO[str], *, wait: bool) -> bool | None:
         monkeypatch.setattr(removal, "lock", made)
         (tmp_path / LOCK).unlink()
         return made(file, wait=wait)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def prune(
         raise UsageError(f"--store {store}: is no directory; expected the directory of runs")
     seen = usage(place, kept, utc_now())
     if delete:
-        remove(place, seen.removals)
+        seen = replace(seen, removals=remove(place, seen.removals))
     if as_json:
         click.echo(json.dumps(_json(place, kept, seen, deleted=delete)))
     else:

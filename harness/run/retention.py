@@ -132,14 +132,15 @@ def _why_spared(run: RunDirectory) -> str:
     return "waits to be judged" if state == "recorded" else ""
 
 
-def remove(store: Store, removals: Iterable[Removal]) -> None:
+def remove(store: Store, removals: Iterable[Removal]) -> tuple[Removal, ...]:
     """Remove these runs and logs, and the verdicts on runs that are gone, after any other process
-    that does so in this store. Raises HarnessError."""
+    that does so in this store. Return what it removed itself. Raises HarnessError."""
     with held(store.root):
-        _remove(store, removals)
+        return tuple(_remove(store, removals))
 
 
-def _remove(store: Store, removals: Iterable[Removal]) -> None:
+def _remove(store: Store, removals: Iterable[Removal]) -> list[Removal]:
+    done: list[Removal] = []
     gone: set[str] = set()
     folders: set[Path] = set()
     for one in removals:
@@ -151,6 +152,7 @@ def _remove(store: Store, removals: Iterable[Removal]) -> None:
             continue
         except OSError as error:
             raise HarnessError(f"{one.path}: cannot be removed: {error.strerror}") from error
+        done.append(one)
         if one.rule != "logs":
             gone.add(one.run.path.relative_to(store.root).as_posix())
             folders.add(one.run.path.parent)
@@ -159,6 +161,7 @@ def _remove(store: Store, removals: Iterable[Removal]) -> None:
     if gone:
         _relink_store(store)
         _forget(store, gone)
+    return done
 
 
 def _relink(folder: Path) -> None:

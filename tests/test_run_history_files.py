@@ -1,6 +1,7 @@
 """Which of history.jsonl and history.parquet has the history, and that no writer loses it."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,6 +91,17 @@ def test_columns_of_a_run_without_a_verdict_win_if_they_have_more(
     else:
         assert tuple(changed) == OPS
         assert not before.exists()
+
+
+def test_a_journal_that_is_no_file_any_more_loses_to_columns_that_were_judged(
+    tmp_path: Path,
+) -> None:
+    run = made(tmp_path)
+    judged(run)
+    run.journal.unlink()
+    os.mkfifo(run.journal)
+    assert (tuple(run.history()), run.contents().damage) == (OPS, LOST.format(run.journal, 8))
+    assert tuple(read_parquet(run.parquet())) == OPS
 
 
 def test_a_journal_that_went_on_after_a_check_has_the_history(tmp_path: Path) -> None:

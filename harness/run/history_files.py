@@ -57,7 +57,7 @@ class HistoryFiles:
         """Return the digest of the journal that the history was written in; None if the journal is
         gone, and history.parquet does not have its digest."""
         if self.journal.exists() and self._better_columns is None:
-            return journal_digest(self.journal)
+            return self._digest_now or journal_digest(self.journal)
         return self._made_from or None
 
     def write_columns(self, history: History | None = None) -> Path:
@@ -67,9 +67,11 @@ class HistoryFiles:
         it was read already."""
         if not self.journal.exists() and self.columns.exists():
             return self.columns
+        if self._better_columns is not None:
+            return self.columns
         # Digested before it is read: if the run still writes, the next call makes the file anew.
-        digest = journal_digest(self.journal)
-        if self._made_from == digest or self._better_columns is not None:
+        digest = self._digest_now or journal_digest(self.journal)
+        if self._made_from == digest:
             return self.columns
         known = read_journal(self.journal).history if history is None else history
         if self._made_from is None or not self._is_continued:
@@ -102,14 +104,19 @@ class HistoryFiles:
         return journal_digest_of(self.columns)
 
     @cached_property
+    def _digest_now(self) -> str:
+        """Digest of the journal; "" if it cannot be read."""
+        try:
+            return journal_digest(self.journal)
+        except HistoryError:
+            return ""
+
+    @cached_property
     def _better_columns(self) -> History | None:
         """The history in history.parquet if the journal has lost it; see the module."""
         if not (self.columns.exists() and self.journal.exists()):
             return None
-        try:
-            digest = journal_digest(self.journal)
-        except HistoryError:  # it may be gone as a whole
-            digest = ""
+        digest = self._digest_now
         if digest == self.judged or self._made_from in (None, digest) or self._is_continued:
             return None
         try:

@@ -56,7 +56,8 @@ class Stats:
 
     `min_ok`: minimum number of ok calls by f; `min_ok_total`: the same for all calls of clients
     together; `faults_expected`: a run in which no fault took effect while calls were made is
-    UNKNOWN. Never INVALID.
+    UNKNOWN; `final_read`: name of a read that must have an answer for each key, because without
+    it nobody knows whether what was acknowledged is still there. Never INVALID.
     """
 
     name = NAME
@@ -67,10 +68,12 @@ class Stats:
         min_ok: Mapping[str, int] = MIN_OK,
         min_ok_total: int = 20,
         faults_expected: bool = False,
+        final_read: str = "",
     ) -> None:
         self.min_ok = dict(min_ok)
         self.min_ok_total = min_ok_total
         self.faults_expected = faults_expected
+        self.final_read = final_read
 
     def check(self, history: History) -> Verdict:
         """Return VALID, or UNKNOWN with every reason."""
@@ -80,6 +83,10 @@ class Stats:
         doubts = self.lacking(ok)
         if not calls:
             doubts.append("no call was made")
+        if self.final_read:
+            answered = {invoke.key for invoke, _ in history.answered(self.final_read)}
+            if unread := [str(key) for key in history.keys if key not in answered]:
+                doubts.append(f"no {self.final_read} of key {listed(unread)}")
         if self.faults_expected:
             doubts += _idle_faults(history)
         return Verdict(

@@ -55,7 +55,7 @@ def register_checkers(*, faults_expected: bool) -> tuple[Checker, ...]:
     """Return the checkers of both levels that apply to registers."""
     least = {"write": 10, "read": 10}
     return (
-        Stats(min_ok=least, faults_expected=faults_expected),
+        Stats(min_ok=least, faults_expected=faults_expected, final_read="final-read"),
         Linearizable("linearizable", RegisterObject()),
         Linearizable("sequential", RegisterObject()),
     )

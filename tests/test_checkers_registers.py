@@ -1,5 +1,6 @@
 """Registers, by hand: what ZooKeeper's reads may and may not return."""
 
+import pytest
 from checkers_cases import history
 from checkers_cases import read as set_read
 
@@ -84,3 +85,34 @@ def test_too_little_is_unknown():
     h = history(write(0, 1, 0, 1), read(1, 1, 2, 3))
     assert stats.check(h).status is Status.UNKNOWN
     assert all(op.kind in Kind for op in h)
+
+
+FINALS = {
+    "each register is read at the end, by one server": ([(0, "ok"), (1, "ok")], VALID, None),
+    "the servers of one register are gone": (
+        [(0, "ok"), (1, "info")], Status.UNKNOWN, "no final-read of key 1",
+    ),
+    "the run was stopped before the end": ([], Status.UNKNOWN, "no final-read of key 0, 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FINALS)
+def test_what_nobody_read_at_the_end_may_be_lost(case: str) -> None:
+    finals, status, doubt = FINALS[case]
+    calls = [
+        on(key, call)
+        for key in (0, 1)
+        for at in range(5 * key, 100, 10)
+        for call in (write(0, at, at, at + 1), read(0, at, at + 2, at + 3))
+    ]
+    ends = [
+        on(key, read(1 + key, 90 + 5 * key, 200, 201, end, "final-read")) for key, end in finals
+    ]
+    verdict = register_checkers(faults_expected=False)[0].check(history(*calls, *ends))
+    assert (verdict.status, verdict.summary if doubt else None) == (status, doubt)
+
+
+def on(key, events):
+    for event in events:
+        event.op["key"] = key
+    return events

@@ -135,10 +135,11 @@ def test_a_cas_is_a_write_and_a_read_of_nothing_a_read(tmp_path: Path) -> None:
         read(1, None, 0, 1),
         *(call for at in range(10, 130, 10) for call in (write(0, 1, at, at + 1),
           cas(0, 1, 2, at + 2, at + 3), read(1, 2, at + 4, at + 5))),
+        read(1, 2, 130, 131, f="final-read"),
     )  # fmt: skip
     run = begun(tmp_path, ops)
     run.finish(
         judge(ops, register_checkers(faults_expected=False), 60, "linearizable"), history=ops
     )
     first, _, _ = sentences(facts_in(run))
-    assert first == "24 acknowledged writes and 13 answered reads were checked."
+    assert first == "24 acknowledged writes and 14 answered reads were checked."

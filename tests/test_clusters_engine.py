@@ -12,8 +12,8 @@ from unittest.mock import Mock
 import pytest
 
 from compose.plan import Image, Images
-from harness.clusters import docker_cluster
 from harness.clusters import engine as engines
+from harness.clusters.base_image import require_images
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.engine import engine, engine_request, outlasting
 from harness.core.engines import Engine
@@ -172,7 +172,6 @@ def test_servers_that_do_not_start_and_cannot_be_removed_are_both_in_the_error(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/engine.sock")
     monkeypatch.setattr(engines, "_RESTART_S", 0)
-    monkeypatch.setattr(docker_cluster, "compose_up", Mock(side_effect=ClusterError("no space")))
     topology = Topology.of(replicas=1, keepers=1)
     servers = {
         Role.CLICKHOUSE: Engine(role=Role.CLICKHOUSE, version="25.8.2.1"),
@@ -180,7 +179,17 @@ def test_servers_that_do_not_start_and_cannot_be_removed_are_both_in_the_error(
     }
     images = Images("pod", {role: {"": Image("tag", engine)} for role, engine in servers.items()})
     cluster = DockerCluster(topology, tmp_path / "cluster", images=images)
+    monkeypatch.setattr(cluster, "_compose_up", Mock(side_effect=ClusterError("no space")))
     with pytest.raises(
         ClusterError, match=r"(?s)^no space\nDocker engine: none answers.*; harness clean removes"
     ):
         cluster.up()
+
+
+def test_an_image_that_was_removed_is_not_looked_for_in_a_registry(fake: FakeEngine) -> None:
+    body = b'{"message":"No such image: harness/pod:1"}'
+    fake.answer = b"HTTP/1.1 404 No\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    client = engine(5)
+    with pytest.raises(ClusterError, match=r"harness/pod:1: this image was removed.*run again"):
+        require_images(client, ["harness/pod:1"])
+    client.close()

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
@@ -83,6 +83,17 @@ def pull(image: str) -> None:
 def bootstrap_tool() -> str | None:
     """Return the tool on this machine that can build a base image; None if there is none."""
     return next(filter(shutil.which, ("mmdebstrap", "debootstrap")), None)
+
+
+def require_images(client: docker.DockerClient, images: Iterable[str]) -> None:
+    """Raise ClusterError for an image that is no longer here. The compose tool would pull one of
+    that name from a registry, where anybody may have put it."""
+    for image in images:
+        if not has_image(client, image):
+            raise ClusterError(
+                f"{image}: this image was removed while the cluster was being created; run again, "
+                "which builds or pulls it"
+            )
 
 
 def has_image(client: docker.DockerClient, tag: str) -> bool:

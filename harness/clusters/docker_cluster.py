@@ -13,6 +13,7 @@ from compose.plan import DIRECTORY, KEEP, OWNER, ClusterPlan, Images, entrypoint
 from compose.render import render, render_again, write_override
 from compose.settings import Settings
 from harness.clusters import logs, replica
+from harness.clusters.base_image import require_images
 from harness.clusters.clocks import NodeClocks, prepare_clocks
 from harness.clusters.compose_tool import compose_up
 from harness.clusters.disks import NodeDisks, write_program
@@ -445,6 +446,8 @@ class DockerCluster(
 
     def _compose_up(self, *nodes: str) -> None:
         secrets = self._user_store.keys.environment if self._user_store is not None else {}
+        images = (self.images.pod, *(server.image for server in self._plan.servers))
+        require_images(self._engine(), dict.fromkeys(images))
         compose_up(self.name, self.directory / "compose.yml", *nodes, secrets=secrets)
 
     def _proxies(self) -> Proxies:

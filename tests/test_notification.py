@@ -4,13 +4,15 @@ import json
 import shlex
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from lying_servers import dripping, endless, http, serving
 
 from harness.core.op import Json
+from harness.run import notification
 from harness.run.notification import notify
 
 REPORT: dict[str, Json] = {"night": "store/torture/x", "runs": 3}
@@ -86,3 +88,29 @@ def test_what_goes_wrong_is_said_and_nothing_is_raised(command: str, said: str) 
     assert failed is not None
     assert command in failed
     assert said in failed
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "said"),
+    [
+        (b"", lambda: dripping(b"HTTP/1.1 200 OK"), "no answer within 0.3 s"),
+        (b"HTTP/1.1 503 Full\r\n\r\n", lambda: dripping(b"x"), "no answer within 0.3 s"),
+        (b"HTTP/1.1 503 Full\r\n\r\n", lambda: endless(b"x"), f"503 Full: {'x' * 300}"),
+        (
+            b"HTTP/1.1 302 Found\r\nLocation: http://other/\r\n\r\n",
+            lambda: endless(b"x"),
+            f"302 Found to http://other/: {'x' * 300}",
+        ),
+        (b"HTTP/1.1 200 OK\r\n\r\n", lambda: endless(b"x"), None),
+    ],
+)
+def test_a_url_that_answers_for_ever_is_given_up(
+    head: bytes,
+    body: Callable[[], Iterable[bytes]],
+    said: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(notification, "LIMIT_S", 0.3 if said and "within" in said else 20.0)
+    with serving(http(head, body())) as endpoint:
+        url = f"http://127.0.0.1:{endpoint.port}/hook"
+        assert notify(url, REPORT) == (None if said is None else f"{url}: {said}")

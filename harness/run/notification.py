@@ -4,15 +4,24 @@ import json
 import shlex
 import subprocess
 from collections.abc import Mapping
-from typing import Final
-
-import requests
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from harness.core.op import Json
+from harness.core.time_limit import OutOfTime, time_limit
 
 LIMIT_S: Final = 60.0
 """Time that a command or a server has."""
 _ERROR_CHARS: Final = 300
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """Makes an error of a redirect: what follows it is sent no body."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Return no request."""
 
 
 def notify(target: str, report: Mapping[str, Json]) -> str | None:
@@ -20,7 +29,7 @@ def notify(target: str, report: Mapping[str, Json]) -> str | None:
     body of a POST. Return why that failed; None if it did not."""
     try:
         if target.startswith(("http://", "https://")):
-            return _refusal(requests.post(target, json=report, timeout=LIMIT_S))
+            return _post(target, report)
         said = subprocess.run(  # the user's own command
             shlex.split(target),
             input=json.dumps(report),
@@ -29,14 +38,27 @@ def notify(target: str, report: Mapping[str, Json]) -> str | None:
             timeout=LIMIT_S,
             check=False,
         )
-    except (requests.RequestException, OSError, ValueError, subprocess.SubprocessError) as error:
+    except (HTTPException, OSError, ValueError, subprocess.SubprocessError) as error:
         return f"{target}: {error}"
     if said.returncode == 0:
         return None
     return f"{target}: exit status {said.returncode}: {said.stderr.strip()[-_ERROR_CHARS:]}"
 
 
-def _refusal(answer: requests.Response) -> str | None:
-    if answer.ok:
-        return None
-    return f"{answer.url}: {answer.status_code} {answer.reason}: {answer.text[:_ERROR_CHARS]}"
+def _post(url: str, report: Mapping[str, Json]) -> str | None:
+    """Return why a server refuses a report; None if it takes it. Raises OSError, HTTPException and
+    ValueError."""
+    headers = {"Content-Type": "application/json"}
+    request = Request(url, json.dumps(report).encode(), headers)  # noqa: S310 # http or https
+    try:
+        with time_limit(LIMIT_S):  # that of a connection begins anew with each byte
+            try:
+                build_opener(_NoRedirect).open(request, timeout=LIMIT_S).close()
+            except HTTPError as error:
+                with error:
+                    text = error.read(_ERROR_CHARS).decode(errors="replace")
+                    to = f" to {error.headers['Location']}" if "Location" in error.headers else ""
+                    return f"{url}: {error.code} {error.reason}{to}: {text}"
+    except OutOfTime:
+        return f"{url}: no answer within {LIMIT_S:g} s"
+    return None

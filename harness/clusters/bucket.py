@@ -9,6 +9,8 @@ from harness.core.bucket import Bucket
 from harness.core.connections import QueryError, StoreChannel
 from harness.core.outcomes import NETWORK
 
+OBJECTS_MAX: Final = 1_000_000
+"""Number of objects after which a listing is given up. A run makes some thousands."""
 _BATCH: Final = 16
 """Number of objects that are deleted at the same time."""
 
@@ -29,6 +31,11 @@ def object_sizes(channel: StoreChannel) -> dict[str, int]:
         found |= page
         if not more:
             return found
+        if len(found) > OBJECTS_MAX or max(page, default="") <= last:
+            raise QueryError(
+                NETWORK,
+                f"the object store lists objects without end: {len(found):,} up to {last!r}",
+            )
         last = max(page)
 
 
@@ -50,6 +57,10 @@ def remove_objects(channel: StoreChannel) -> int:
     # Again until nothing is listed: a server that was killed may have sent one more object.
     while keys := [*object_sizes(channel)]:
         kept = removed.intersection(keys)
+        if len(removed) > OBJECTS_MAX:
+            raise QueryError(
+                NETWORK, f"the object store lists others than {len(removed):,} removed"
+            )
         if kept:
             raise QueryError(NETWORK, f"the object store still lists {min(kept)}, which it deleted")
         for at in range(0, len(keys), _BATCH):
@@ -74,5 +85,8 @@ def listing(text: str) -> tuple[dict[str, int], bool]:
     if root.tag.rpartition("}")[2] != "ListBucketResult":
         raise QueryError(NETWORK, f"the object store lists no objects, but {text[:200]!r}")
     entries = root.findall("{*}Contents")
-    sizes = {entry.findtext("{*}Key", ""): int(entry.findtext("{*}Size", "0")) for entry in entries}
+    try:
+        sizes = {e.findtext("{*}Key", ""): int(e.findtext("{*}Size", "0")) for e in entries}
+    except ValueError as error:
+        raise QueryError(NETWORK, f"the object store lists a size that is none: {error}") from error
     return sizes, root.findtext("{*}IsTruncated") == "true"

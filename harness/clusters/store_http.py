@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -93,6 +92,8 @@ class HttpStoreChannel:
         # Loads ssl, which runs on simulated servers do without.
         from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
+        from harness.clusters.http_answer import exchange
+
         address = self.bucket.host, self.bucket.port
         connection: HTTPConnection
         if self.bucket.secure:
@@ -104,13 +105,11 @@ class HttpStoreChannel:
             connection = HTTPSConnection(*address, timeout=self.timeout_s, context=context)
         else:
             connection = HTTPConnection(*address, timeout=self.timeout_s)
-        with closing(connection):
-            try:
-                connection.request(method, path, body, self._signature(method, path, body))
-                answer = connection.getresponse()
-                return answer.status, answer.read().decode(errors="replace")
-            except (OSError, HTTPException) as error:
-                raise QueryError(NETWORK, f"the object store: {error}") from error
+        headers = self._signature(method, path, body)
+        try:
+            return exchange(connection, self.timeout_s, method, path, body, headers)
+        except (OSError, HTTPException) as error:
+            raise QueryError(NETWORK, f"the object store: {error}") from error
 
     def _signature(self, method: str, path: str, body: str | None) -> dict[str, str]:
         """Return the headers of a signed request; none without keys."""

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from typing import Final
 
+from harness.clusters.http_answer import exchange
 from harness.core.errors import ClusterError
 from harness.core.op import Json
 from harness.core.protocols import Endpoint
@@ -21,15 +21,13 @@ def store_rule(endpoint: Endpoint, rule: Mapping[str, Json] | None = None) -> Ma
     such as another S3 server.
     """
     method, body = ("GET", None) if rule is None else ("PUT", json.dumps(dict(rule)))
-    with closing(HTTPConnection(endpoint.host, endpoint.port, timeout=_ANSWER_S)) as connection:
-        try:
-            connection.request(method, _PATH, body)
-            answer = connection.getresponse()
-            text = answer.read().decode()
-        except (OSError, HTTPException) as error:
-            raise ClusterError(f"the object store does not answer: {error}") from error
-    if answer.status != 200:
-        raise ClusterError(f"the object store answers {answer.status} at {_PATH}: {text[:200]}")
+    connection = HTTPConnection(endpoint.host, endpoint.port, timeout=_ANSWER_S)
+    try:
+        status, text = exchange(connection, _ANSWER_S, method, _PATH, body)
+    except (OSError, HTTPException) as error:
+        raise ClusterError(f"the object store does not answer: {error}") from error
+    if status != 200:
+        raise ClusterError(f"the object store answers {status} at {_PATH}: {text[:200]}")
     state = json.loads(text)
     assert isinstance(state, Mapping), "the store's state is an object"
     return state

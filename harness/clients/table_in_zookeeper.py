@@ -90,6 +90,9 @@ class Observer:
             return Done(Kind.OK, self._looks[op.f](self._table))
         except ZooKeeperError as error:
             return Done(Kind.INFO, error=str(error))
+        except (ValueError, LookupError, StopIteration) as error:
+            # What nodes have is the servers' word.
+            return Done(Kind.INFO, error=f"cannot be read: {type(error).__name__}: {error}")
         except KazooException as error:
             return Done(Kind.FAIL, error=f"{type(error).__name__}: {error}".rstrip(": "))
 

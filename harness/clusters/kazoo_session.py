@@ -1,12 +1,11 @@
 """A session with real ZooKeeper servers: every request has a time limit, and a lost session stays
 lost."""
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from threading import Thread
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
 
-from kazoo.exceptions import ConnectionLoss, NoNodeError, SessionExpiredError
+from kazoo.exceptions import ConnectionLoss, KazooException, NoNodeError, SessionExpiredError
 
 from harness.core.connections import ZooKeeperError
 from harness.core.protocols import Endpoint
@@ -17,10 +16,13 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S = 3.0
 SESSION_S = 6.0
+_REQUEST_S: Final = 0.01
+"""Time that each of many requests may add to the limit for all of them."""
 
 
 class KazooSession:
-    """A session with any of the servers at `endpoints`. `timeout_s` bounds each answer."""
+    """A session with any of the servers at `endpoints`. `timeout_s` bounds an answer, and all the
+    answers to a few requests that are sent together."""
 
     def __init__(self, endpoints: Sequence[Endpoint], *, timeout_s: float = 3.0) -> None:
         self._hosts = ",".join(f"{endpoint.host}:{endpoint.port}" for endpoint in endpoints)
@@ -38,31 +40,45 @@ class KazooSession:
         """Send several requests without waiting in between, and return the answers in this
         order."""
         client = self._opened()
-        try:
-            sent = [
-                getattr(client, f"{name}_async")(*arguments, **named)
-                for name, arguments in requests
-            ]
-            return tuple(one.get(timeout=self._timeout_s) for one in sent)
-        except _silences() as error:
-            self._session = -1
-            raise ZooKeeperError(True, f"{type(error).__name__}: {error}".rstrip(": ")) from error
+        sent = [
+            getattr(client, f"{name}_async")(*arguments, **named) for name, arguments in requests
+        ]
+        return tuple(self._answers(sent))
 
     def each(self, request: str, paths: Sequence[str]) -> dict[str, Any]:
         """Return the answers to reads by path; None where there is no such node."""
         client = self._opened()
-        try:
-            sent = {path: getattr(client, f"{request}_async")(path) for path in paths}
-            return {path: _or_none(one.get, self._timeout_s) for path, one in sent.items()}
-        except _silences() as error:
-            self._session = -1
-            raise ZooKeeperError(True, f"{type(error).__name__}: {error}".rstrip(": ")) from error
+        sent = [getattr(client, f"{request}_async")(path) for path in paths]
+        return dict(zip(paths, self._answers(sent, absent=True), strict=True))
 
     def close(self) -> None:
         """End the session; may be called twice. Does not wait for a server that is silent."""
         client, self._client = self._client, None
         if client is not None:
-            Thread(target=_stop, args=(client,), name="zookeeper-close", daemon=True).start()
+            from harness.clusters.kazoo_connection import end_session
+
+            end_session(client)
+
+    def _answers(self, sent: Sequence[Any], *, absent: bool = False) -> list[Any]:
+        """Return the answers; None in place of NoNodeError if nodes may be `absent`."""
+        end = monotonic() + self._timeout_s + _REQUEST_S * len(sent)
+        answers: list[Any] = []
+        for request in sent:
+            try:
+                answers.append(request.get(timeout=max(0.0, end - monotonic())))
+            except NoNodeError:
+                if not absent:
+                    raise
+                answers.append(None)
+            except Exception as error:
+                is_lost = isinstance(error, (ConnectionLoss, SessionExpiredError))
+                if isinstance(error, KazooException) and not is_lost:
+                    raise
+                # No answer in time, or one that kazoo cannot decode.
+                self._session = -1
+                text = f"{type(error).__name__}: {error}".rstrip(": ")
+                raise ZooKeeperError(True, text) from error
+        return answers
 
     def _opened(self) -> "KazooClient":
         if self._client is None:
@@ -73,35 +89,10 @@ class KazooSession:
         return self._client
 
     def _connected(self) -> "KazooClient":
-        from kazoo.client import KazooClient
-        from kazoo.retry import KazooRetry
+        from harness.clusters.kazoo_connection import end_session, new_client
 
-        client = KazooClient(
-            hosts=self._hosts,
-            timeout=SESSION_S,
-            connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=0.2),
-        )
+        client = new_client(self._hosts, SESSION_S)
         if not client.start_async().wait(CONNECT_TIMEOUT_S) or not client.connected:
-            Thread(target=_stop, args=(client,), name="zookeeper-close", daemon=True).start()
+            end_session(client)
             raise ZooKeeperError(False, f"no session with {self._hosts}")
         return client
-
-
-def _silences() -> tuple[type[Exception], ...]:
-    """Return what kazoo raises if there is no answer."""
-    from kazoo.handlers.threading import KazooTimeoutError
-
-    return ConnectionLoss, SessionExpiredError, KazooTimeoutError
-
-
-def _or_none(get: Callable[..., Any], timeout_s: float) -> Any:
-    try:
-        return get(timeout=timeout_s)
-    except NoNodeError:
-        return None
-
-
-def _stop(client: "KazooClient") -> None:
-    with suppress(Exception):  # nobody waits for it, and the session ends by itself
-        client.stop()
-        client.close()

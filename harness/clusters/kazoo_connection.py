@@ -1,0 +1,62 @@
+"""kazoo's client with limits on what a server may send, and for how long. Slow to load."""
+
+from contextlib import suppress
+from socket import SHUT_RDWR
+from threading import Thread
+from typing import Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionDropped
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.retry import KazooRetry
+
+ANSWER_BYTES_MAX: Final = 1 << 26
+"""Size of an answer that is refused. ZooKeeper's own limit for a node, `jute.maxbuffer`, is 1 MB; a
+list of children may be larger."""
+CLOSE_S: Final = 1.0
+"""Time after which the connection of a session is cut that its server does not end."""
+
+
+class _KazooConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
+    """Connection that refuses answers of a size that none has."""
+
+    def zk_loop(self) -> None:
+        """Read and write until the session ends. What a server made the loop raise ends it, and the
+        requests that wait for an answer learn that."""
+        with suppress(Exception):
+            super().zk_loop()
+
+    def _read(self, length: int, timeout: float) -> bytes:
+        if not 0 <= length <= ANSWER_BYTES_MAX:
+            raise ConnectionDropped(f"an answer of {length:,} bytes")
+        return bytes(super()._read(length, timeout))
+
+
+def new_client(hosts: str, session_s: float) -> KazooClient:
+    """Return a client that is not started."""
+    retry = KazooRetry(max_tries=-1, delay=0.05, max_delay=0.2)
+    client = KazooClient(hosts=hosts, timeout=session_s, connection_retry=retry)
+    client._connection = _KazooConnection(client, client._conn_retry.copy())
+    return client
+
+
+def end_session(client: KazooClient) -> None:
+    """End a session, in a thread that nobody waits for. A server that sends bytes for ever would
+    hold kazoo's own thread for ever."""
+    Thread(target=_end, args=(client,), name="zookeeper-close", daemon=True).start()
+
+
+def _end(client: KazooClient) -> None:
+    stop = Thread(target=_stop, args=(client,), name="zookeeper-stop", daemon=True)
+    stop.start()
+    stop.join(CLOSE_S)
+    while stop.is_alive():
+        with suppress(OSError, AttributeError):  # it may be connecting just now
+            client._connection._socket.shutdown(SHUT_RDWR)
+        stop.join(CLOSE_S)
+
+
+def _stop(client: KazooClient) -> None:
+    with suppress(Exception):  # nobody waits for it, and the session ends by itself
+        client.stop()
+        client.close()

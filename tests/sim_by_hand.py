@@ -32,7 +32,7 @@ def wait(cluster: SimCluster, seconds: float) -> None:
 
 
 def rows(cluster: SimCluster, node: str, table: ReplicatedTable) -> list[tuple[int, int]]:
-    return sorted(connect(cluster, node).rows(f"SELECT key, value FROM {table.name}"))
+    return sorted(connect(cluster, node).rows(f"SELECT key, value FROM {table.name}", (int, int)))
 
 
 def replica_of(cluster: SimCluster, node: str, table: ReplicatedTable) -> "Replica":

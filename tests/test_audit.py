@@ -22,7 +22,7 @@ from harness.clients.clickhouse import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
-from harness.clusters.replica import query
+from harness.clusters.replica import execute, query_value
 from harness.conform.ensemble import BYTES_MAX, read_directory
 from harness.core.clock import utc_now
 from harness.core.errors import HarnessError
@@ -214,12 +214,12 @@ def judged(file: Path, table: ReplicatedTable, *words: str) -> tuple[int, dict[s
 def rows_logged(cluster: DockerCluster, table: ReplicatedTable) -> int:
     """Return the number of inserts that the servers have logged, and written down."""
     for node in THREE.replicas:
-        query(cluster.endpoint(node), "SYSTEM FLUSH LOGS")
+        execute(cluster.endpoint(node), "SYSTEM FLUSH LOGS")
     text = (
         "SELECT count() FROM system.query_log WHERE type = 'QueryFinish' AND query_kind = 'Insert' "
         f"AND has(tables, '{table.name}')"
     )
-    return sum(query(cluster.endpoint(node), text)[0][0] for node in THREE.replicas)
+    return sum(query_value(cluster.endpoint(node), text, int) for node in THREE.replicas)
 
 
 def copies(cluster: DockerCluster, path: Path) -> Sequence[str]:
@@ -240,7 +240,7 @@ def lose_parts(cluster: DockerCluster, table: ReplicatedTable) -> None:
     """Remove the table's parts from the disks of all replicas at once, and start them again."""
     text = f"SELECT arrayJoin(data_paths) FROM system.tables WHERE database = '{table.database}'"
     for node in THREE.replicas:
-        ((path,),) = query(cluster.endpoint(node), text)
+        path = query_value(cluster.endpoint(node), text, str)
         container = cluster._engine().containers.get(cluster._containers[node])
         status, output = container.exec_run(["sh", "-c", f"rm -r {path}0_*"])
         assert status == 0, output
@@ -261,7 +261,7 @@ def test_inserts_of_others_are_audited_from_the_servers_logs(
         node = THREE.replicas[value % 3]
         with closing(connect(logging, node)) as client:
             client.insert(table.name, [(0, 2 * value), (0, 2 * value + 1)], quorum)
-    query(logging.endpoint("ch1"), f"OPTIMIZE TABLE {table.name} PARTITION 0 FINAL")
+    execute(logging.endpoint("ch1"), f"OPTIMIZE TABLE {table.name} PARTITION 0 FINAL")
     wait_until(lambda: not table.pending() and rows_logged(logging, table) == 12, "all is logged")
     status, said = judged(file, table)
     assert (status, said["status"], said["checked"]) == (0, "VALID", 12), said
@@ -272,16 +272,17 @@ def test_inserts_of_others_are_audited_from_the_servers_logs(
 
     def empty() -> bool:
         found = [
-            query(logging.endpoint(n), f"SELECT count() FROM {table.name}") for n in ("ch1", "ch2")
+            query_value(logging.endpoint(n), f"SELECT count() FROM {table.name}", int)
+            for n in ("ch1", "ch2")
         ]
-        return all(rows == [(0,)] for rows in found) and not table.pending()
+        return not any(found) and not table.pending()
 
     wait_until(empty, "the replicas give up the parts that nobody has")
     status, said = judged(file, table)
     assert (status, said["status"]) == (1, "INVALID"), said
     assert {one["kind"] for one in said["anomalies"]} <= {"gone", "missing-rows"}
 
-    query(logging.endpoint("ch1"), f"ALTER TABLE {table.name} DROP PARTITION 0", settings=LOGGED)
+    execute(logging.endpoint("ch1"), f"ALTER TABLE {table.name} DROP PARTITION 0", settings=LOGGED)
     wait_until(lambda: judged(file, table)[0] == 2, "the log has the statement")
     assert (
         "1 statement may have removed or changed rows, such as Alter on ch1"

@@ -25,7 +25,7 @@ class Server(ClickHouse):
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
 
-    def _execute(self, sql: str, _settings: Any, _rows: Any, query_id: str = "") -> Any:
+    def _execute(self, sql: str, _settings: Any, _rows: Any, query_id: str = "", **_: Any) -> Any:
         self.asked.append((sql, query_id))
         if query_id:
             raise DatabaseError(394, "Query was cancelled")

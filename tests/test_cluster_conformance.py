@@ -1,7 +1,7 @@
 """One suite for simulated clusters, those of containers, and those that somebody else runs, which
 have no faults. Sim takes 2 s, containers about a minute."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -141,14 +141,18 @@ class on:  # noqa: N801 # reads as a word: on(cluster, "ch1").insert(…)
         with closing(self._connect()) as connection:
             connection.command(sql)
 
-    def columns(self, sql: str, settings: dict[str, int]) -> Sequence[Sequence[Any]]:
+    def numbers(self, sql: str, settings: dict[str, int]) -> tuple[int, ...]:
         with closing(self._connect()) as connection:
-            return connection.columns(sql, settings)
+            return connection.numbers(sql, settings)
+
+    def rows(self, sql: str, *shape: type) -> list[tuple[Any, ...]]:
+        with closing(self._connect()) as connection:
+            return connection.rows(sql, shape)
 
 
 def values(cluster: Served, node: str, table: ReplicatedTable, **settings: int) -> list[int]:
-    columns = on(cluster, node).columns(f"SELECT value FROM {table.name} WHERE key = 0", settings)
-    return sorted(columns[0]) if columns else []
+    sql = f"SELECT value FROM {table.name} WHERE key = 0"
+    return sorted(on(cluster, node).numbers(sql, settings))
 
 
 def fails(act: Callable[[], object]) -> int:
@@ -280,8 +284,7 @@ def test_a_select_may_be_inserted_and_its_rows_counted(
     on(served, "ch1").command(f"INSERT INTO {served_table.name} SELECT 0, 7 FROM numbers(3)")
     until(served, lambda: values(served, "ch2", served_table) == [7, 7, 7], "ch2 has it")
     sql = "SELECT value, count(), any(key) FROM {} WHERE key = 0 GROUP BY value ORDER BY value"
-    columns = on(served, "ch2").columns(sql.format(served_table.name), {})
-    assert [list(column) for column in columns] == [[7], [3], [0]]
+    assert on(served, "ch2").rows(sql.format(served_table.name), int, int, int) == [(7, 3, 0)]
 
 
 def test_a_mutation_is_unfinished_until_every_replica_has_done_it(

@@ -248,7 +248,7 @@ def left_on(cluster: DockerCluster) -> list[str]:
     return [
         name
         for node in cluster.topology.replicas
-        for (name,) in query(cluster.endpoint(node), "SHOW DATABASES")
+        for (name,) in query(cluster.endpoint(node), "SHOW DATABASES", (str,))
         if name.startswith("harness_2")
     ]
 

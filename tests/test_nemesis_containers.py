@@ -10,7 +10,7 @@ from real_servers import THREE, seen_on, wait_until
 
 from harness.clusters import keeper
 from harness.clusters.docker_cluster import DockerCluster
-from harness.clusters.replica import is_alive, query
+from harness.clusters.replica import execute, is_alive, query, query_value
 from harness.core.clock import WallClock
 from harness.core.errors import ClusterError
 from harness.core.history import History
@@ -211,7 +211,7 @@ def test_the_paused_do_not_answer_and_go_on_where_they_were(
 
 
 def uptime(cluster: DockerCluster, node: str) -> int:
-    return int(query(cluster.endpoint(node), "SELECT uptime()")[0][0])
+    return int(query_value(cluster.endpoint(node), "SELECT uptime()", int))
 
 
 @pytest.mark.parametrize("name", ["restart-clickhouse-majority", "restart-both-all"])
@@ -231,7 +231,7 @@ def test_the_restarted_are_new_processes_that_answer(cluster: DockerCluster, nam
 
 def test_a_replica_without_fetches_lags_until_it_may_fetch_again(cluster: DockerCluster) -> None:
     for node in THREE.replicas:
-        query(
+        execute(
             cluster.endpoint(node),
             "CREATE TABLE lag (value UInt64) ENGINE = "
             f"ReplicatedMergeTree('/nemesis/lag', '{node}') PARTITION BY tuple() ORDER BY value",
@@ -240,10 +240,10 @@ def test_a_replica_without_fetches_lags_until_it_may_fetch_again(cluster: Docker
     faults = Faults(cluster, "stop-fetches")
     (lagging,) = struck(faults.begin())
     other = next(node for node in THREE.replicas if node != lagging)
-    query(cluster.endpoint(other), "INSERT INTO lag VALUES", rows=[(7,)])
+    execute(cluster.endpoint(other), "INSERT INTO lag VALUES", rows=[(7,)])
 
     def has(node: str) -> bool:
-        return query(cluster.endpoint(node), "SELECT value FROM lag") == [(7,)]
+        return query(cluster.endpoint(node), "SELECT value FROM lag", (int,)) == [(7,)]
 
     third = next(node for node in THREE.replicas if node not in (lagging, other))
     wait_until(lambda: has(third), "the third replica has fetched it")

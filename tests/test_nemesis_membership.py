@@ -10,7 +10,7 @@ from real_servers import THREE, wait_until
 from compose.settings import Settings
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
-from harness.clusters.replica import query
+from harness.clusters.replica import execute, query
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from nemesis import membership, reconfig
@@ -34,7 +34,7 @@ def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]
         for node in THREE.replicas:
             engine = f"ReplicatedMergeTree('/harness/members', '{node}')"
             statement = f"CREATE TABLE members (x UInt32) ENGINE = {engine} ORDER BY x"
-            query(cluster.endpoint(node), statement, timeout_s=30)
+            execute(cluster.endpoint(node), statement, timeout_s=30)
         yield cluster
     finally:
         cluster.down()
@@ -54,11 +54,11 @@ def fresh(directory: Path, settings: Settings) -> DockerCluster:
 
 
 def insert(cluster: DockerCluster, node: str, value: int) -> None:
-    query(cluster.endpoint(node), "INSERT INTO members VALUES", rows=[(value,)], settings=QUORUM)
+    execute(cluster.endpoint(node), "INSERT INTO members VALUES", rows=[(value,)], settings=QUORUM)
 
 
 def rows(cluster: DockerCluster, node: str) -> set[int]:
-    return {value for (value,) in query(cluster.endpoint(node), "SELECT x FROM members")}
+    return {value for (value,) in query(cluster.endpoint(node), "SELECT x FROM members", (int,))}
 
 
 @pytest.mark.containers

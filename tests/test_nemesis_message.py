@@ -115,7 +115,7 @@ def attempt(
 def has(servers: DockerCluster, table: ReplicatedTable, value: int, node: str) -> bool:
     connection = connect(servers, node)
     try:
-        return bool(connection.rows(f"SELECT x FROM {table.name} WHERE x = {value}"))
+        return bool(connection.numbers(f"SELECT x FROM {table.name} WHERE x = {value}"))
     finally:
         connection.close()
 

@@ -13,7 +13,7 @@ from compose.plan import RUN
 from compose.releases import ImageChoice
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
-from harness.clusters.replica import query
+from harness.clusters.replica import execute, query
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import FaultError, StartError, UsageError
 from harness.core.op import Done, Json, Kind
@@ -270,7 +270,7 @@ def test_two_replicas_go_from_24_8_to_25_8_with_their_data_and_cannot_come_back(
 ) -> None:
     monkeypatch.setattr(upgrade, "ACTIVE_S", 30.0)
     for node in pair.topology.replicas:
-        query(
+        execute(
             pair.endpoint(node),
             "CREATE TABLE t (value UInt64) ENGINE = "
             f"ReplicatedMergeTree('/upgrade/t', '{node}') ORDER BY value",
@@ -281,10 +281,10 @@ def test_two_replicas_go_from_24_8_to_25_8_with_their_data_and_cannot_come_back(
     check_capabilities(roll, pair)
 
     def insert(node: str, value: int) -> None:
-        query(pair.endpoint(node), "INSERT INTO t VALUES", rows=[(value,)], timeout_s=20)
+        execute(pair.endpoint(node), "INSERT INTO t VALUES", rows=[(value,)], timeout_s=20)
 
     def has(node: str, *values: int) -> bool:
-        found = query(pair.endpoint(node), "SELECT value FROM t ORDER BY value")
+        found = query(pair.endpoint(node), "SELECT value FROM t ORDER BY value", (int,))
         return found == [(value,) for value in values]
 
     insert("ch1", 1)

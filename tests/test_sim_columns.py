@@ -19,8 +19,8 @@ SHORT = TableSettings(max_replicated_logs_to_keep=8, min_replicated_logs_to_keep
 
 
 def columns(cluster: SimCluster, table: ReplicatedTable, node: str) -> list[str]:
-    found = connect(cluster, node).rows(f"DESCRIBE TABLE {table.name}")
-    return [str(name) for (name, *_) in found]
+    found = connect(cluster, node).rows(f"DESCRIBE TABLE {table.name}", (str, ...))
+    return [name for (name, *_) in found]
 
 
 def alter(
@@ -61,7 +61,7 @@ def test_an_alter_that_does_not_fit_the_columns_fails(
     with pytest.raises(DatabaseError, match=f"{missing}: .*column c1: .* does not exist"):
         alter(cluster, table, "ch1", "DROP COLUMN c1")
     with pytest.raises(DatabaseError, match="47: Unknown identifier: c1"):
-        connect(cluster, "ch1").rows(f"SELECT c1 FROM {table.name}")
+        connect(cluster, "ch1").numbers(f"SELECT c1 FROM {table.name}")
 
 
 @pytest.mark.parametrize("sync", [0, 1, 2])
@@ -75,7 +75,7 @@ def test_an_alter_in_the_log_waits_as_it_is_told_to(sync: int) -> None:
     own = "c1" in columns(cluster, table, "ch1")
     other = f"{table.path}/replicas/ch2"
     query = f"SELECT toInt64(value) FROM system.zookeeper WHERE path = '{other}' AND name = '%s'"
-    ((version,),) = connect(cluster, "ch1").rows(query % "metadata_version")
+    (version,) = connect(cluster, "ch1").numbers(query % "metadata_version")
     assert (own or sync == 0, version) == (True, 1 if sync == 2 else 0)
     wait(cluster, 5)
     assert everywhere(cluster, table) == [["key", "value", "c1"]] * 3

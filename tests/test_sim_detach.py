@@ -18,7 +18,7 @@ EVERYWHERE = {"replication_alter_partitions_sync": 2}
 
 def log_of(cluster: SimCluster, table: ReplicatedTable) -> list[str]:
     entries = f"SELECT value FROM system.zookeeper WHERE path = '{table.path}/log'"
-    return [text.split("\n")[2] for (text,) in connect(cluster, "ch1").rows(entries)]
+    return [text.split("\n")[2] for (text,) in connect(cluster, "ch1").rows(entries, (str,))]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -148,11 +148,11 @@ def test_old_connections_stay_and_new_ones_are_refused(resource: Resource) -> No
     cluster = planted("")
     cluster.up()
     old = connect(cluster, "ch1")
-    old.rows("SELECT 1")
+    old.numbers("SELECT 1")
     cluster.starve(["ch1"], resource)
-    assert list(old.rows("SELECT 1")) == [(1,)]
+    assert old.numbers("SELECT 1") == (1,)
     with pytest.raises(DatabaseError) as error:
-        connect(cluster, "ch1").rows("SELECT 1")
+        connect(cluster, "ch1").numbers("SELECT 1")
     assert error.value.code == UNSENT
     cluster.restart(["ch1"])
     assert cluster.shortages(["ch1"], resource) == {"ch1": None}, "it ended with the process"
@@ -181,7 +181,7 @@ def test_a_server_without_descriptors_opens_no_part_and_no_session() -> None:
 
 
 def rows_of(connection: Any, table: str) -> object:
-    return list(connection.rows(f"SELECT key, value FROM {table}"))
+    return list(connection.rows(f"SELECT key, value FROM {table}", (int, int)))
 
 
 def lose_session(cluster: SimCluster, node: str) -> None:

@@ -59,7 +59,7 @@ def test_a_new_replica_has_the_columns_of_its_table() -> None:
     call(cluster, nemesis, "begin", "ch1")
     connect(cluster, "ch2").command(f"ALTER TABLE {table.name} ADD COLUMN c1 Int64")
     call(cluster, nemesis, "end", "ch1")
-    columns = connect(cluster, "ch1").rows(f"DESCRIBE TABLE {table.name}")
+    columns = connect(cluster, "ch1").rows(f"DESCRIBE TABLE {table.name}", (str, ...))
     assert [name for (name, *_) in columns] == ["key", "value", "c1"]
 
 

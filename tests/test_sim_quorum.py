@@ -40,12 +40,12 @@ def with_pending(*values: int, without: str = "") -> tuple[SimCluster, Replicate
 def below(cluster: SimCluster, table: ReplicatedTable, name: str, node: str = "ch2") -> list[str]:
     """Return the names below one of the nodes of /quorum, as a replica sees them."""
     query = f"SELECT name FROM system.zookeeper WHERE path = '{table.path}/quorum/{name}'"
-    return [name for (name,) in connect(cluster, node).rows(query)]
+    return [name for (name,) in connect(cluster, node).rows(query, (str,))]
 
 
 def last_part(cluster: SimCluster, table: ReplicatedTable) -> str:
     query = f"SELECT value FROM system.zookeeper WHERE path = '{table.path}/quorum' AND name = '%s'"
-    ((text,),) = connect(cluster, "ch2").rows(query % "last_part")
+    (text,) = connect(cluster, "ch2").row(query % "last_part", (str,))
     return str(text)
 
 
@@ -67,8 +67,8 @@ def test_several_quorums_are_pending_at_a_time_and_leave_last_part_alone() -> No
 def test_a_sequential_read_shows_what_is_pending_as_on_25_8() -> None:
     cluster, table = with_pending(1)
     query = f"SELECT value FROM {table.name} WHERE key = 0"
-    assert connect(cluster, "ch1").rows(query, SEQUENTIAL) == [(1,)]
-    assert connect(cluster, "ch2").rows(query, SEQUENTIAL) == []
+    assert connect(cluster, "ch1").numbers(query, SEQUENTIAL) == (1,)
+    assert connect(cluster, "ch2").numbers(query, SEQUENTIAL) == ()
 
 
 def test_a_duplicate_waits_for_the_quorum_of_the_first() -> None:
@@ -119,7 +119,7 @@ def came_back(late_ns: int) -> bool:
     cluster.kill(["ch2"])
     path = f"{table.path}/replicas/ch2/parts"
     query = f"SELECT name FROM system.zookeeper WHERE path = '{path}'"
-    announced = connect(cluster, "ch1").rows(query) != []
+    announced = connect(cluster, "ch1").rows(query, (str,)) != []
     pending = below(cluster, table, "parallel", "ch1") != []
     cluster.mend()
     cluster.start(["ch2"])

@@ -35,7 +35,7 @@ def retried_elsewhere(without: str, after_ns: int) -> list[list[tuple[int, int]]
         connect(cluster, "ch1").insert(table.name, [(0, 1)], {"max_execution_time": 2})
     cluster.mend()
     listed = f"SELECT count() FROM system.zookeeper WHERE path = '{table.path}/log'"
-    committed = connect(cluster, "ch2").rows(listed) != [(0,)]
+    committed = connect(cluster, "ch2").numbers(listed) != (0,)
     if not committed or error.value.code not in (159, 319):
         return None
     connect(cluster, "ch2").insert(table.name, [(0, 1)])

@@ -19,7 +19,7 @@ SHORT = TableSettings(max_replicated_logs_to_keep=8, min_replicated_logs_to_keep
 def listed(cluster: SimCluster, node: str, table: ReplicatedTable, below: str) -> list[str]:
     """Return names in ZooKeeper, as a replica's server sees them."""
     query = f"SELECT name FROM system.zookeeper WHERE path = '{table.path}/{below}'"
-    return [name for (name,) in connect(cluster, node).rows(query)]
+    return [name for (name,) in connect(cluster, node).rows(query, (str,))]
 
 
 def leaders(cluster: SimCluster, table: ReplicatedTable) -> dict[str, bool]:

@@ -155,14 +155,13 @@ class _Alteration:
                 continue
             found[other] = connect(self._cluster, other, timeout_s=LOOK_S)
             try:
-                found[other].rows("SELECT 1")
+                found[other].row("SELECT 1", (int,))
             except DatabaseError:
                 found.pop(other).close()
         return found
 
     def _has(self, connection: ClickHouse, column: int) -> bool:
-        names = connection.rows(f"DESCRIBE TABLE {self._table.name}")
-        return f"c{column}" in {str(row[0]) for row in names}
+        return f"c{column}" in _names(connection, self._table.name)
 
 
 def _alter(number: int) -> Call:
@@ -196,12 +195,18 @@ def _columns(
         applied = f"SELECT columns_version FROM system.replicas WHERE database = '{table.database}'"
         node = "columns"
     while True:
-        own = connection.rows(applied)[0][0]
-        shared = connection.rows(
-            f"SELECT version FROM system.zookeeper WHERE path = '{table.path}' AND name = '{node}'"
-        )[0][0]
+        (own,) = connection.row(applied, (int,))
+        (shared,) = connection.row(
+            f"SELECT version FROM system.zookeeper WHERE path = '{table.path}' AND name = '{node}'",
+            (int,),
+        )
         if own == shared or clock.now_ns() > FOLLOWS_S * 1e9:
             break
         clock.sleep_until(clock.now_ns() + POLL_NS)
-    names = [str(row[0]) for row in connection.rows(f"DESCRIBE TABLE {table.name}")]
-    return {"columns": names, "version": int(own), "shared": int(shared)}
+    names = _names(connection, table.name)
+    return {"columns": names, "version": own, "shared": shared}
+
+
+def _names(connection: ClickHouse, table: str) -> list[str]:
+    """Return the names of a table's columns. Raises DatabaseError."""
+    return [row[0] for row in connection.rows(f"DESCRIBE TABLE {table}", (str, ...))]

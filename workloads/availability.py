@@ -117,10 +117,9 @@ class _AvailabilityClient:
     def _read(self, op: Op) -> Done:
         settings = SEQUENTIAL if op.f == "read-sequential" else NO_SETTINGS
         try:
-            columns = self._connection.columns(f"SELECT value FROM {self._table}", settings)
+            values = self._connection.numbers(f"SELECT value FROM {self._table}", settings)
         except DatabaseError as error:
             return failed_read(error)
-        values = tuple(columns[0]) if columns else ()
         # Only the number of rows is kept: the rows of sequential reads would double the history.
         return Done(Kind.OK, len(values) if op.f == "read-sequential" else values)
 

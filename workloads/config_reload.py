@@ -189,25 +189,27 @@ class _ConfigReloadClient:
         while the server has no session."""
         try:
             found = self._connection.rows(
-                "SELECT name FROM system.zookeeper WHERE path = '/' AND name LIKE 'generation_%'"
+                "SELECT name FROM system.zookeeper WHERE path = '/' AND name LIKE 'generation_%'",
+                (str,),
             )
         except DatabaseError:
             return {}
-        names = [int(str(name).removeprefix("generation_")) for (name,) in found]
+        names = [int(name.removeprefix("generation_")) for (name,) in found]
         return {"zookeeper": max(names, default=-1), "zookeeper_hot": self._hot}
 
     def _read(self, *, final: bool) -> Done:
         try:
             clusters = self._connection.rows(
-                "SELECT DISTINCT cluster FROM system.clusters WHERE cluster LIKE 'generation_%'"
+                "SELECT DISTINCT cluster FROM system.clusters WHERE cluster LIKE 'generation_%'",
+                (str,),
             )
             macros = self._connection.rows(
-                "SELECT substitution FROM system.macros WHERE macro = 'generation'"
+                "SELECT substitution FROM system.macros WHERE macro = 'generation'", (str,)
             )
-            uptime = self._connection.rows("SELECT toUInt64(uptime())")
+            (uptime,) = self._connection.row("SELECT toUInt64(uptime())", (int,))
         except DatabaseError as error:
             return failed_read(error)
-        shown = [int(str(row[0]).removeprefix("generation_")) for row in clusters]
+        shown = [int(name.removeprefix("generation_")) for (name,) in clusters]
         return Done(
             Kind.OK,
             {
@@ -215,7 +217,7 @@ class _ConfigReloadClient:
                 "clusters": len(shown),
                 "macro": int(macros[0][0]) if macros else -1,
                 **({} if final else self._zookeeper()),
-                "uptime_s": int(uptime[0][0]),
+                "uptime_s": uptime,
             },
         )
 

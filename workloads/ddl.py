@@ -327,13 +327,14 @@ class _DdlClient:
         try:
             found = self._connection.rows(
                 "SELECT table FROM system.replicas "
-                f"WHERE database = '{self._database}' AND table LIKE 'rep_%' ORDER BY table"
+                f"WHERE database = '{self._database}' AND table LIKE 'rep_%' ORDER BY table",
+                (str,),
             )
             for (table,) in found:
                 self._connection.insert(f"{self._database}.{table}", [(self._number,)])
         except DatabaseError as error:
             return failed_write(error)
-        return Done(Kind.OK, {"row": self._number, "tables": [str(table) for (table,) in found]})
+        return Done(Kind.OK, {"row": self._number, "tables": [table for (table,) in found]})
 
     def _make_local(self) -> Done:
         """Create the local table below each Distributed one that a statement created."""

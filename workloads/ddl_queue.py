@@ -58,17 +58,20 @@ NEWEST = 4
 
 def effects_of(connection: ClickHouse, database: str) -> list[str]:
     """Return the statements whose effect a host has, such as "alter:7"."""
-    tables = connection.rows(f"SELECT name FROM system.tables WHERE database = '{database}'")
+    tables = connection.rows(
+        f"SELECT name FROM system.tables WHERE database = '{database}'", (str,)
+    )
     columns = connection.rows(
         f"SELECT name FROM system.columns WHERE database = '{database}' AND "
-        "table IN ('wide', 'shared')"
+        "table IN ('wide', 'shared')",
+        (str,),
     )
-    names = {str(row[0]) for row in tables}
+    names = {name for (name,) in tables}
     made = [
         f"{f}:{n}" for f, prefix in OBJECTS.items() if f in CREATED for n in _numbers(names, prefix)
     ]
     renamed = [f"rename:{n}" for n in _numbers(names, "new_")]
-    fields = {str(row[0]) for row in columns}
+    fields = {name for (name,) in columns}
     altered = [
         f"{f}:{n}" for f in ("alter", "alter-replicated") for n in _numbers(fields, OBJECTS[f])
     ]
@@ -87,22 +90,24 @@ def replicated_tables(connection: ClickHouse, database: str) -> dict[str, Json]:
     once the replica has executed what the log had."""
     found = connection.rows(
         "SELECT table, zookeeper_path, replica_name FROM system.replicas "
-        f"WHERE database = '{database}' AND table LIKE 'rep_%' ORDER BY table"
+        f"WHERE database = '{database}' AND table LIKE 'rep_%' ORDER BY table",
+        (str, str, str),
     )
     out: dict[str, Json] = {}
     for table, path, replica in found:
         connection.command(f"SYSTEM SYNC REPLICA {database}.{table}", {"receive_timeout": SYNC_S})
-        rows = connection.rows(f"SELECT x FROM {database}.{table} ORDER BY x")
-        out[str(table)] = {"path": path, "replica": replica, "rows": [int(x) for (x,) in rows]}
+        rows = connection.numbers(f"SELECT x FROM {database}.{table} ORDER BY x")
+        out[table] = {"path": path, "replica": replica, "rows": [*rows]}
     return out
 
 
 def distributed_tables(connection: ClickHouse, database: str) -> list[str]:
     """Return the numbers of the Distributed tables that statements created."""
     found = connection.rows(
-        f"SELECT name FROM system.tables WHERE database = '{database}' AND name LIKE 'dist_%'"
+        f"SELECT name FROM system.tables WHERE database = '{database}' AND name LIKE 'dist_%'",
+        (str,),
     )
-    return [str(n) for n in _numbers({str(name) for (name,) in found}, "dist_")]
+    return [str(n) for n in _numbers({name for (name,) in found}, "dist_")]
 
 
 def use_distributed(connection: ClickHouse, database: str) -> dict[str, Json]:
@@ -112,7 +117,7 @@ def use_distributed(connection: ClickHouse, database: str) -> dict[str, Json]:
     for number in distributed_tables(connection, database):
         code, text = 0, ""
         try:
-            connection.rows(f"SELECT count() FROM {database}.dist_{number}")
+            connection.numbers(f"SELECT count() FROM {database}.dist_{number}")
         except DatabaseError as error:
             if error.code <= 0:
                 raise
@@ -174,9 +179,9 @@ class ClusterQueue:
             # In this order: a host that had finished the task is not executing it afterwards.
             finished = _finished(connection, path, _host)
             nodes = connection.rows(
-                f"SELECT name FROM system.zookeeper WHERE path = '{path}/active'"
+                f"SELECT name FROM system.zookeeper WHERE path = '{path}/active'", (str,)
             )
-            active = [_host(str(node)) for (node,) in nodes]
+            active = [_host(node) for (node,) in nodes]
             if active:
                 hosts = [*_hosts(text)]
                 out[_statement(text)] = {
@@ -190,9 +195,10 @@ class ClusterQueue:
         """Return name and text of our tasks, ascending."""
         queued = connection.rows(
             f"SELECT name, value FROM system.zookeeper WHERE path = '{QUEUE}' AND "
-            f"value LIKE '%{self._database}%'"
+            f"value LIKE '%{self._database}%'",
+            (str, str),
         )
-        return sorted((str(name), str(text)) for name, text in queued)
+        return sorted(queued)
 
 
 class DatabaseQueue:
@@ -207,14 +213,16 @@ class DatabaseQueue:
         """Return the clients' statements that were committed: no host executes or finishes an entry
         whose initiator failed (DatabaseReplicatedWorker.cpp)."""
         queued = connection.rows(
-            f"SELECT name, value FROM system.zookeeper WHERE path = '{self._log}'"
+            f"SELECT name, value FROM system.zookeeper WHERE path = '{self._log}'", (str, str)
         )
         tasks: dict[str, dict[str, str]] = {}
         for name, text in queued:
-            statement, path = _statement(str(text)), f"{self._log}/{name}"
+            statement, path = _statement(text), f"{self._log}/{name}"
             if statement == text:  # a statement of the set-up
                 continue
-            nodes = connection.rows(f"SELECT name FROM system.zookeeper WHERE path = '{path}'")
+            nodes = connection.rows(
+                f"SELECT name FROM system.zookeeper WHERE path = '{path}'", (str,)
+            )
             if ("committed",) in nodes:
                 tasks[statement] = _finished(connection, path, _replica)
         return tasks
@@ -237,9 +245,9 @@ def _hosts(text: str) -> list[str]:
 def _finished(connection: ClickHouse, task: str, name: Callable[[str], str]) -> dict[str, str]:
     """Return what each host that finished the task wrote."""
     done = connection.rows(
-        f"SELECT name, value FROM system.zookeeper WHERE path = '{task}/finished'"
+        f"SELECT name, value FROM system.zookeeper WHERE path = '{task}/finished'", (str, str)
     )
-    return {name(str(host)): _status(str(value)) for host, value in done}
+    return {name(host): _status(value) for host, value in done}
 
 
 def _replica(host: str) -> str:

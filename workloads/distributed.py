@@ -258,11 +258,13 @@ class _DistributedClient:
         """Return the hosts that answer a query, and the errors before and after it."""
         try:
             before = self._errors()
-            found = self._connection.rows(f"SELECT DISTINCT hostName() FROM {self._database}.d")
+            found = self._connection.rows(
+                f"SELECT DISTINCT hostName() FROM {self._database}.d", (str,)
+            )
             after = self._errors()
         except DatabaseError as error:
             return failed_read(error)
-        hosts = [str(host) for (host,) in found]
+        hosts = [host for (host,) in found]
         return Done(Kind.OK, {"hosts": [*hosts], "before": {**before}, "after": {**after}})
 
     def _errors(self) -> dict[str, dict[str, int]]:
@@ -271,9 +273,10 @@ class _DistributedClient:
         over = CLUSTERS[self._internal]
         for shard, host, errors in self._connection.rows(
             "SELECT shard_num, host_name, errors_count FROM system.clusters "
-            f"WHERE cluster = '{over}' AND toString(shard_num) != '{self._shard + 1:d}'"
+            f"WHERE cluster = '{over}' AND toString(shard_num) != '{self._shard + 1:d}'",
+            (int, str, int),
         ):
-            out.setdefault(str(shard), {})[str(host)] = int(errors)
+            out.setdefault(str(shard), {})[host] = errors
         return out
 
     def _insert(self, op: Op) -> Done:
@@ -296,16 +299,15 @@ class _DistributedClient:
         for node, connection in self._copies.items():
             sql = f"SELECT count() FROM {self._database}.t WHERE value = {value:d}"
             with suppress(DatabaseError):
-                found[node] = int(connection.rows(sql)[0][0])
+                found[node] = connection.row(sql, (int,))[0]
         return found
 
     def _read(self) -> Done:
         sql = f"SELECT if(shard = {self._shard}, value, -1 - value) FROM {self._database}.t"
         try:
-            columns = self._connection.columns(sql)
+            return Done(Kind.OK, self._connection.numbers(sql))
         except DatabaseError as error:
             return failed_read(error)
-        return Done(Kind.OK, tuple(columns[0]) if columns else ())
 
     def close(self) -> None:
         for connection in (self._connection, *self._copies.values()):

@@ -185,7 +185,8 @@ class _OwnMerge:
             try:
                 found = (connection if node == op.node else other).rows(
                     "SELECT name FROM system.parts WHERE active AND partition = "
-                    f"'{partition}' AND database = '{self._table.database}' ORDER BY name"
+                    f"'{partition}' AND database = '{self._table.database}' ORDER BY name",
+                    (str,),
                 )
                 parts[node] = [name for (name,) in found]
             except DatabaseError:

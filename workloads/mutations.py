@@ -74,11 +74,12 @@ def mutations(
             sql = f"SELECT value, hits FROM {table.name} WHERE key = {op.key:d} ORDER BY value"
             undone = connection.rows(
                 "SELECT mutation_id, max(parts_to_do) FROM system.mutations "
-                f"WHERE NOT is_done AND database = '{table.database}' GROUP BY mutation_id"
+                f"WHERE NOT is_done AND database = '{table.database}' GROUP BY mutation_id",
+                (str, int),
             )
             return {
-                "rows": [[int(v), int(hits)] for v, hits in connection.rows(sql)],
-                "undone": {str(mutation): int(parts) for mutation, parts in sorted(undone)},
+                "rows": [[v, hits] for v, hits in connection.rows(sql, (int, int))],
+                "undone": dict(sorted(undone)),
             }
 
         return TableSession(

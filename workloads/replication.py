@@ -107,7 +107,8 @@ def _session(options: ReplicationOptions, cluster: Cluster, token: str) -> Sessi
     def counted(connection: ClickHouse, op: Op) -> list[tuple[int, int, int]]:
         return connection.rows(
             f"SELECT value, count(), any(size) FROM {table.name} WHERE key = {op.key:d} "
-            "GROUP BY value ORDER BY value"
+            "GROUP BY value ORDER BY value",
+            (int, int, int),
         )
 
     def read(connection: ClickHouse, op: Op) -> Value:
@@ -156,6 +157,7 @@ def _unfinished_fetches(
     directories = [path.rpartition("/")[2] for path in cluster.files(node, place, "tmp?fetch_*/")]
     active = connection.rows(
         "SELECT name FROM system.parts WHERE active AND name LIKE 'tmp%' "
-        f"AND database = '{database}'"
+        f"AND database = '{database}'",
+        (str,),
     )
     return {"directories": [*directories], "odd": [name for (name,) in active]}

@@ -200,10 +200,9 @@ class _ScriptedSetClient:
         if pause_s:
             sql += f" AND (SELECT sleep({pause_s})) = 0"
         try:
-            columns = self._connection.columns(sql, settings)
+            return Done(Kind.OK, self._connection.numbers(sql, settings))
         except DatabaseError as error:
             return failed_read(error)
-        return Done(Kind.OK, tuple(columns[0]) if columns else ())
 
     def close(self) -> None:
         self._connection.close()

@@ -85,10 +85,11 @@ class StoreLooks:
         for node in self._table.replicas:
             connection = connect(self._cluster, node)
             try:
-                old = connection.rows(
+                (old,) = connection.row(
                     "SELECT count() FROM system.parts "
-                    f"WHERE NOT active AND database = '{self._table.database}'"
-                )[0][0]
+                    f"WHERE NOT active AND database = '{self._table.database}'",
+                    (int,),
+                )
             except DatabaseError as error:
                 reasons.append(f"{node} does not answer: {error.text}")
             else:
@@ -99,6 +100,7 @@ class StoreLooks:
 
     def _parts(self, connection: ClickHouse) -> frozenset[str]:
         rows = connection.rows(
-            f"SELECT name FROM system.parts WHERE active AND database = '{self._table.database}'"
+            f"SELECT name FROM system.parts WHERE active AND database = '{self._table.database}'",
+            (str,),
         )
-        return frozenset(str(name) for (name,) in rows)
+        return frozenset(name for (name,) in rows)

@@ -247,9 +247,9 @@ class PartitionCalls:
     def read(self, connection: ClickHouse, op: Op) -> Value:
         """Return the values of a key; the hash needs every column."""
         rows = connection.rows(
-            f"SELECT value, cityHash64(*) FROM {self._table} WHERE key = {op.key:d}"
+            f"SELECT value, cityHash64(*) FROM {self._table} WHERE key = {op.key:d}", (int, int)
         )
-        return tuple(int(value) for value, _ in rows)
+        return tuple(value for value, _ in rows)
 
     def change(self, connection: ClickHouse, op: Op) -> Value:
         """Change a partition, without waiting for other replicas."""
@@ -312,17 +312,18 @@ class PartitionCalls:
 
     def _finish(self, connection: ClickHouse, node: str) -> Sequence[str]:
         database = self._replicated.database
-        made = connection.rows(
+        made = connection.numbers(
             f"SELECT is_readonly FROM system.replicas WHERE database = '{database}'"
         )
         if not made:
             self._replicated.create_on(connection, node)
             return [f"{node} has its table again"]
-        known = connection.rows(
+        (known,) = connection.row(
             f"SELECT count() FROM system.zookeeper WHERE path = '{self._replicated.path}/replicas' "
-            f"AND name = '{node}'"
+            f"AND name = '{node}'",
+            (int,),
         )
-        if not made[0][0] or known[0][0]:
+        if not made[0] or known:
             return []
         # Another replica has dropped it.
         self._drop_and_create(connection, node)

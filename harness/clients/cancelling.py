@@ -91,6 +91,6 @@ class Killed:
     def _kill(self, query_id: str, delay_ms: int) -> None:
         self._clock.sleep_until(self._clock.now_ns() + delay_ms * 1_000_000)
         try:
-            self._killer.columns(f"KILL QUERY WHERE query_id = '{query_id}' ASYNC")
+            self._killer.command(f"KILL QUERY WHERE query_id = '{query_id}' ASYNC")
         except DatabaseError:
             return  # the insert goes on, as one that is not cancelled

@@ -3,12 +3,13 @@ outcomes."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from harness.core.connections import QueryChannel, QueryError
+from harness.core.connections import QueryChannel, QueryError, Shape, check_shape
 from harness.core.op import Done, Kind
 from harness.core.outcomes import (
     PERHAPS_READ_ONLY,
+    UNREADABLE,
     WRITE_OUTCOMES,
     Outcome,
     read_outcome,
@@ -42,6 +43,8 @@ SettingName: TypeAlias = ServerSetting | Literal["sequential_reading"]
 QuerySettings: TypeAlias = Mapping[SettingName, int | str]
 
 NO_SETTINGS: QuerySettings = MappingProxyType({})
+_QUOTED: Final = 100
+"""Number of characters that are quoted of a query whose answer has another shape."""
 
 
 CAUTIOUS_OUTCOMES = (PERHAPS_READ_ONLY, *WRITE_OUTCOMES)
@@ -80,15 +83,20 @@ class ClickHouse:
         """Insert the rows as one block, under a query id if one is given. Raise DatabaseError."""
         self._execute(f"INSERT INTO {table} VALUES", settings, rows, query_id)
 
-    def columns(self, sql: str, settings: QuerySettings = NO_SETTINGS) -> Sequence[Sequence[Any]]:
-        """Return the result by columns, no columns at all where there is no row. Raise
-        DatabaseError."""
-        result: Sequence[Sequence[Any]] = self._execute(sql, settings, None)
-        return result
+    def numbers(self, sql: str, settings: QuerySettings = NO_SETTINGS) -> tuple[int, ...]:
+        """Return the numbers of a result of one column. Raise DatabaseError."""
+        columns: Sequence[Sequence[int]] = self._execute(sql, settings, None, shape=(int,))
+        return tuple(columns[0]) if columns else ()
 
-    def rows(self, sql: str, settings: QuerySettings = NO_SETTINGS) -> list[tuple[Any, ...]]:
-        """Return the result by rows. Raise DatabaseError."""
-        return list(zip(*self._execute(sql, settings, None), strict=True))
+    def rows(self, sql: str, shape: Shape | None = None) -> list[tuple[Any, ...]]:
+        """Return the rows of a result, whose columns have these types; without a shape, whatever
+        came. Raise DatabaseError."""
+        return list(zip(*self._execute(sql, NO_SETTINGS, None, shape=shape), strict=True))
+
+    def row(self, sql: str, shape: Shape) -> tuple[Any, ...]:
+        """Return the row of a result that has one. Raise DatabaseError."""
+        columns = self._execute(sql, NO_SETTINGS, None, shape=shape, count=1)
+        return tuple(column[0] for column in columns)
 
     def command(self, sql: str, settings: QuerySettings = NO_SETTINGS) -> None:
         """Run a statement that returns nothing, such as CREATE or SYSTEM. Raise DatabaseError."""
@@ -104,12 +112,19 @@ class ClickHouse:
         settings: QuerySettings,
         rows: Sequence[Any] | None,
         query_id: str = "",
+        *,
+        shape: Shape | None = None,
+        count: int | None = None,
     ) -> Any:
         given = {str(name): value for name, value in settings.items()}
         try:
-            return self._channel.ask(sql, given, rows, query_id)
+            result = self._channel.ask(sql, given, rows, query_id)
+            if shape is not None:
+                check_shape(result, shape, count)
         except QueryError as error:
-            raise DatabaseError(error.code, error.text, self._outcomes) from error
+            text = f"{sql[:_QUOTED]}: {error.text}" if error.code == UNREADABLE else error.text
+            raise DatabaseError(error.code, text, self._outcomes) from error
+        return result
 
 
 def failed_write(error: DatabaseError) -> Done:
@@ -128,7 +143,6 @@ def _done(row: Outcome, error: DatabaseError) -> Done:
 
 
 def connect(cluster: Cluster, node: str, *, timeout_s: float = 10.0) -> ClickHouse:
-    """Return a connection that is made on first use. `timeout_s` bounds each wait for the
-    server."""
+    """Return a connection that is made on first use. `timeout_s` bounds each whole answer."""
     channel = cluster.query_channel(node, timeout_s)
     return ClickHouse(channel, outcomes=cluster.engines.dialect.write_outcomes)

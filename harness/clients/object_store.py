@@ -88,16 +88,17 @@ def references(
     """
     rows = connection.rows(
         "SELECT local_path, remote_path FROM system.remote_data_paths "
-        f"WHERE position(local_path, '{directory}/') > 0 ORDER BY local_path, remote_path"
+        f"WHERE position(local_path, '{directory}/') > 0 ORDER BY local_path, remote_path",
+        (str, str),
     )
     parts: dict[str, dict[str, str]] = {}
     others: list[str] = []
     for path, key in rows:
-        names = str(path).partition(f"{directory}/")[2].split("/")
+        names = path.partition(f"{directory}/")[2].split("/")
         if len(names) == 2:
-            parts.setdefault(names[0], {})[names[1]] = str(key)
+            parts.setdefault(names[0], {})[names[1]] = key
         else:
-            others.append(str(key))
+            others.append(key)
     return parts, others
 
 
@@ -112,14 +113,16 @@ def zero_copy_locks(
         listed = ", ".join(f"'{path}'" for path in paths)
         found: dict[str, list[str]] = {path: [] for path in paths}
         for path, name in connection.rows(
-            f"SELECT path, name FROM system.zookeeper WHERE path IN ({listed}) ORDER BY path, name"
+            f"SELECT path, name FROM system.zookeeper WHERE path IN ({listed}) ORDER BY path, name",
+            (str, str),
         ):
-            found[str(path)].append(str(name))
+            found.setdefault(path, []).append(name)
         return found
 
     ids = connection.rows(
         "SELECT value FROM system.zookeeper "
-        f"WHERE path = '{table_path}' AND name = 'table_shared_id'"
+        f"WHERE path = '{table_path}' AND name = 'table_shared_id'",
+        (str,),
     )
     if not ids:
         raise DatabaseError(60, f"{table_path} has no table_shared_id")

@@ -29,8 +29,8 @@ class TableSchema:
 def leads(connection: ClickHouse, database: str) -> bool:
     """Return whether a replica says that it leads its table in this database. Raises
     DatabaseError."""
-    rows = connection.rows(f"SELECT is_leader FROM system.replicas WHERE database = '{database}'")
-    return bool(rows and rows[0][0])
+    sql = f"SELECT is_leader FROM system.replicas WHERE database = '{database}'"
+    return any(connection.numbers(sql))
 
 
 def data_directory(connection: ClickHouse, dialect: Dialect, database: str, table: str) -> str:
@@ -40,11 +40,12 @@ def data_directory(connection: ClickHouse, dialect: Dialect, database: str, tabl
         return dialect.data_directory(database, table, uuid="")
     rows = connection.rows(
         "SELECT toString(uuid) FROM system.tables "
-        f"WHERE database = '{database}' AND name = '{table}'"
+        f"WHERE database = '{database}' AND name = '{table}'",
+        (str,),
     )
     if not rows:
         raise DatabaseError(60, f"there is no table {database}.{table}")
-    return dialect.data_directory(database, table, uuid=str(rows[0][0]))
+    return dialect.data_directory(database, table, uuid=rows[0][0])
 
 
 class ReplicatedTable:
@@ -166,26 +167,28 @@ class ReplicatedTable:
         return {node: self._state(node, parts) for node in self.replicas}
 
     def _mutations(self, node: str, sql: str) -> set[str]:
-        return {str(name) for (name,) in self._on(node).rows(sql)}
+        return {name for (name,) in self._on(node).rows(sql, (str,))}
 
     def _mutations_to_do(self, node: str) -> int:
         """Return how many of the mutations that the replica knows it has yet to do."""
-        rows = self._on(node).rows(
+        (count,) = self._on(node).row(
             "SELECT uniq(mutation_id) FROM ("
             "SELECT mutation_id, p AS partition_id, n FROM system.mutations ARRAY JOIN "
             "block_numbers.partition_id AS p, block_numbers.number AS n "
             f"WHERE database = '{self.database}') AS ordered ALL INNER JOIN ("
             "SELECT partition_id, data_version FROM system.parts "
             f"WHERE active AND database = '{self.database}') AS held "
-            "USING partition_id WHERE data_version < n"
+            "USING partition_id WHERE data_version < n",
+            (int,),
         )
-        return int(rows[0][0])
+        return int(count)
 
     def _replica_pending(self, node: str, reasons: list[str]) -> int:
         rows = self._on(node).rows(
             "SELECT is_readonly, is_session_expired, queue_size, parts_to_check, log_pointer, "
             "active_replicas, total_replicas FROM system.replicas "
-            f"WHERE database = '{self.database}'"
+            f"WHERE database = '{self.database}'",
+            (int,) * 7,
         )
         if not rows:
             raise DatabaseError(60, "the table is gone")
@@ -216,33 +219,38 @@ class ReplicatedTable:
     def _log_end(self, node: str, reasons: list[str]) -> int:
         """Return the index after the last log entry, as this replica's ZooKeeper server knows
         it."""
-        asked = self._on(node).rows
-        entries = asked(f"SELECT max(name) FROM system.zookeeper WHERE path = '{self.path}/log'")
-        quorum = asked(
+        connection = self._on(node)
+        entries = connection.rows(
+            f"SELECT max(name) FROM system.zookeeper WHERE path = '{self.path}/log'", (str,)
+        )
+        quorum = connection.numbers(
             "SELECT countIf(name = 'status') FROM system.zookeeper "
             f"WHERE path = '{self.path}/quorum'"
         )
-        if quorum and quorum[0][0]:
+        if any(quorum):
             reasons.append("a quorum insert is in flight")
         engines = self._cluster.engines
         if any(engines.on(node).has(Mechanism.PARALLEL_QUORUM) for node in self.replicas):
-            parallel = asked(
-                f"SELECT count() FROM system.zookeeper WHERE path = '{self.path}/quorum/parallel'"
-            )[0][0]
+            (parallel,) = connection.row(
+                f"SELECT count() FROM system.zookeeper WHERE path = '{self.path}/quorum/parallel'",
+                (int,),
+            )
             if parallel:
                 reasons.append(f"{parallel} parallel quorum inserts are in flight")
         return int(entries[0][0].removeprefix("log-")) + 1 if entries and entries[0][0] else 0
 
     def _state(self, node: str, with_parts: bool) -> Json:
         try:
-            parts, rows = self._on(node).rows(
+            parts, rows = self._on(node).row(
                 "SELECT count(), sum(rows) FROM system.parts "
-                f"WHERE active AND database = '{self.database}'"
-            )[0]
-            queue, check = self._on(node).rows(
+                f"WHERE active AND database = '{self.database}'",
+                (int, int),
+            )
+            queue, check = self._on(node).row(
                 "SELECT sum(queue_size), sum(parts_to_check) FROM system.replicas "
-                f"WHERE database = '{self.database}'"
-            )[0]
+                f"WHERE database = '{self.database}'",
+                (int, int),
+            )
             active = self._parts(node) if with_parts else None
         except DatabaseError as error:
             return {"error": str(error)}
@@ -256,7 +264,8 @@ class ReplicatedTable:
         than from metadata."""
         columns = ", ".join(c.split()[0] for c in self._schema.columns.split(","))
         found = self._on(node).rows(
-            f"SELECT _part, count(), sum(cityHash64({columns})) FROM {self.name} GROUP BY _part"
+            f"SELECT _part, count(), sum(cityHash64({columns})) FROM {self.name} GROUP BY _part",
+            (str, int, int),
         )
         return {part: [int(rows), f"{total:016x}"] for part, rows, total in sorted(found)}
 

@@ -63,6 +63,6 @@ def where(table: str) -> Call:
 
     def found(connection: ClickHouse, op: Op) -> Value:
         sql = f"SELECT value, _part FROM {table} WHERE key = {op.key:d} ORDER BY value, _part"
-        return {"where": [[int(value), part] for value, part in connection.rows(sql)]}
+        return {"where": [[int(value), part] for value, part in connection.rows(sql, (int, str))]}
 
     return found

@@ -31,8 +31,7 @@ class Statement:
         """Return the inserted value, or the values that were read. Raises DatabaseError, also for
         an acknowledgement that promises nothing."""
         if not self.is_write:
-            columns = connection.columns(f"{self.sql}{op.key:d}", self.settings[0])
-            return tuple(columns[0]) if columns else ()
+            return connection.numbers(f"{self.sql}{op.key:d}", self.settings[0])
         assert isinstance(op.value, int), "values are numbers"
         settings = self.settings[op.value % len(self.settings)]
         connection.insert(self.table, [(op.key, op.value)], settings, query_id)

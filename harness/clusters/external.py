@@ -7,12 +7,12 @@ from pathlib import Path
 from harness.clusters import keeper
 from harness.clusters.parallel import on_each
 from harness.clusters.reachable import Reachable
-from harness.clusters.readiness import Readiness, version_of
+from harness.clusters.readiness import Readiness, read_version
 from harness.clusters.replica import defined_clusters
 from harness.core.connections import StoreChannel
-from harness.core.dialect import Coordination
+from harness.core.dialect import Coordination, Version
 from harness.core.engines import Engine, Engines
-from harness.core.errors import ClusterError
+from harness.core.errors import ClusterError, UsageError
 from harness.core.protocols import Endpoint
 from harness.core.runtime import Runtime, WallTime
 from harness.core.topology import Node, Role, Topology
@@ -37,13 +37,15 @@ class ExternalCluster(Reachable):
             last_lines=lambda _: "not ours to read",
         )
         found = on_each(topology.nodes, self._engine)
-        silent = [f"{node.name} at {self._place(node.name)}" for node, e in found.items() if not e]
+        silent = [why for why in found.values() if isinstance(why, str)]
         if silent:
             raise ClusterError(
-                f"cluster {name}: no answer from {', '.join(silent)}; expected running servers, "
-                "and a user who may ask for their version"
+                f"cluster {name}: {'; '.join(silent)}; expected running servers, and a user who "
+                "may ask for their version"
             )
-        self.engines = Engines(nodes={node.name: e for node, e in found.items() if e})
+        self.engines = Engines(
+            nodes={node.name: e for node, e in found.items() if isinstance(e, Engine)}
+        )
 
     def up(self) -> None:
         """Return when all servers serve. Raises ClusterError with the reason."""
@@ -81,15 +83,16 @@ class ExternalCluster(Reachable):
             if name not in names
         ]
 
-    def _engine(self, node: Node) -> Engine | None:
+    def _engine(self, node: Node) -> Engine | str:
+        """Return the program of a server, or why it is not known."""
         own = self.endpoint(node.name)
-        version = version_of(node, own)
-        if version is None:
-            return None
+        place = f"{own.host}:{own.port}"
+        try:
+            version = read_version(node, own)
+            if node.role is Role.CLICKHOUSE:
+                Version.of(version)
+        except (ClusterError, UsageError) as error:
+            return f"{node.name} at {place}: {str(error).removeprefix(f'{place}: ')}"
         state = keeper.state(own) if node.role is Role.ZOOKEEPER else None
         product = Coordination.KEEPER if state and state.clickhouse else Coordination.ZOOKEEPER
         return Engine(role=node.role, version=version, coordination=product)
-
-    def _place(self, node: str) -> str:
-        own = self._endpoints[node]
-        return f"{own.host}:{own.port}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.clusters.parallel import on_each
-from harness.clusters.replica import query
+from harness.clusters.replica import execute, query, query_value
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 
@@ -67,7 +67,7 @@ class Fetches:
             "SELECT is_readonly OR is_session_expired FROM system.replicas "
             f"WHERE database = '{_DATABASE}'"
         )
-        states = query(self._endpoint(node), text)
+        states = query(self._endpoint(node), text, (int,))
         if not states:
             return f"has come up without {_TABLE}: restart it" if self.created else None
         return "has read-only tables" if states[0][0] else None
@@ -78,11 +78,11 @@ class Fetches:
         A table created later fetches, and so does a server that was restarted: the server keeps the
         state per table and in memory (measured on 18.16.1).
         """
-        on_each(nodes, lambda node: query(self._endpoint(node), "SYSTEM STOP FETCHES"))
+        on_each(nodes, lambda node: execute(self._endpoint(node), "SYSTEM STOP FETCHES"))
 
     def start(self, nodes: Iterable[str]) -> None:
         """Start the fetches of every table on these nodes; idempotent."""
-        on_each(nodes, lambda node: query(self._endpoint(node), "SYSTEM START FETCHES"))
+        on_each(nodes, lambda node: execute(self._endpoint(node), "SYSTEM START FETCHES"))
 
     def fetching(self, node: str) -> bool:
         """Return whether a part that is inserted on another replica now reaches this one.
@@ -123,8 +123,8 @@ class Fetches:
         return None
 
     def _create(self, node: str) -> None:
-        query(self._endpoint(node), f"CREATE DATABASE IF NOT EXISTS {_DATABASE}")
-        query(
+        execute(self._endpoint(node), f"CREATE DATABASE IF NOT EXISTS {_DATABASE}")
+        execute(
             self._endpoint(node),
             f"CREATE TABLE IF NOT EXISTS {_TABLE} (value UInt64) ENGINE = "
             f"ReplicatedMergeTree('/{_DATABASE}/fetches', '{node}') "
@@ -138,7 +138,7 @@ class Fetches:
             if other == node:
                 continue
             try:
-                query(self._endpoint(other), f"INSERT INTO {_TABLE} VALUES", rows=[(value,)])
+                execute(self._endpoint(other), f"INSERT INTO {_TABLE} VALUES", rows=[(value,)])
             except ClusterError as error:
                 failures.append(f"{other}: {error}")
                 continue
@@ -151,7 +151,7 @@ class Fetches:
     def _has(self, node: str, values: Sequence[int]) -> bool:
         numbers = ", ".join(f"{value:d}" for value in values)
         text = f"SELECT count() FROM {_TABLE} WHERE value IN ({numbers})"
-        return bool(query(self._endpoint(node), text)[0][0])
+        return bool(query_value(self._endpoint(node), text, int))
 
     def _queue(self, node: str) -> dict[str, _Attempts]:
         """Return the attempts at the probe table's queue entries, by the part that each makes."""
@@ -160,7 +160,8 @@ class Fetches:
             "last_exception LIKE '%cancelled%', postpone_reason LIKE '%cancelled%' "
             f"FROM system.replication_queue WHERE database = '{_DATABASE}'"
         )
-        return {row[0]: _Attempts(*row[1:]) for row in query(self._endpoint(node), text)}
+        rows = query(self._endpoint(node), text, (str, int, int, int, int, int))
+        return {row[0]: _Attempts(*row[1:]) for row in rows}
 
     def _refuses(self, node: str, before: Mapping[str, _Attempts]) -> bool:
         """Return whether a fetch attempted after `before` was refused because fetches are stopped.

@@ -97,13 +97,16 @@ class Membership:
         replicated = {
             (database, name): path
             for database, name, path in replica.query(
-                self._endpoint(node), "SELECT database, table, zookeeper_path FROM system.replicas"
+                self._endpoint(node),
+                "SELECT database, table, zookeeper_path FROM system.replicas",
+                (str, str, str),
             )
         }
         rows = replica.query(
             self._endpoint(node),
             "SELECT database, name, create_table_query FROM system.tables WHERE database NOT IN "
             "('system', 'INFORMATION_SCHEMA', 'information_schema') AND create_table_query != ''",
+            (str, str, str),
         )
         tables = [Table(d, n, text, replicated.get((d, n), "")) for d, n, text in rows]
         # Tables that are no replicas may read those that are.
@@ -120,7 +123,7 @@ class Membership:
             statement = f"SYSTEM DROP REPLICA '{node}' FROM TABLE {table.database}.{table.name}"
             while self._knows(by, node, table):
                 try:
-                    replica.query(self._endpoint(by), statement, timeout_s=_STATEMENT_S)
+                    replica.execute(self._endpoint(by), statement, timeout_s=_STATEMENT_S)
                 except ClusterError:
                     if time.monotonic() > deadline:
                         raise
@@ -131,8 +134,8 @@ class Membership:
         ClusterError."""
         endpoint = self._endpoint(node)
         for table in self._missing(node):
-            replica.query(endpoint, f"CREATE DATABASE IF NOT EXISTS {table.database}")
-            replica.query(endpoint, self._statement(node, table), timeout_s=_STATEMENT_S)
+            replica.execute(endpoint, f"CREATE DATABASE IF NOT EXISTS {table.database}")
+            replica.execute(endpoint, self._statement(node, table), timeout_s=_STATEMENT_S)
 
     def _statement(self, node: str, table: Table) -> str:
         """Return the statement that makes a server a replica of a table again: the noted one, or
@@ -144,6 +147,7 @@ class Membership:
             self._endpoint(by),
             "SELECT create_table_query FROM system.tables "
             f"WHERE database = '{table.database}' AND name = '{table.name}'",
+            (str,),
         )
         theirs = f"'{table.path}', '{by}'"
         found = [text for (text,) in rows if theirs in text]
@@ -156,7 +160,7 @@ class Membership:
 
     def _missing(self, node: str) -> list[Table]:
         text = "SELECT database, name FROM system.tables"
-        have = set(replica.query(self._endpoint(node), text))
+        have = set(replica.query(self._endpoint(node), text, (str, str)))
         return [t for t in self._tables.get(node, []) if (t.database, t.name) not in have]
 
     def registered(self, node: str) -> bool:
@@ -176,7 +180,7 @@ class Membership:
             "WHERE type IN ('GET_PART', 'MERGE_PARTS') GROUP BY database, table"
         )
         try:
-            rows = replica.query(self._endpoint(node), text)
+            rows = replica.query(self._endpoint(node), text, (str, str, int))
             inactive = replica.inactive_tables(self._endpoint(node))
         except ClusterError as error:
             return [f"{node}: {error}"]
@@ -201,7 +205,7 @@ class Membership:
             f"SELECT count() FROM system.zookeeper WHERE path = '{table.path}/replicas' "
             f"AND name = '{node}'"
         )
-        return bool(replica.query(self._endpoint(by), text)[0][0])
+        return bool(replica.query_value(self._endpoint(by), text, int))
 
     def _other(self, node: str) -> str:
         """Return a replica of the same shard that answers. Raises ClusterError."""

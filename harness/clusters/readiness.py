@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from http.client import HTTPConnection, HTTPException
 from itertools import chain
 from typing import Final
 
 from harness.clusters import keeper, replica
+from harness.clusters.http_answer import exchange
 from harness.clusters.parallel import on_each
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
@@ -18,16 +18,17 @@ _READY_S: Final = 60.0
 _POLL_S: Final = 0.1
 _STORE_S: Final = 3.0
 _VERSION_S: Final = 5.0
+_VERSION_CHARS: Final = 100
 
 
 def _store_is_alive(endpoint: Endpoint) -> str | None:
     """Return why an object store does not answer; None if it does."""
-    with closing(HTTPConnection(endpoint.host, endpoint.port, timeout=_STORE_S)) as connection:
-        try:
-            connection.request("HEAD", "/")
-            connection.getresponse()
-        except (OSError, HTTPException) as error:
-            return f"does not answer ({error})"
+    try:
+        exchange(
+            HTTPConnection(endpoint.host, endpoint.port, timeout=_STORE_S), _STORE_S, "HEAD", "/"
+        )
+    except (OSError, HTTPException) as error:
+        return f"does not answer ({error})"
     return None
 
 
@@ -200,13 +201,25 @@ def version_of(node: Node, endpoint: Endpoint) -> str | None:
     """
     if node.role is Role.STORE:
         return None
-    if node.role is Role.ZOOKEEPER:
-        state = keeper.state(endpoint)
-        return (state.version or None) if state else None
     try:
-        return str(replica.query(endpoint, "SELECT version()")[0][0])
+        return read_version(node, endpoint)
     except ClusterError:
         return None
+
+
+def read_version(node: Node, endpoint: Endpoint) -> str:
+    """Return the version that a server reports. Raises ClusterError with the reason if it does
+    not."""
+    if node.role is Role.CLICKHOUSE:
+        version = str(replica.query_value(endpoint, "SELECT version()", str))
+    else:
+        version = keeper.read_state(endpoint).version
+    if not 0 < len(version) <= _VERSION_CHARS:
+        raise ClusterError(
+            f"reports the version {version[:_VERSION_CHARS]!r}; expected one such as 3.8.0, which "
+            "a ZooKeeper server reports only while it has a quorum"
+        )
+    return version
 
 
 def await_version(node: Node, endpoint: Endpoint) -> str | None:

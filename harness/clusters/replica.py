@@ -1,70 +1,72 @@
 """Queries of the harness to ClickHouse servers, apart from those of the workloads' clients."""
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from clickhouse_driver import Client
-from clickhouse_driver.errors import Error, SocketTimeoutError
-
 from harness.clusters.clock_query import read_clock
+from harness.clusters.driver import ANSWER_BYTES_MAX, Driver
+from harness.core.connections import QueryError, Shape, check_shape
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 
 _TIMEOUT_S: Final = 3.0
-
-# The driver logs a traceback for each server that does not answer, which is normal under faults.
-logging.getLogger("clickhouse_driver").propagate = False
-logging.getLogger("clickhouse_driver").addHandler(logging.NullHandler())
 
 Row = tuple[Any, ...]
 _UNKNOWN_FAILPOINT: Final = "Cannot find fail point"
 
 
 @contextmanager
-def connection(endpoint: Endpoint, timeout_s: float = _TIMEOUT_S) -> Iterator[Client]:
-    """Yield a connection for a few queries, which connects on the first one."""
-    client = Client(
-        endpoint.host,
-        endpoint.port,
-        user=endpoint.user,
-        password=endpoint.password,
-        secure=endpoint.secure,
-        connect_timeout=timeout_s,
-        send_receive_timeout=timeout_s,
-        sync_request_timeout=timeout_s,
-        client_name="harness",
-    )
+def _asking(
+    endpoint: Endpoint, text: str, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX
+) -> Iterator[Driver]:
+    """Yield a connection for one query, whose failure is a ClusterError that names server and
+    query."""
+    driver = Driver(endpoint, timeout_s, bytes_max)
     try:
-        yield client
+        yield driver
+    except QueryError as error:
+        code = f"{error.code}: " if error.code > 0 else ""
+        raise ClusterError(
+            f"{endpoint.host}:{endpoint.port}: {text}: {code}{error.text}"
+        ) from error
     finally:
-        client.disconnect()
+        driver.disconnect()
 
 
 def query(
+    endpoint: Endpoint,
+    text: str,
+    shape: Shape,
+    *,
+    count: int | None = None,
+    timeout_s: float = _TIMEOUT_S,
+    bytes_max: int = ANSWER_BYTES_MAX,
+) -> list[Row]:
+    """Return the rows of a select, whose columns have these types, and which are so many if a count
+    is given. The limits are those of the whole answer. Raises ClusterError."""
+    with _asking(endpoint, text, timeout_s, bytes_max) as driver:
+        columns = driver.ask(text, {}, None)
+        check_shape(columns, shape, count)
+    return list(zip(*columns, strict=True))
+
+
+def query_value(endpoint: Endpoint, text: str, kind: type, timeout_s: float = _TIMEOUT_S) -> Any:
+    """Return the only value of a select. Raises ClusterError."""
+    return query(endpoint, text, (kind,), count=1, timeout_s=timeout_s)[0][0]
+
+
+def execute(
     endpoint: Endpoint,
     text: str,
     *,
     rows: Sequence[Row] | None = None,
     settings: Mapping[str, Any] | None = None,
     timeout_s: float = _TIMEOUT_S,
-) -> list[Row]:
-    """Return the rows of a select, [] for other statements. `rows` are the rows of an insert.
-
-    Raises ClusterError.
-    """
-    try:
-        with connection(endpoint, timeout_s) as client:
-            out = client.execute(text, rows, settings=dict(settings or {}))
-    except SocketTimeoutError as error:
-        raise ClusterError(
-            f"{endpoint.host}:{endpoint.port}: {text}: no answer within {timeout_s:g} s"
-        ) from error
-    except (Error, OSError, EOFError) as error:
-        reason = str(error).partition("Stack trace:")[0].strip()
-        raise ClusterError(f"{endpoint.host}:{endpoint.port}: {text}: {reason}") from error
-    return list(out) if isinstance(out, list) else []
+) -> None:
+    """Execute a statement, or insert rows. Raises ClusterError."""
+    with _asking(endpoint, text, timeout_s) as driver:
+        driver.ask(text, settings or {}, rows)
 
 
 def clock_of(endpoint: Endpoint, timeout_s: float) -> tuple[int, int]:
@@ -72,17 +74,17 @@ def clock_of(endpoint: Endpoint, timeout_s: float) -> tuple[int, int]:
 
     Raises ClusterError.
     """
-    return read_clock(lambda text: int(query(endpoint, text, timeout_s=timeout_s)[0][0]))
+    return read_clock(lambda text: int(query_value(endpoint, text, int, timeout_s)))
 
 
 def is_alive(endpoint: Endpoint) -> str | None:
     """Return why the server does not answer, with or without ZooKeeper; None if it does."""
-    return _fails(endpoint, "SELECT 1")
+    return _fails(endpoint, "SELECT 1", int)
 
 
 def has_session(endpoint: Endpoint) -> str | None:
     """Return why the server cannot read from ZooKeeper now; None if it can."""
-    return _fails(endpoint, "SELECT name FROM system.zookeeper WHERE path = '/' LIMIT 1")
+    return _fails(endpoint, "SELECT name FROM system.zookeeper WHERE path = '/' LIMIT 1", str)
 
 
 def inactive_tables(endpoint: Endpoint) -> tuple[str, ...]:
@@ -91,12 +93,14 @@ def inactive_tables(endpoint: Endpoint) -> tuple[str, ...]:
         "SELECT database, table FROM system.replicas WHERE is_readonly OR is_session_expired "
         "ORDER BY database, table"
     )
-    return tuple(f"{database}.{table}" for database, table in query(endpoint, text))
+    rows = query(endpoint, text, (str, str))
+    return tuple(f"{database}.{table}" for database, table in rows)
 
 
 def defined_clusters(endpoint: Endpoint) -> frozenset[str]:
     """Return the clusters that the server's configuration defines. Raises ClusterError."""
-    return frozenset(name for (name,) in query(endpoint, "SELECT cluster FROM system.clusters"))
+    rows = query(endpoint, "SELECT cluster FROM system.clusters", (str,))
+    return frozenset(name for (name,) in rows)
 
 
 def tables_led(endpoint: Endpoint) -> int:
@@ -105,7 +109,7 @@ def tables_led(endpoint: Endpoint) -> int:
         "SELECT count() FROM system.replicas WHERE is_leader AND zookeeper_path LIKE '/harness/%'"
     )
     try:
-        return int(query(endpoint, text)[0][0])
+        return int(query_value(endpoint, text, int))
     except ClusterError:
         return 0
 
@@ -114,7 +118,7 @@ def watches_of(endpoint: Endpoint) -> int:
     """Return the number of the server's watches in ZooKeeper; 0 if it does not answer."""
     text = "SELECT value FROM system.metrics WHERE metric = 'ZooKeeperWatch'"
     try:
-        return int(query(endpoint, text)[0][0])
+        return int(query_value(endpoint, text, int))
     except ClusterError:
         return 0
 
@@ -122,7 +126,7 @@ def watches_of(endpoint: Endpoint) -> int:
 def enable_failpoint(endpoint: Endpoint, point: str) -> bool:
     """Enable a failpoint and return whether the server knows it. Raises ClusterError."""
     try:
-        query(endpoint, f"SYSTEM ENABLE FAILPOINT {point}")
+        execute(endpoint, f"SYSTEM ENABLE FAILPOINT {point}")
     except ClusterError as error:
         if _UNKNOWN_FAILPOINT in str(error):
             return False
@@ -136,7 +140,7 @@ def disable_failpoint(endpoint: Endpoint, point: str) -> None:
     It is a no-op for a failpoint that is not enabled or not known.
     """
     try:
-        query(endpoint, f"SYSTEM DISABLE FAILPOINT {point}")
+        execute(endpoint, f"SYSTEM DISABLE FAILPOINT {point}")
     except ClusterError as error:
         if _UNKNOWN_FAILPOINT not in str(error):
             raise
@@ -148,15 +152,16 @@ def failpoint_enabled(endpoint: Endpoint, point: str) -> bool | None:
     Raises ClusterError.
     """
     tables = "SELECT name FROM system.tables WHERE database = 'system' AND name = 'fail_points'"
-    if not query(endpoint, tables):
+    if not query(endpoint, tables, (str,)):
         return None
-    rows = query(endpoint, f"SELECT enabled FROM system.fail_points WHERE name = '{point}'")
+    enabled = f"SELECT enabled FROM system.fail_points WHERE name = '{point}'"
+    rows = query(endpoint, enabled, (int,))
     return bool(rows and rows[0][0])
 
 
-def _fails(endpoint: Endpoint, text: str) -> str | None:
+def _fails(endpoint: Endpoint, text: str, kind: type) -> str | None:
     try:
-        query(endpoint, text)
+        query_value(endpoint, text, kind)
     except ClusterError as error:
         return " ".join(str(error).split())[:300]
     return None

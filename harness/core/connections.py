@@ -2,11 +2,18 @@
 simulation."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from types import EllipsisType
+from typing import Any, Final, Protocol, TypeAlias
 
 from harness.core.bucket import Bucket
 from harness.core.errors import StructuredError
 from harness.core.op import Done, Kind
+from harness.core.outcomes import UNREADABLE
+
+Shape: TypeAlias = tuple[type | EllipsisType, ...]
+"""Type of each column of a result; `...` at the end stands for any other columns."""
+_QUOTED: Final = 100
+"""Number of characters that are quoted of a row."""
 
 
 class QueryError(StructuredError):
@@ -16,6 +23,27 @@ class QueryError(StructuredError):
         super().__init__(f"{code}: {text}")
         self.code = code
         self.text = text
+
+
+def check_shape(columns: Sequence[Sequence[Any]], shape: Shape, count: int | None = None) -> None:
+    """Raise QueryError, which says what came instead, unless a result has columns of these types,
+    and this number of rows if one is given. Without rows it has no columns."""
+    lengths = {len(column) for column in columns}
+    types = [kind for kind in shape if isinstance(kind, type)]
+    least, most = len(types), len(types) if len(types) == len(shape) else len(columns)
+    fits = not columns or (least <= len(columns) <= most and len(lengths) == 1)
+    for column, expected in zip(columns, types, strict=False):
+        fits = fits and all(issubclass(kind, expected) for kind in set(map(type, column)))
+    size = max(lengths, default=0)
+    if fits and count in (None, size):
+        return
+    expected_rows = "rows" if count is None else "1 row" if count == 1 else f"{count} rows"
+    first = str(tuple(column[0] for column in columns if column))[:_QUOTED]
+    raise QueryError(
+        UNREADABLE,
+        f"expected {expected_rows} of ({', '.join(kind.__name__ for kind in types)}), got "
+        + (f"{size}, the first {first}" if columns else "none"),
+    )
 
 
 class QueryChannel(Protocol):

@@ -33,7 +33,7 @@ class Version:
 
         Raises UsageError if there is none.
         """
-        found = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
+        found = re.search(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})", text)
         if not found:
             raise UsageError(f"version {quoted(text)}: expected three numbers such as 18.16.1")
         return Version(*map(int, found.groups()))

@@ -35,6 +35,8 @@ CLIENT_TIMEOUT = -3
 """The client gave up waiting."""
 UNFLUSHED = -4
 """The server acknowledged an asynchronous insert before it wrote it."""
+UNREADABLE = -5
+"""The answer cannot be decoded, is too large, or has other columns than the query asked for."""
 
 _PRECHECK = "source: checked before the part is written (ReplicatedMergeTreeBlockOutputStream)"
 
@@ -90,6 +92,7 @@ WRITE_OUTCOMES: tuple[Outcome, ...] = (
     Outcome(UNSENT, "CONNECTION_REFUSED", Kind.FAIL, "no connection, so nothing was sent"),
     Outcome(NETWORK, "CONNECTION_LOST", Kind.INFO, "the request may have arrived"),
     Outcome(CLIENT_TIMEOUT, "CLIENT_TIMEOUT", Kind.INFO, "the request may have arrived"),
+    Outcome(UNREADABLE, "UNREADABLE", Kind.INFO, "the request has arrived, and nobody knows more"),
     Outcome(
         UNFLUSHED, "UNFLUSHED", Kind.INFO, "wait_for_async_insert=0: no word of what came of it"
     ),

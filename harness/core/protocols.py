@@ -218,7 +218,7 @@ class Cluster(Protocol):
         ...
 
     def query_channel(self, node: str, timeout_s: float) -> QueryChannel:
-        """Return a new connection to a replica. `timeout_s` bounds each wait for the server."""
+        """Return a new connection to a replica. `timeout_s` bounds each whole answer."""
         ...
 
     def store_channel(self, timeout_s: float) -> StoreChannel:

@@ -20,7 +20,10 @@ from harness.run.audit_log import ZooKeeperLogs
 
 ROWS_MAX: Final = 500_000
 """Maximum number of rows of each log of a replica that are read."""
-TIMEOUT_S: Final = 60.0
+TIMEOUT_S: Final = 120.0
+"""Limit of time for the whole answer of a query of a log."""
+BYTES_MAX: Final = 1 << 29
+"""Limit of size for it."""
 STARTED: Final = 1
 FINISHED: Final = 2
 """Types of rows of query_log; others are exceptions."""
@@ -129,8 +132,9 @@ def _read(cluster: Cluster, node: str, request: AuditRequest) -> _ReplicaLogs:
     endpoint = cluster.endpoint(node)
     period = {**request.period, "limit": ROWS_MAX + 1, "kinds": REMOVING}
 
-    def rows(text: str) -> list[tuple[Any, ...]]:
-        found = query(endpoint, text % _quoted(period), timeout_s=TIMEOUT_S)
+    def rows(text: str, *shape: type) -> list[tuple[Any, ...]]:
+        text %= _quoted(period)
+        found = query(endpoint, text, shape, timeout_s=TIMEOUT_S, bytes_max=BYTES_MAX)
         if len(found) > ROWS_MAX:
             raise UsageError(
                 f"{node}: more than {ROWS_MAX:,} rows of a log in this period; expected a shorter "
@@ -138,22 +142,22 @@ def _read(cluster: Cluster, node: str, request: AuditRequest) -> _ReplicaLogs:
             )
         return found
 
-    table = rows(TABLE)
+    table = rows(TABLE, str, str, int, str)
     if not table or not table[0][0].startswith("Replicated"):
         engine = table[0][0] if table else "no such table"
         name = request.period["name"]
         raise UsageError(f"table {name} on {node}: {engine}; expected a replicated table")
-    logs = {name for (name,) in rows(LOGS)}
+    logs = {name for (name,) in rows(LOGS, str)}
     if "query_log" not in logs:
         raise UsageError(f"{node}: has no system.query_log; expected its configuration to have one")
     has_parts = "part_log" in logs
     return _ReplicaLogs(
         node,
-        rows(INSERTS),
-        rows(REMOVALS),
-        rows(PARTS_MADE) if has_parts else None,
-        rows(ACTIVE),
-        rows(FAILED),
+        rows(INSERTS, str, int, int, int, int, str, str),
+        rows(REMOVALS, str, str, str),
+        rows(PARTS_MADE, str, str, int, str, int) if has_parts else None,
+        rows(ACTIVE, str, int, str),
+        rows(FAILED, str),
         table[0][0] == PLAIN_ENGINE and " TTL " not in table[0][1],
         table[0][2],
         table[0][3],

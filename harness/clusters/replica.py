@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from textwrap import shorten
 from typing import Any, Final
 
 from harness.clusters.clock_query import read_clock
@@ -11,6 +12,9 @@ from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 
 _TIMEOUT_S: Final = 3.0
+
+_QUOTED: Final = 120
+"""Number of characters that are quoted of a query."""
 
 Row = tuple[Any, ...]
 _UNKNOWN_FAILPOINT: Final = "Cannot find fail point"
@@ -26,9 +30,10 @@ def _asking(
     try:
         yield driver
     except QueryError as error:
+        asked = shorten(text, _QUOTED, placeholder=" …")
         code = f"{error.code}: " if error.code > 0 else ""
         raise ClusterError(
-            f"{endpoint.host}:{endpoint.port}: {text}: {code}{error.text}"
+            f"{endpoint.host}:{endpoint.port}: {asked}: {code}{error.text}"
         ) from error
     finally:
         driver.disconnect()

@@ -86,6 +86,8 @@ TRIALS: Mapping[str, str] = {
     "short-write": f"{DISKS} 12 --nemesis disk-full",
     "keeper-write-ignored": f"{DISKS} 20 --nemesis disk-full-zookeeper-all,kill-zookeeper-all "
     "--interval 1 --duration 2",
+    "copied-part": "--workload zero-copy --protocol repaired --nemesis partition-bridge --rate 40 "
+    "--time-limit 6 --interval 1.5 --duration 1",
     "broken-part-fetched": "--protocol repaired --read linearizable --rate 40 --time-limit 6 "
     "--nemesis disk-eio-reads --interval 1.5 --duration 1",
     "acknowledged-failure": "--workload quorum-durability --protocol repaired --nemesis "

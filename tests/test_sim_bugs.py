@@ -118,7 +118,7 @@ BY_HAND = {
 }
 SHARED = {
     *("lock-after-send", "delete-without-lock-check", "unmarked-merge", "downgrade"),
-    *("both-move", "clone-keeps-dropped", "attach-own-copy"),
+    *("both-move", "clone-keeps-dropped", "attach-own-copy", "copied-part"),
 }
 """Bugs of zero-copy replication: tests/test_sim_zero_copy.py."""
 ELSEWHERE = {"pending-merged", "failed-duplicate", "clone-uncounted", "undone-alter"}

@@ -80,7 +80,7 @@ NOT_EXPRESSED = frozenset(
         *("clone-unwaited", "clone-keeps-dropped", "undone-alter", "stale-leader-claim"),
         *("clone-uncounted", "pending-merged", "failed-duplicate", "attach-own-copy"),
         *("shortage-as-broken", "old-parts-by-wall", "acknowledged-failure"),
-        "broken-part-fetched",
+        *("broken-part-fetched", "copied-part"),
     }
 )
 """Defects of servers that no small model has: of clones, ALTERs, claims to lead, detached parts,

@@ -68,6 +68,15 @@ def test_each_race_is_found_and_the_repaired_protocol_is_valid(bug: str) -> None
     assert found(control)["locks"] > 0
 
 
+@pytest.mark.parametrize("bug", ["", "copied-part"])
+def test_a_store_that_does_not_answer_gets_no_second_copy(bug: str) -> None:
+    often = {"rate": 40.0, "time_limit_s": 6, "interval_s": 1.5, "duration_s": 1}
+    zero_copy = {"name": "zero-copy", "promise": "eventual", "topology": Topology.of(store=True)}
+    run = play(0x512C0, "partition-bridge", bug=bug, **zero_copy, **often)
+    assert run.accusers == ({"objects"} if bug else set())
+    assert (found(run)["anomalies"].get("copied", 0) > 0) == bool(bug)
+
+
 @dataclass
 class Hand:
     """A workload whose calls come one by one, and the history of what they returned."""

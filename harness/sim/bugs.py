@@ -79,6 +79,8 @@ BUGS: Mapping[str, str] = {
     "locks",
     "attach-own-copy": "zero-copy: a replica makes the part of an ATTACH from its own detached "
     "copy, so that there are two; 25.8 does so",
+    "copied-part": "zero-copy: a replica that cannot ask the store whether a part is there makes a "
+    "copy of its own, so that there are two; 25.8 does so",
     "acknowledged-failure": "a quorum insert is acknowledged though its replica could not read the "
     "part and removed it, so that its quorum failed or lacks it; 18.16.1 and 25.8 do so",
     "fsync-ignored": "with --fsync inserts or all a server acknowledges parts that it has not "
@@ -153,6 +155,7 @@ _OLD: Final = Protocol(
             "failed-part-missed",
             "failed-part-fetched",
             "broken-part-fetched",
+            "copied-part",
             "clone-unwaited",
             "clone-keeps-dropped",
             "clone-uncounted",

@@ -13,6 +13,12 @@ const REQUEST_NS: Ns = 2 * MS;
 const TIMEOUT_NS: Ns = 5 * SECOND;
 /// ClickHouse's S3_ERROR.
 const S3_ERROR: i32 = 499;
+const MISSING: &str = "The specified key does not exist";
+
+/// Whether the store has answered that an object is missing.
+pub fn is_missing(error: &ServerError) -> bool {
+    error.code == S3_ERROR && error.text.contains(MISSING)
+}
 
 /// Sends a request of a replica's server and waits for the answer. Error 499 if an object is
 /// missing, or if the store does not answer.
@@ -37,7 +43,7 @@ pub async fn ask(host: &Rc<Host>, request: Request) -> Result<(), ServerError> {
     ensemble.network.send(from, to, Some(&store.process), act);
     match ensemble.world.wait_for(&answer, TIMEOUT_NS).await {
         Ok(None) => Ok(()),
-        Ok(Some(key)) => Err(error(&format!("The specified key does not exist: {key}"))),
+        Ok(Some(key)) => Err(error(&format!("{MISSING}: {key}"))),
         Err(_) => Err(error("Timeout")),
     }
 }

@@ -284,6 +284,7 @@ def test_when_the_engine_dies_every_method_says_so_at_once(
         cluster.up()
         assert all(cluster.reachable(SMALL.links()).values())
         relay.shut()
+        monkeypatch.setattr("harness.clusters.engine._RESTART_S", 1)
         for do in (
             lambda: cluster.cut(SMALL.links()),
             cluster.mend,

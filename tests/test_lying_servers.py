@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, count, repeat
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from lying_servers import (
@@ -28,6 +30,7 @@ from lying_servers import (
 from real_servers import wait_until
 
 from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.clients.replicated_table import drop_database
 from harness.clusters import bucket, http_answer, kazoo_session
 from harness.clusters.bucket import object_sizes, remove_objects
 from harness.clusters.driver import Driver
@@ -344,3 +347,17 @@ def test_a_listing_without_end_is_given_up(
         object_sizes(Pages(keys()))
     with pytest.raises(QueryError, match=said):
         remove_objects(Pages(keys()))
+
+
+def test_a_database_that_stays_on_a_server_is_named_with_the_statement_that_drops_it() -> None:
+    engines = SimpleNamespace(on=lambda _: SimpleNamespace(drop_database="DROP DATABASE {}".format))
+    cluster: Any = SimpleNamespace(engines=engines)
+    with serving(clickhouse(lambda _: [END])) as alive, serving(clickhouse(lambda _: [])) as silent:
+        connections = {
+            "ch1": ClickHouse(Driver(alive, SOON_S)),
+            "ch2": ClickHouse(Driver(silent, LIMIT_S)),
+        }
+        left = drop_database(cluster, "d", connections)
+        for connection in connections.values():
+            connection.close()
+    assert left == ["ch2 was not cleaned up (timed out): DROP DATABASE d"]

@@ -27,6 +27,7 @@ from harness.clients.clickhouse import (
     failed_read,
     failed_write,
 )
+from harness.clients.replicated_table import drop_database
 from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
@@ -259,13 +260,8 @@ class _DdlSession:
     def observe(self) -> Mapping[str, Json]:
         return {}
 
-    def drop(self) -> None:
-        for node, connection in self._connections.items():
-            statement = self._cluster.engines.on(node).drop_database(self._database)
-            try:
-                connection.command(statement)
-            except DatabaseError:
-                continue
+    def drop(self) -> Sequence[str]:
+        return drop_database(self._cluster, self._database, self._connections)
 
     def close(self) -> None:
         for connection in self._connections.values():

@@ -25,7 +25,12 @@ from harness.clients.clickhouse import (
     failed_read,
     failed_write,
 )
-from harness.clients.replicated_table import ReplicatedTable, TableSchema, data_directory
+from harness.clients.replicated_table import (
+    ReplicatedTable,
+    TableSchema,
+    data_directory,
+    drop_database,
+)
 from harness.core.capabilities import CanListFiles
 from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, UsageError
@@ -210,13 +215,8 @@ class _DistributedSession:
         assert isinstance(self._cluster, CanListFiles), "every cluster of servers can"
         return self._cluster.files(node, self._directories[node], "*.bin")
 
-    def drop(self) -> None:
-        for node, connection in self._connections.items():
-            statement = self._cluster.engines.on(node).drop_database(self._database)
-            try:
-                connection.command(statement)
-            except DatabaseError:
-                continue
+    def drop(self) -> Sequence[str]:
+        return drop_database(self._cluster, self._database, self._connections)
 
     def close(self) -> None:
         for connection in self._connections.values():

@@ -142,16 +142,17 @@ class _ZkRegisterSession:
     def observe(self) -> Mapping[str, Json]:
         return {}
 
-    def drop(self) -> None:
+    def drop(self) -> Sequence[str]:
         connection = self._cluster.zookeeper(self._cluster.topology.keepers)
         try:
             for name in connection.ask("get_children", self._path):
                 connection.ask("delete", f"{self._path}/{name}")
             connection.ask("delete", self._path)
-        except (ZooKeeperError, KazooException):
-            pass  # The nodes stay until the cluster ends.
+        except (ZooKeeperError, KazooException) as error:
+            return [f"{self._path} in ZooKeeper was not removed: {error}"]
         finally:
             connection.close()
+        return ()
 
     def close(self) -> None:
         self._connection.close()

@@ -48,6 +48,20 @@ def data_directory(connection: ClickHouse, dialect: Dialect, database: str, tabl
     return dialect.data_directory(database, table, uuid=rows[0][0])
 
 
+def drop_database(
+    cluster: Cluster, database: str, connections: Mapping[str, ClickHouse]
+) -> Sequence[str]:
+    """Drop a database on every node that answers. Return where it stays, a sentence each."""
+    left: list[str] = []
+    for node, connection in connections.items():
+        statement = cluster.engines.on(node).drop_database(database)
+        try:
+            connection.command(statement)
+        except DatabaseError as error:
+            left.append(f"{node} was not cleaned up ({error.text}): {statement}")
+    return left
+
+
 class ReplicatedTable:
     """Replicated table in a database and under a ZooKeeper path of its own."""
 
@@ -122,15 +136,10 @@ class ReplicatedTable:
         ]
         return reasons
 
-    def drop(self) -> None:
-        """Drop the table on every replica that answers; elsewhere it stays until the cluster
-        ends."""
-        for node in self.replicas:
-            statement = self._cluster.engines.on(node).drop_database(self.database)
-            try:
-                self._on(node).command(statement)
-            except DatabaseError:
-                continue
+    def drop(self) -> Sequence[str]:
+        """Drop the table on every replica that answers. Return where it stays, a sentence each."""
+        connections = {node: self._on(node) for node in self.replicas}
+        return drop_database(self._cluster, self.database, connections)
 
     def close(self) -> None:
         """Close the connections; idempotent."""

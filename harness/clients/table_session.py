@@ -40,9 +40,9 @@ class OneTable(ABC):
         """Return the state of each replica."""
         return self._table.observe()
 
-    def drop(self) -> None:
-        """Drop the table."""
-        self._table.drop()
+    def drop(self) -> Sequence[str]:
+        """Drop the table. Return where it stays, a sentence each."""
+        return self._table.drop()
 
     def close(self) -> None:
         """Close the connections; idempotent."""

@@ -125,8 +125,9 @@ class Session(Protocol):
         """Return the state of the database at rest, by name, for the checkers."""
         ...
 
-    def drop(self) -> None:
-        """Remove what it created from the servers that answer."""
+    def drop(self) -> Sequence[str] | None:
+        """Remove what it created from the servers that answer. Return what is left elsewhere, a
+        sentence each."""
         ...
 
     def close(self) -> None:

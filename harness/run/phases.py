@@ -103,7 +103,7 @@ def execute(context: RunContext) -> RunResult:
             )
         if context.drop:
             context.monitor.enter(Phase.CLEAN_UP, "dropping tables")
-            session.drop()
+            troubles += session.drop() or ()
     finally:
         session.close()
     return RunResult(history, judgement, tuple(troubles))
@@ -116,7 +116,7 @@ def record(context: RunContext) -> "Recording":
     try:
         if context.drop:
             context.monitor.enter(Phase.CLEAN_UP, "dropping tables")
-            session.drop()
+            troubles += session.drop() or ()
     finally:
         session.close()
     return Recording(tuple(troubles), recorder.history)

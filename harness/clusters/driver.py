@@ -48,13 +48,17 @@ class _AnswerSocket:
 
     def expect(self, limit_s: float) -> None:
         """Begin the time and the size of another answer."""
-        self._limit_s = limit_s
+        self._limit_s = self._timeout_s = limit_s
         self._end = monotonic() + limit_s
         self._bytes_left = self._bytes_max
+        self._plain.settimeout(limit_s)
+
+    def settimeout(self, timeout_s: float) -> None:
+        """Keep the time-out that follows from the limit, whatever the driver sets."""
 
     def recv_into(self, buffer: bytearray) -> int:
         """Read what is there. Raises TimeoutError and _AnswerSizeError."""
-        self._set_timeout()
+        self._lower_timeout()
         size: int = self._plain.recv_into(buffer)
         self._bytes_left -= size
         if self._bytes_left < 0:
@@ -63,14 +67,16 @@ class _AnswerSocket:
 
     def sendall(self, data: bytes) -> None:
         """Send all of it. Raises TimeoutError."""
-        self._set_timeout()
+        self._lower_timeout()
         self._plain.sendall(data)
 
-    def _set_timeout(self) -> None:
+    def _lower_timeout(self) -> None:
         left_s = self._end - monotonic()
         if left_s <= 0:
             raise TimeoutError(f"no whole answer within {self._limit_s:g} s")
-        self._plain.settimeout(left_s)
+        if left_s < 0.9 * self._timeout_s:  # a system call, which a fast answer does without
+            self._timeout_s = left_s
+            self._plain.settimeout(left_s)
 
 
 class _AnswerReader(connection.BufferedSocketReader):  # type: ignore[misc] # as above

@@ -195,7 +195,8 @@ def _refuse_files(targets: tuple[str, ...]) -> None:
         if os.path.isfile(target):  # unlike Path.is_file, False if the name is too long
             models = ", ".join(MODELS)
             raise UsageError(
-                f"{quoted(target)} is a file; expected a run, or files with --model, one of {models}"
+                f"{quoted(target)} is a file; expected a run, or files with --model, one of "
+                f"{models}"
             )
 
 

@@ -1,4 +1,5 @@
-"""Rules of the whole code: Rust files without circles, unique class names, importable benches."""
+"""Rules of the whole code: Rust files without circles, unique class names, importable benches, and
+figures of its layout."""
 
 import ast
 import re
@@ -137,3 +138,55 @@ def test_a_bench_can_be_imported(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.syspath_prepend(ROOT)
     monkeypatch.syspath_prepend(ROOT / "benches")  # some are run as files, and share histories
     assert import_module(f"benches.{name}").__doc__
+
+
+OPTION_LISTS = (
+    *("NOT_IN_PLAN", "NOT_OF_A_RUN", "NOT_REPRODUCED", "NOT_IN_CELL", "CLUSTER", "NEEDED"),
+    *("VERSION_OPTIONS", "NOT_OF_A_HUNT", "NOT_SETTINGS", "SIMULATED", "FLAGS"),
+)
+
+
+def python_of(*rooms: str) -> list[str]:
+    """Return the text of each Python file of these rooms."""
+    return [path.read_text() for room in rooms for path in (ROOT / room).rglob("*.py")]
+
+
+def occurrences(pattern: str, *rooms: str) -> int:
+    compiled = re.compile(pattern, re.MULTILINE)
+    return sum(len(compiled.findall(text)) for text in python_of(*rooms))
+
+
+MEASURES = {
+    "files that make a command's context outside of the command": (
+        5,
+        sum("make_context" in text for text in python_of("harness")),
+    ),
+    "lists of option names that are kept by hand": (
+        11,
+        occurrences(rf"^(?:{'|'.join(OPTION_LISTS)})\b.*=", "harness"),
+    ),
+    "places that build a RunContext": (
+        9,
+        occurrences(r"\bRunContext\($|\bRunContext\(\w", *ROOMS, "tests", "benches"),
+    ),
+    "lines with greenlets in the command line": (3, occurrences("^.*greenlet.*$", "harness/cli")),
+    "casts after a check of capabilities": (32, occurrences("checked before the run", "nemesis")),
+    "functions that turn what is stored into JSON or back": (
+        28,
+        occurrences(r"def (?:_?json|stored|as_json)\(", "harness", "checkers"),
+    ),
+    "files of the command line": (49, len(python_of("harness/cli"))),
+    "stubs of Rust modules that are kept by hand": (
+        4,
+        sum(1 for room in ROOMS for _ in (ROOT / room).rglob("*.pyi")),
+    ),
+}
+"""Figures of the layout that may only fall: the limit and the figure. Whoever lowers a figure
+lowers its limit."""
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_figure_of_the_layout_only_falls(name: str) -> None:
+    limit, figure = MEASURES[name]
+    assert figure <= limit, "there are more than before"
+    assert figure == limit, "there are fewer than before: lower the limit"

@@ -23,7 +23,8 @@ from harness.cli.workload import workload_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.seed import Seed
 from harness.fleet.location import Location
-from harness.fleet.spark import Fleet, StoreSql
+from harness.fleet.spark import Fleet
+from harness.fleet.store_sql import StoreSql
 from harness.fleet.verdicts import Verdicts
 from harness.fleet.views import PATH_COLUMNS, QUERIES, RUN_PATH, StoreTables
 from harness.run.fleet import StoredRuns, check_fleet
@@ -285,6 +286,98 @@ def test_what_is_no_query_is_refused_and_not_executed(spark, fleet, tmp_path, mo
     assert [file for place in (tmp_path, fleet.log.parent) for file in place.rglob("*")] == [
         fleet.log
     ]
+
+
+CODE = "'java.lang.System', 'setProperty', 'owned', 'yes'"
+INNER = {
+    "reflect": f"SELECT reflect({CODE}) AS a",
+    "java_method": f"SELECT java_method({CODE}) AS a",
+    "try_reflect": f"SELECT try_reflect({CODE}) AS a",
+    "a qualified name": f"SELECT builtin.reflect({CODE}) AS a",
+    "a name that is computed": f"SELECT IDENTIFIER('refl' || 'ect')({CODE}) AS a",
+    "a document with an external entity": """
+        SELECT xpath_string('<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>', 'a') AS a""",
+    "a schema that is a file": """
+        SELECT from_xml('<a/>', 'b INT', map('rowValidationXSDPath', '/etc/passwd')) AS a""",
+    "a script": "SELECT TRANSFORM (x) USING 'cat /etc/passwd' AS (a) FROM VALUES (1) AS t(x)",
+    **{
+        f"a path of {source}": f"SELECT 1 AS a FROM {source}.`/etc/passwd`"
+        for source in ("text", "csv", "json", "parquet", "orc", "binaryFile", "xml", "avro")
+    },
+    "a path whose name is computed": "SELECT 1 AS a FROM IDENTIFIER('text.`/etc/passwd`')",
+    "a path as a stream": "SELECT 1 AS a FROM STREAM text.`/etc`",
+}
+PLACES = {
+    "by itself": "{}",
+    "in a common table": "WITH c AS ({}) SELECT * FROM c",
+    "in a scalar subquery": "SELECT (SELECT max(a) FROM ({}))",
+    "in a window": "SELECT count(*) OVER w FROM VALUES (1) AS t(x) "
+    "WINDOW w AS (PARTITION BY (SELECT max(a) FROM ({})))",
+    "in a union": "SELECT 1 UNION ALL ({})",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_query_neither_calls_code_nor_opens_files(spark, fleet, place) -> None:
+    for what, inner in INNER.items():
+        with pytest.raises(UsageError) as refused:
+            spark.select(PLACES[place].format(inner), 10)
+        said = str(refused.value)
+        assert "\n" not in said
+        assert re.search(
+            r"is refused, because|cannot be found|requires a single-part|Streaming", said
+        ), what
+        assert "expected a query of the views" in said, what
+    assert fleet._context._jvm.java.lang.System.getProperty("owned") is None
+
+
+def test_a_refusal_says_why(spark) -> None:
+    with pytest.raises(UsageError) as refused:
+        spark.select(INNER["java_method"], 10)
+    assert str(refused.value).startswith(
+        "SQL: java_method is refused, because it may call code or open files; expected a query of "
+        "the views "
+    )
+    with pytest.raises(UsageError) as refused:
+        spark.select(INNER["a script"], 10)
+    assert str(refused.value) == (
+        "SQL: TRANSFORM is refused, because it runs a program; expected a query of the views with "
+        "the functions of Spark SQL"
+    )
+
+
+def test_a_function_with_a_harmless_name_stays(spark) -> None:
+    assert rows(spark, "SELECT abs(-1), input_file_name() FROM runs LIMIT 1") == [(1, "")]
+
+
+def test_a_query_ends_when_its_time_is_over(spark) -> None:
+    endless = "SELECT count(*) FROM range(1000000000000000) WHERE id % 7 = 3"
+    with pytest.raises(HarnessError) as late:
+        spark.select(endless, 10, 1.0)
+    assert str(late.value) == (
+        "SQL: the query was cancelled after 1 s without an answer; narrow it, for instance by a "
+        "condition on cell or date, or give a longer --time-limit"
+    )
+    assert not isinstance(late.value, UsageError)
+    assert rows(spark, "SELECT 1") == [(1,)], "the next query has its answer"
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [
+        ("local[0]", "0: expected a whole number from 1 to 256"),
+        ("local[9999999999999]", "9999999999999: expected a whole number from 1 to 256"),
+        ("local[two]", "two: expected a whole number from 1 to 256"),
+        ("local[]", ": expected a whole number from 1 to 256"),
+        ("local-cluster[2,0,1024]", "0: expected a whole number from 1 to 256"),
+        ("local-cluster[2,1,0]", "0: expected a whole number from 1 to 1,000,000"),
+        ("locale", "expected local[*], local[4], spark://HOST:PORT, yarn or k8s://URL"),
+    ],
+)
+def test_a_master_that_cannot_be_is_refused_before_spark_starts(tmp_path, master, expected) -> None:
+    with pytest.raises(UsageError) as refused:
+        Fleet(master, tmp_path / "spark.log")
+    assert str(refused.value) == f"--spark {master!r}: {expected}"
 
 
 def test_without_verdicts_ops_are_there_and_runs_say_what_to_do(fleet, tmp_path) -> None:

@@ -271,7 +271,7 @@ def test_a_synced_read_syncs_first_and_is_judged_by_what_was_acknowledged_before
     requested: list[str] = []
 
     class Server(Acknowledges):
-        def _execute(self, *words: Any) -> Any:
+        def _execute(self, *words: Any, **shape: Any) -> Any:
             requested.append(words[0])
             return [(3, 4)]
 

@@ -49,8 +49,22 @@ WIDTH_MAX: Final = 10_000
     show_default="local[*]",
     help="Ask the Spark of this master, such as local[4], spark://HOST:PORT, yarn, k8s://URL.",
 )
+@click.option(
+    "--time-limit",
+    type=number("time_limit"),
+    default=600.0,
+    help="Cancel a query after this many seconds.",
+    show_default=True,
+)
 @json_option
-def query(store: str, sql: str | None, limit: int | None, spark: str | None, as_json: bool) -> int:
+def query(
+    store: str,
+    sql: str | None,
+    limit: int | None,
+    spark: str | None,
+    time_limit: float,
+    as_json: bool,
+) -> int:
     """Ask a store by Spark SQL: how many runs of a cell are INVALID, which anomalies, what took
     long.
 
@@ -64,8 +78,10 @@ def query(store: str, sql: str | None, limit: int | None, spark: str | None, as_
 
     - `ops`: every operation of every history.
 
-    Each has the columns `run`, `cell`, `workload`, `nemesis`, `seed` and `date`. A condition on one
-    of them on `ops` reads only the files of these runs. An error lists all columns.
+    It may use the functions of Spark SQL, except those that call code or open files.
+
+    Each view has the columns `run`, `cell`, `workload`, `nemesis`, `seed` and `date`. A condition
+    on one of them on `ops` reads only the files of these runs. An error lists all columns.
     """
     asked = _asked(sql)
     found = runs_at(Location.of(store))
@@ -73,7 +89,7 @@ def query(store: str, sql: str | None, limit: int | None, spark: str | None, as_
     console = Terminal(stderr=as_json)
     rows_max = limit or (ROWS_OF_JSON if as_json else ROWS_SHOWN)
     with console.status("starting Spark") if console.is_terminal else nullcontext():
-        answers, notes = _ask(tables, found, asked, spark, rows_max)
+        answers, notes = _ask(tables, found, asked, spark, rows_max, time_limit)
     if as_json:
         click.echo(json.dumps(_json(found, asked, answers, notes), allow_nan=False))
         return 0
@@ -117,14 +133,15 @@ def _ask(
     asked: Sequence[ShippedQuery],
     master: str | None,
     rows_max: int,
+    limit_s: float,
 ) -> tuple[list[SelectedRows], list[str]]:
     """Return the answers, and what they leave out."""
     with spark_fleet(master, found.root) as fleet:
         # Here it is known that pyspark is installed.
-        from harness.fleet.spark import StoreSql
+        from harness.fleet.store_sql import StoreSql
 
         spark = StoreSql(fleet, tables)
-        answers = [spark.select(one.sql, rows_max) for one in asked]
+        answers = [spark.select(one.sql, rows_max, limit_s) for one in asked]
     of = f"of {counted(len(found.runs), 'run')}; harness check {found.root.shown}"
     unjudged = len(found.runs) - len(tables.judged)
     unwritten = len(found.runs) - len(tables.histories)

@@ -1,4 +1,4 @@
-"""Judges many runs on Spark, and asks it about them. This is the only file that imports pyspark.
+"""Judges many runs on Spark. Only this file and `harness.fleet.store_sql` import pyspark.
 
 A job that judges is a collection with a partition for each task, which has the runs of that task
 and is sent to nobody else. Each attempt at a task writes a file of its own and returns its name,
@@ -6,35 +6,28 @@ and of each task Spark returns one. So a retry or a speculative copy leaves noth
 nobody reads. Nothing is shuffled; `harness.fleet.plan` says why.
 """
 
-import json
 import logging
-import operator
 import os
 import re
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final, TypeVar
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from harness.core.errors import HarnessError, MissingExtraError, UsageError
 from harness.core.plugins import NAMED
-from harness.core.ranges import quoted
+from harness.core.ranges import RANGES, Range, quoted
 from harness.fleet.java import require_java
 from harness.fleet.location import Location
 from harness.fleet.plan import TASKS_A_CORE, Item, assign_to_tasks
-from harness.fleet.rows import SCHEMA as ROWS_SCHEMA
-from harness.fleet.spark_errors import last_error, sql_error, unreadable_file
+from harness.fleet.spark_errors import last_error
 from harness.fleet.task import Job, write_task
-from harness.fleet.verdicts import runs_table
-from harness.fleet.views import FILE_PATH, PATH_COLUMNS, RUN_PATH, SelectedRows, StoreTables
 
 try:
     import pyspark.errors  # before py4j, which comes with it, so that an error names pyspark
@@ -42,21 +35,7 @@ try:
     from pyspark import Accumulator, SparkConf, SparkContext, TaskContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.logger import PySparkLogger
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.datasource import (
-        DataSource,
-        DataSourceReader,
-        EqualTo,
-        Filter,
-        GreaterThan,
-        GreaterThanOrEqual,
-        In,
-        InputPartition,
-        LessThan,
-        LessThanOrEqual,
-    )
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-    from pyspark.sql.types import StructType
+    from pyspark.sql import SparkSession
 except ModuleNotFoundError as missing:
     raise MissingExtraError("Spark", missing, "spark") from missing
 
@@ -67,7 +46,8 @@ twice would always fail."""
 POLL_S: Final = 0.2
 LOG_LINES: Final = 15
 CANCEL_S: Final = 10.0
-"""Seconds for which tasks may go on after Ctrl-C before the JVM is killed."""
+"""Seconds after which a JVM is killed whose tasks go on although they were cancelled, or that does
+not stop."""
 _CONF: Final = {
     "spark.app.name": "harness",
     "spark.ui.enabled": "false",
@@ -78,12 +58,13 @@ _CONF: Final = {
 _SQL_CONF: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
+    # Else text.`/etc/passwd` is a table.
+    "spark.sql.runSQLOnFiles": "false",
     # The driver lists the files of a store at once; as a job it would be a task for each run.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000000",
 }
-_PATH_SCHEMA: Final = pa.schema(
-    [(name, pa.date32() if name == "date" else pa.string()) for name in PATH_COLUMNS]
-)
+_CORES: Final = RANGES["jobs"]
+_WORKER_MB: Final = Range(1, 1_000_000)
 T = TypeVar("T")
 
 
@@ -207,12 +188,34 @@ class Fleet:
                 thread.join(POLL_S)
                 on_wait()
         except BaseException:
-            self._context.cancelAllJobs()
-            thread.join(CANCEL_S)
+            end = monotonic() + 2 * CANCEL_S
+            with self._kill_jvm_after(CANCEL_S):
+                while thread.is_alive() and monotonic() < end:
+                    # Again, because a query that is still being analysed has no job yet.
+                    self._context.cancelAllJobs()
+                    thread.join(POLL_S)
             raise
         if failure:
             raise failure[0]
         return done[0]
+
+    @property
+    def _process(self) -> Any:
+        """The JVM; None if another process started it."""
+        return getattr(self._context._gateway, "proc", None)
+
+    @contextmanager
+    def _kill_jvm_after(self, seconds: float) -> Iterator[None]:
+        """Kill the JVM if the block takes longer, as when its memory is used up, and ignore that it
+        is gone. A JVM of another process is left alone, so that the block takes what it takes."""
+        kill = threading.Timer(seconds, self._process.kill if self._process else lambda: None)
+        kill.start()
+        try:
+            # pyspark warns of a JVM that is gone.
+            with suppress(Py4JError, OSError), warnings.catch_warnings(action="ignore"):
+                yield
+        finally:
+            kill.cancel()
 
     def _log_tail(self) -> str:
         """Return the end of the log, without the stack frames of Java."""
@@ -223,18 +226,18 @@ class Fleet:
 
     def close(self) -> None:
         """End Spark and its JVM; at once if Ctrl-C is pressed meanwhile."""
-        gateway = self._context._gateway
-        process = None if gateway is None else getattr(gateway, "proc", None)
+        gateway, process = self._context._gateway, self._process
         try:
             # A JVM that died cannot be asked to stop.
-            with suppress(Py4JError, OSError):
-                self._context.stop()
+            if process is None or process.poll() is None:
+                with self._kill_jvm_after(CANCEL_S):
+                    self._context.stop()
             if gateway is not None and process is not None:
-                with suppress(Py4JError, OSError):
+                with self._kill_jvm_after(CANCEL_S):
                     gateway.shutdown()
-                with suppress(OSError):
+                with self._kill_jvm_after(CANCEL_S):
                     process.stdin.close()
-                process.wait()
+                    process.wait()
         except BaseException:
             if process is not None:
                 process.kill()
@@ -261,14 +264,25 @@ def _task(
 
 
 def _master_url(master: str) -> str:
-    """Return the URL of the master. A local one gets as many failures of a task as others have."""
-    local = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
-    if local:
-        return f"local[{local[1] or 1},{FAILURES_MAX}]"
-    if re.match(r"(local(-cluster)?\[|spark://|k8s://|yarn$)", master):
+    """Return the URL of the master. A local one gets as many failures of a task as others have.
+    Raises UsageError."""
+    local = re.fullmatch(r"local(?:\[(.*)\])?", master)
+    cluster = re.fullmatch(r"local-cluster\[(.*),(.*),(.*)\]", master)
+    try:
+        if local:
+            threads = "1" if local[1] is None else local[1]
+            return f"local[{threads if threads == '*' else _CORES.parse(threads)},{FAILURES_MAX}]"
+        if cluster:
+            ranges = (_CORES, _CORES, _WORKER_MB)
+            numbers = [r.parse(text) for r, text in zip(ranges, cluster.groups(), strict=True)]
+            return f"local-cluster[{','.join(map(str, numbers))}]"
+    except ValueError as error:
+        raise UsageError(f"--spark {quoted(master)}: {error}") from None
+    if re.match(r"(spark://|k8s://|yarn$)", master):
         return master
     raise UsageError(
-        f"--spark {quoted(master)}: expected local[*], local[4], spark://HOST:PORT, yarn or k8s://URL"
+        f"--spark {quoted(master)}: expected local[*], local[4], spark://HOST:PORT, yarn or "
+        "k8s://URL"
     )
 
 
@@ -286,201 +300,3 @@ def _preserve_sigint() -> Iterator[None]:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
-
-
-class StoreSql:
-    """Spark SQL over the views of a store, each of which is made when a query first names it."""
-
-    def __init__(self, fleet: Fleet, tables: StoreTables) -> None:
-        self._fleet, self._tables = fleet, tables
-        self._session = fleet.session()
-        self._makers = {"runs": self._runs, "rows": self._rows, "ops": self._ops}
-        self.views: list[str] = []
-        """The views that were made."""
-
-    def select(self, sql: str, limit: int) -> SelectedRows:
-        """Return the first rows of a query. Raises UsageError if it cannot be answered, or is
-        anything but a query; it is not executed then."""
-        statement = sql.strip().rstrip(";")
-        return self._fleet.attend(lambda: self._select(statement, limit))
-
-    def frame(self, sql: str) -> DataFrame:
-        """Return a query that Spark has analysed, and not run. Raises what Spark raises, and
-        UsageError for a statement that is no query."""
-        self._require_query(sql)
-        while True:
-            try:
-                return self._session.sql(sql)
-            except pyspark.errors.AnalysisException as error:
-                view = _missing_view(error)
-                if view not in self._makers or view in self.views:
-                    raise
-                made = self._makers[view]()
-                made.select(*self._tables.columns(view)).createOrReplaceTempView(view)
-                self.views.append(view)
-
-    def _select(self, sql: str, limit: int) -> SelectedRows:
-        try:
-            frame = self.frame(sql)
-            table = frame.limit(limit + 1).toArrow()
-            more = frame.count() - limit if len(table) > limit else 0
-        except (pyspark.errors.PySparkException, Py4JError) as error:
-            # Here, while the JVM still runs: it has the text of some errors.
-            raise self._explained(error) from error
-        columns = [column.to_pylist()[:limit] for column in table.columns]
-        return SelectedRows(tuple(table.column_names), tuple(zip(*columns, strict=True)), more)
-
-    def _require_query(self, sql: str) -> None:
-        """Raise UsageError for a statement that is no query. Of Spark's grammar, the rule `query`
-        has no statement that writes or changes the session."""
-        parser = self._session._jsparkSession.sessionState().sqlParser()
-        try:
-            parser.parseQuery(sql)
-        except pyspark.errors.ParseException:
-            parser.parsePlan(sql)  # raises for a statement of no kind
-            raise UsageError(
-                f"SQL: {quoted(sql)} is no query; expected one, such as "
-                "SELECT cell, count(*) FROM runs GROUP BY cell"
-            ) from None
-
-    def _explained(self, error: Exception) -> HarnessError:
-        """Return Spark's error in one line."""
-        text = str(error)
-        broken = unreadable_file(text)
-        if broken is not None:
-            return HarnessError(
-                f"{Location(broken).shown}: cannot be read; harness check "
-                f"{self._tables.store.shown} makes a broken history.parquet again from its "
-                "journal, and a condition such as run != 'CELL/RUN' leaves it out"
-            )
-        of_task = isinstance(error, pyspark.errors.PythonException)  # of BucketHistories
-        if of_task or not isinstance(error, pyspark.errors.PySparkException):
-            return HarnessError(f"Spark gave up: {last_error(text)}; see {self._fleet.log}")
-        said = sql_error(text, [one.fragment() for one in error.getQueryContext()])
-        if not isinstance(error, pyspark.errors.AnalysisException):  # of values, not of the query
-            return UsageError(f"SQL: {said}")
-        views = "; ".join(
-            f"{view} ({', '.join(self._tables.columns(view))})"
-            for view in self.views or self._makers
-        )
-        return UsageError(f"SQL: {said}; expected a query of the views {views}")
-
-    def _runs(self) -> DataFrame:
-        if not self._tables.judged:
-            store = self._tables.store.shown
-            raise UsageError(f"store {store}: has no verdicts; run `harness check {store}` first")
-        judged = self._session.createDataFrame(runs_table(self._tables.judged))
-        return judged.selectExpr(*_path_columns(RUN_PATH), *(f"`{n}`" for n in judged.columns[1:]))
-
-    def _rows(self) -> DataFrame:
-        runs = self._runs().select("run", "cell", "date", "judged_in")
-        verdicts, judged = self._tables.verdicts, self._tables.judged
-        if verdicts.place.path is None:
-            rows = self._session.createDataFrame(verdicts.rows(frozenset(judged)))
-            return rows.join(runs, "run")
-        rows = self._parquet(ROWS_SCHEMA, verdicts.row_files(judged)).selectExpr(
-            "*", f"regexp_extract({FILE_PATH}, '([^/]+/[^/]+)[.]parquet$', 1) AS judged_in"
-        )
-        return rows.join(runs, ["run", "judged_in"])
-
-    def _ops(self) -> DataFrame:
-        histories, schema = self._tables.histories, self._tables.history_schema
-        if not histories:
-            store = self._tables.store.shown
-            raise UsageError(
-                f"store {store}: no run has a history.parquet; run `harness check {store}` first, "
-                "which makes it from the journal"
-            )
-        if self._tables.store.path is not None:
-            ops = self._parquet(schema, histories)
-            return ops.selectExpr(*_path_columns(FILE_PATH), *(f"`{n}`" for n in schema.names))
-        # A bucket, for which Spark would need a jar that pyspark does not have.
-        places = self._session.createDataFrame([(one.uri,) for one in histories], "uri string")
-        files = places.selectExpr("uri", *_path_columns("uri")).toArrow().to_pylist()
-        self._session.dataSource.register(BucketHistories)
-        reader = self._session.read.format(BucketHistories.name())
-        columns = from_arrow_schema(pa.unify_schemas([_PATH_SCHEMA, schema]))
-        return reader.schema(columns).option("files", json.dumps(files, default=str)).load()
-
-    def _parquet(self, schema: pa.Schema, files: Sequence[Location]) -> DataFrame:
-        """Return rows of files of this machine, or of a directory that all machines share."""
-        # Spark takes each path for a pattern.
-        paths = [re.sub(r"([{}\[\]*?\\])", r"\\\1", str(file.path)) for file in files]
-        # Without the option, a directory NAME=VALUE would become a column.
-        reader = self._session.read.schema(from_arrow_schema(schema))
-        return reader.option("recursiveFileLookup", "true").parquet(*paths)
-
-
-def _path_columns(path: str) -> list[str]:
-    return [f"{sql.format(path=path)} AS `{name}`" for name, sql in PATH_COLUMNS.items()]
-
-
-def _missing_view(error: pyspark.errors.AnalysisException) -> str:
-    """Return the name of the view or table that Spark did not find; "" if that is not the error."""
-    if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
-        return ""
-    return (error.getMessageParameters() or {}).get("relationName", "").strip("`").lower()
-
-
-class BucketHistories(DataSource):
-    """The histories of a store that is not on a file system of Spark, read with pyarrow. The option
-    `files` is a JSON list of objects: the URI of a file, and the columns that its path tells."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the name of the format."""
-        return "harness-histories"
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of all files."""
-        return _BucketReader(json.loads(self.options["files"]), schema)
-
-
-class _BucketReader(DataSourceReader):
-    """Reads the files that may have rows that are asked for, each in a task of its own."""
-
-    def __init__(self, files: Sequence[dict[str, Any]], schema: StructType) -> None:
-        self._schema = to_arrow_schema(schema)
-        self._files = [
-            {**one, "date": one["date"] and date.fromisoformat(one["date"])} for one in files
-        ]
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Leave out files by what their paths tell. Spark evaluates every filter again."""
-        for one in filters:
-            holds = _HOLDS.get(type(one))
-            (name, *_), value = getattr(one, "attribute", ("",)), getattr(one, "value", None)
-            if holds is not None and name in PATH_COLUMNS:
-                known = [(file, file[name]) for file in self._files]
-                self._files = [f for f, v in known if v is not None and holds(v, value)]
-        return filters
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return a task for each file."""
-        return [InputPartition(file) for file in self._files]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file. Raises HarnessError, which names it."""
-        known: dict[str, Any] = partition.value
-        try:
-            with Location(known["uri"]).input() as stream:
-                for batch in pq.ParquetFile(stream).iter_batches():
-                    columns = [
-                        pa.repeat(pa.scalar(known[field.name], field.type), len(batch))
-                        if field.name in known
-                        else batch.column(field.name).cast(field.type)
-                        for field in self._schema
-                    ]
-                    yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        except (OSError, KeyError, pa.ArrowException) as error:
-            raise HarnessError(f"{known['uri']}: cannot be read: {error}") from error
-
-
-_HOLDS: Final[dict[type[Filter], Callable[[Any, Any], bool]]] = {
-    EqualTo: operator.eq,
-    In: lambda value, among: value in among,
-    LessThan: operator.lt,
-    LessThanOrEqual: operator.le,
-    GreaterThan: operator.gt,
-    GreaterThanOrEqual: operator.ge,
-}

@@ -174,8 +174,8 @@ def test_two_halves_are_cut_from_each_other_and_nothing_else(cluster: DockerClus
 
 def test_a_killed_replica_is_gone_and_keeps_its_data_and_its_cuts(cluster: DockerCluster) -> None:
     endpoint, link = cluster.endpoint("ch1"), Link("ch3", "ch1")
-    replica.query(endpoint, "CREATE TABLE IF NOT EXISTS kept (x UInt8) ENGINE = Log")
-    replica.query(endpoint, "INSERT INTO kept VALUES", rows=[(7,)])
+    replica.execute(endpoint, "CREATE TABLE IF NOT EXISTS kept (x UInt8) ENGINE = Log")
+    replica.execute(endpoint, "INSERT INTO kept VALUES", rows=[(7,)])
     cluster.cut([link])
     cluster.kill(["ch1"])
     assert not cluster.running("ch1")
@@ -185,14 +185,16 @@ def test_a_killed_replica_is_gone_and_keeps_its_data_and_its_cuts(cluster: Docke
     cluster.start(["ch1"])
     assert cluster.running("ch1")
     assert cluster.endpoint("ch1") == endpoint
-    assert replica.query(endpoint, "SELECT x FROM kept") == [(7,)]
+    assert replica.query(endpoint, "SELECT x FROM kept", (int,)) == [(7,)]
     assert cluster.reachable([link]) == {link: False}
-    replica.query(endpoint, "DROP TABLE kept")
+    replica.execute(endpoint, "DROP TABLE kept")
 
 
 def test_all_keepers_killed_come_back_with_their_data(cluster: DockerCluster) -> None:
     before = replica.query(
-        cluster.endpoint("ch1"), "SELECT name, czxid FROM system.zookeeper WHERE path = '/'"
+        cluster.endpoint("ch1"),
+        "SELECT name, czxid FROM system.zookeeper WHERE path = '/'",
+        (str, int),
     )
     cluster.kill(THREE.keepers)
     assert cluster.leader() is None
@@ -200,7 +202,9 @@ def test_all_keepers_killed_come_back_with_their_data(cluster: DockerCluster) ->
     cluster.start(THREE.keepers)
     wait_until(lambda: not unserving(cluster), "every server serves")
     after = replica.query(
-        cluster.endpoint("ch1"), "SELECT name, czxid FROM system.zookeeper WHERE path = '/'"
+        cluster.endpoint("ch1"),
+        "SELECT name, czxid FROM system.zookeeper WHERE path = '/'",
+        (str, int),
     )
     assert after == before
 
@@ -341,7 +345,7 @@ def test_a_replica_without_its_session_has_read_only_tables_until_it_has_one(
 
 
 def test_a_replica_without_its_tables_is_not_ready(writable: DockerCluster) -> None:
-    replica.query(writable.endpoint("ch1"), "DETACH TABLE harness_probe.fetches")
+    replica.execute(writable.endpoint("ch1"), "DETACH TABLE harness_probe.fetches")
     (reason,) = writable.unready()
     assert reason == "ch1 has come up without harness_probe.fetches: restart it"
     writable.restart(["ch1"])
@@ -373,19 +377,19 @@ def test_a_ban_on_fetches_covers_the_tables_of_today_and_ends_with_the_server(
     cluster = writable
     cluster.stop_fetches(["ch2"])
     for node in ("ch1", "ch2"):
-        replica.query(
+        replica.execute(
             cluster.endpoint(node),
             f"CREATE TABLE later (x UInt8) ENGINE = ReplicatedMergeTree('/later', '{node}') "
             "PARTITION BY tuple() ORDER BY x",
             timeout_s=20,
         )
-    replica.query(cluster.endpoint("ch1"), "INSERT INTO later VALUES", rows=[(1,)])
+    replica.execute(cluster.endpoint("ch1"), "INSERT INTO later VALUES", rows=[(1,)])
     wait_until(
-        lambda: replica.query(cluster.endpoint("ch2"), "SELECT x FROM later") == [(1,)],
+        lambda: replica.query(cluster.endpoint("ch2"), "SELECT x FROM later", (int,)) == [(1,)],
         "the later table fetches",
     )
     for node in ("ch1", "ch2"):
-        replica.query(cluster.endpoint(node), "DROP TABLE later", timeout_s=20)
+        replica.execute(cluster.endpoint(node), "DROP TABLE later", timeout_s=20)
     assert not cluster.fetching("ch2")
     cluster.restart(["ch2"])
     wait_until(lambda: cluster.fetching("ch2"), "the restarted server fetches")

@@ -116,7 +116,7 @@ def test_a_kept_cluster_outlives_its_process_and_is_healed_when_it_is_attached(
         assert things(name) == everything_of(name)
         cluster = DockerCluster.attach(tmp_path)
         cluster.up()
-        replica.query(cluster.endpoint("ch1"), "CREATE TABLE kept (x UInt8) ENGINE = Log")
+        replica.execute(cluster.endpoint("ch1"), "CREATE TABLE kept (x UInt8) ENGINE = Log")
         cluster.cut([Link("zk1", "ch1")])
         cluster.degrade_links(SMALL.links(), LinkFault.LOSS, 0.3, seed=1)
         cluster.kill(["zk1"])
@@ -133,7 +133,7 @@ def test_a_kept_cluster_outlives_its_process_and_is_healed_when_it_is_attached(
         assert again.unready() == []
         assert all(again.reachable(SMALL.links()).values())
         assert not seen_on(again, SMALL.links(), LinkFault.LOSS)
-        assert replica.query(again.endpoint("ch1"), "EXISTS TABLE kept") == [(1,)]
+        assert replica.query(again.endpoint("ch1"), "EXISTS TABLE kept", (int,)) == [(1,)]
         again.close()
     finally:
         removed = clean([name])
@@ -149,10 +149,10 @@ def test_a_cluster_that_is_up_executes_statements_on_cluster(tmp_path: Path) -> 
         cluster.up()
         for node in cluster.topology.replicas:
             on_each_host = f"CREATE DATABASE by_{node} ON CLUSTER harness_each"
-            replica.query(cluster.endpoint(node), on_each_host, timeout_s=20)
+            replica.execute(cluster.endpoint(node), on_each_host, timeout_s=20)
         for node in cluster.topology.replicas:
             made = "SELECT count() FROM system.databases WHERE name LIKE 'by_ch%'"
-            assert replica.query(cluster.endpoint(node), made) == [(3,)]
+            assert replica.query(cluster.endpoint(node), made, (int,)) == [(3,)]
     finally:
         cluster.down()
 

@@ -55,7 +55,10 @@ def _why_not_json(value: Mapping[str, Json]) -> str:
         text = _object(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
         return f"not JSON ({error})"
-    return "" if is_shallow(text) else f"nested more than {MAX_DEPTH} levels deep"
+    try:
+        return "" if is_shallow(text) or loads(text) is not None else "null"
+    except ValueError:  # brackets within texts look deep, and are not
+        return f"nested more than {MAX_DEPTH} levels deep"
 
 
 def encoded(op: Op) -> bytes:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from checkers.conclusion import mapping_of
 from checkers.phrasing import listed, number
+from checkers.quiescence import quiescence_of
 from harness.core.disk_loss import Takes
 from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind
@@ -116,8 +117,10 @@ def not_promised(reasons: Collection[str]) -> str:
 
 @memoize_per_history
 def taken_of(history: History) -> Taken:
-    """Return what faults took, by the entry "takes" of the ops that began them. One whose effect
-    was not seen may have struck all the same."""
+    """Return what faults took from replicas, by the entry "takes" of the ops that began them. One
+    whose effect was not seen may have struck all the same. What a fault takes from a ZooKeeper
+    server is no copy of a value."""
+    replicas = frozenset(quiescence_of(history).nodes)
     found: list[Take] = []
     open_: dict[object, list[Take]] = {}
 
@@ -132,14 +135,15 @@ def taken_of(history: History) -> Taken:
         if op.kind is Kind.INVOKE:
             invoked_ns = op.time_ns
         elif edge == "begin" and op.kind is not Kind.FAIL:
-            open_.setdefault(number_of, []).extend(_takes(value, op.f, invoked_ns, op.time_ns))
+            takes = _takes(value, op.f, invoked_ns, op.time_ns)
+            open_.setdefault(number_of, []).extend(t for t in takes if t.node in replicas)
         elif edge == "end" and op.kind is Kind.OK:
             end(open_.pop(number_of, ()), op.time_ns)
         elif edge == "heal" and op.kind is Kind.OK:
-            for takes in open_.values():
-                end(takes, op.time_ns)
+            for begun in open_.values():
+                end(begun, op.time_ns)
             open_.clear()
-    return Taken((*found, *(take for takes in open_.values() for take in takes)))
+    return Taken((*found, *(take for begun in open_.values() for take in begun)))
 
 
 def _takes(value: Mapping[str, Any], f: str, invoked_ns: int, seen_ns: int) -> Iterator[Take]:

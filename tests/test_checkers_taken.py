@@ -50,6 +50,7 @@ def fault(takes: str, *nodes: str, begin: float = 30, end: float = 60, **more: A
         ("both disks went", fault("unreadable", "ch1", "ch3"), 2, KEPT),
         ("both went, one after the other",
          fault("unreadable", "ch1") + fault("all", "ch3", begin=90, end=99, number=2), 2, KEPT),
+        ("one went, and that of a ZooKeeper server", fault("unreadable", "ch1", "zk1"), 2, LOST),
         ("two others went", fault("unreadable", "ch2", "ch3"), 2, LOST),
         ("a quorum of all three", fault("unreadable", "ch1", "ch3"), 3, LOST),
         ("a majority", fault("unreadable", "ch1", "ch3"), "auto", KEPT),

@@ -28,8 +28,8 @@ class Number(IntEnum):
 @pytest.mark.parametrize(
     "value",
     [None, 7, 2**70, Number.ONE, (), (1, 2**70), [3, 4], {}, {"a": [1, "x", None, 1.5]},
-     {"facts": Written("[1]")}],
-    ids=repr,
+     {"facts": Written("[1]")}, {"text": "[" * 200}, {"many": [[]] * 200}],
+    ids=lambda value: str(value)[:20],
 )  # fmt: skip
 def test_what_an_op_may_have_can_be_written_and_read_again(value: object) -> None:
     check_value(value, str)

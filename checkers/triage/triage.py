@@ -35,6 +35,7 @@ from harness.core.verdict import Status, Verdict
 
 MISSES_MAX: Final = 1_000_000
 """Missing values that are looked at."""
+TOO_MANY: Final = f"more than {MISSES_MAX:,} values are missing from reads"
 
 
 def triage(
@@ -157,7 +158,7 @@ def _repairs(
     others = tuple(one for one in repairs_of(history, evidence) if one.by in known)
     if evidence.doubts:
         return Repairs(misses, (), others)
-    left = MISSES_MAX
+    left = MISSES_MAX - sum(map(len, cut.values()))
     for key in key_sets(history):
         reads = Reads(history, key, evidence, values, known)
         for read in key.reads:
@@ -167,13 +168,14 @@ def _repairs(
             misses[read.end.index] = [*found, *taken]
             left -= len(found)
             if left < 0:
-                raise HarnessError(f"more than {MISSES_MAX:,} values are missing from reads")
+                raise HarnessError(TOO_MANY)
     return Repairs(misses, tuple(kept(history, values, evidence, known)), others)
 
 
 def _cut(history: History, evidence: Evidence, values: Values) -> dict[int, list[Miss]]:
     """Return the values that power cuts took, by the end of each later read that lacks them."""
     found: dict[int, list[Miss]] = {}
+    left = MISSES_MAX
     every = list(cut_values(history, evidence, values))
     for key in key_sets(history) if every else ():
         own = [(value, at_ns, why) for of, value, at_ns, why in every if of == key.key]
@@ -181,6 +183,9 @@ def _cut(history: History, evidence: Evidence, values: Values) -> dict[int, list
             for value, at_ns, why in own:
                 if read.invoke.time_ns > at_ns and not read.mask & key.inserts[value].bit:
                     found.setdefault(read.end.index, []).append(Miss(value, {UNSYNCED: why}))
+                    left -= 1
+            if left < 0:
+                raise HarnessError(TOO_MANY)
     return found
 
 

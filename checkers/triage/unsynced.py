@@ -48,9 +48,10 @@ def _cuts(
     evidence: Evidence,
     values: Values,
 ) -> list[Take]:
-    """Return the power cut of each replica that may have had a value; none unless each had one."""
+    """Return the power cut of each replica that may have had a value; none unless each had one.
+    Every replica may have had it if the record has doubts."""
     assert insert.ack is not None, "only an acknowledged value can be lost"
-    part = values[of].part(evidence) if of in values else None
+    part = values[of].part(evidence) if of in values and not evidence.doubts else None
     holders = evidence.registered(part) if part is not None else frozenset()
     cuts = []
     for node in sorted(holders) or nodes:

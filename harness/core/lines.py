@@ -55,10 +55,13 @@ def _why_not_json(value: Mapping[str, Json]) -> str:
         text = _object(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
         return f"not JSON ({error})"
+    if is_shallow(text):
+        return ""
     try:
-        return "" if is_shallow(text) or loads(text) is not None else "null"
-    except ValueError:  # brackets within texts look deep, and are not
+        loads(text)  # it may have brackets within texts, and be shallow nevertheless
+    except ValueError:
         return f"nested more than {MAX_DEPTH} levels deep"
+    return ""
 
 
 def encoded(op: Op) -> bytes:

@@ -20,7 +20,7 @@ from harness.clients.clickhouse import ClickHouse
 from harness.clients.replicated_table import TableSchema, leads
 from harness.clients.table_in_zookeeper import MutationLook
 from harness.clients.table_session import TableSession
-from harness.core.op import Call, Op, Value
+from harness.core.op import Call, Json, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
 from harness.core.seed import Seed
 from harness.generators.calls import AtMostInFlight, numbered
@@ -42,6 +42,18 @@ class MutationsOptions(PacedOptions):
     """Maximum number of mutations in flight."""
     pause_ms: int = 500
     """Minimum pause between two mutations, in milliseconds."""
+
+
+def _undone(connection: ClickHouse, database: str) -> dict[str, Json]:
+    """Return how many parts each mutation that is not done has to do."""
+    return dict(
+        connection.rows(
+            "SELECT mutation_id, max(parts_to_do) FROM system.mutations "
+            f"WHERE NOT is_done AND database = '{database}' GROUP BY mutation_id "
+            "ORDER BY mutation_id",
+            (str, int),
+        )
+    )
 
 
 def mutations(
@@ -72,14 +84,9 @@ def mutations(
 
         def rows(connection: ClickHouse, op: Op) -> Value:
             sql = f"SELECT value, hits FROM {table.name} WHERE key = {op.key:d} ORDER BY value"
-            undone = connection.rows(
-                "SELECT mutation_id, max(parts_to_do) FROM system.mutations "
-                f"WHERE NOT is_done AND database = '{table.database}' GROUP BY mutation_id",
-                (str, int),
-            )
             return {
                 "rows": [[v, hits] for v, hits in connection.rows(sql, (int, int))],
-                "undone": dict(sorted(undone)),
+                "undone": _undone(connection, table.database),
             }
 
         return TableSession(

@@ -121,7 +121,7 @@ def examined(key: KeySet, rest: Quiescence, taken: Taken, copies: int) -> Findin
     for bit in bits:
         insert = key.inserts[key.values[bit]]
         assert insert.ack is not None, "only an acknowledged value can be lost"
-        # Of several tries nobody knows which one made the part, see `Taken.reason`.
+        # Nobody knows which of several tries made the part, see `Taken.reason`.
         writers = (
             {insert.invoke.node, insert.ack.node} if insert.attempts > 1 else {insert.ack.node}
         )

@@ -22,7 +22,7 @@ from rich.text import Text
 from checkers.triage.explanation import NOT_EXPLAINED
 from harness.cli.answer import CommandAnswer, print_answer
 from harness.cli.matrix import TortureMatrix, read_matrix
-from harness.cli.parameter_types import WORD, number, store_option
+from harness.cli.parameter_types import WORD, Name, number, store_option
 from harness.cli.progress import Pace
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal, printable
@@ -76,7 +76,7 @@ from harness.web.run_files import draw, facts_in
 )
 @click.option(
     "--fail-on",
-    type=click.Choice([choice.value for choice in FailOn]),
+    type=Name([choice.value for choice in FailOn]),
     default=FailOn.UNEXPLAINED.value,
     show_default=True,
     help="INVALID runs that fail the night: those with a finding that no earlier night had; those "

@@ -34,6 +34,16 @@ class HarnessIssues:
         self.first = self.first or "".join(shown)
         return Done(Kind.INFO, error=f"{type(error).__name__}: {error}")
 
+    def described(self) -> list[str]:
+        """Return a sentence for each call without an answer, and one for the exceptions."""
+        texts = [
+            f"op #{op.index} {op.f}{f' on {op.node}' if op.node else ''}: {why}"
+            for op, why in self.abandoned
+        ]
+        if self.bugs:
+            texts.append(f"{self.bugs} exceptions inside the harness, the first:\n{self.first}")
+        return texts
+
 
 def checked_end(done: object, op: Op, client: object = None) -> Done:
     """Return how a call ended. Raises TypeError for what is no end, and OpValueError, which says

@@ -101,12 +101,18 @@ def execute(context: RunContext) -> RunResult:
             judgement = judge(
                 history, checkers, plan.check_s, plan.promise, clock=clock, explain=True
             )
-        if context.drop:
-            context.monitor.enter(Phase.CLEAN_UP, "dropping tables")
-            troubles += session.drop() or ()
+        troubles += _dropped(context, session)
     finally:
         session.close()
     return RunResult(history, judgement, tuple(troubles))
+
+
+def _dropped(context: RunContext, session: Session) -> Sequence[str]:
+    """Drop the run's tables if they are not kept. Return what is left."""
+    if not context.drop:
+        return ()
+    context.monitor.enter(Phase.CLEAN_UP, "dropping tables")
+    return session.drop() or ()
 
 
 def record(context: RunContext) -> "Recording":
@@ -114,9 +120,7 @@ def record(context: RunContext) -> "Recording":
     Raise as `execute` does."""
     session, recorder, troubles = _recorded(context)
     try:
-        if context.drop:
-            context.monitor.enter(Phase.CLEAN_UP, "dropping tables")
-            troubles += session.drop() or ()
+        troubles += _dropped(context, session)
     finally:
         session.close()
     return Recording(tuple(troubles), recorder.history)
@@ -280,7 +284,7 @@ class _Recorder:
         finally:
             self._writer.close()
         stopped = [f"the run was stopped: {stop.reason}"] if stop else []
-        return [*stopped, *self._troubles, *self._describe_bugs()]
+        return [*stopped, *self._troubles, *self._issues.described()]
 
     def history(self) -> History:
         """Return what was recorded. Raises HistoryError."""
@@ -473,16 +477,6 @@ class _Recorder:
             return [*self._context.cluster.unready(), *self._session.pending()]
         except ClusterError as error:
             return [str(error)]
-
-    def _describe_bugs(self) -> list[str]:
-        issues = self._issues
-        texts = [
-            f"op #{op.index} {op.f}{f' on {op.node}' if op.node else ''}: {why}"
-            for op, why in issues.abandoned
-        ]
-        if issues.bugs:
-            texts.append(f"{issues.bugs} exceptions inside the harness, the first:\n{issues.first}")
-        return texts
 
 
 def workers_of(

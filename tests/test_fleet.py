@@ -247,6 +247,20 @@ def test_a_split_run_too_long_for_this_machine_is_judged_by_keys(tmp_path, fleet
     assert "expected at most 50,000, half" in str(checked.verdicts.rows()["reason"].to_pylist())
 
 
+def test_a_split_run_with_a_damaged_record_is_not_valid(tmp_path, monkeypatch):
+    """Also if only checkers are asked for that judge key by key."""
+    run = cases.run(tmp_path, "none", 1, cases.sound(6), journal=True, columns=False)
+    lines = run.journal.read_bytes().splitlines(keepends=True)
+    run.journal.write_bytes(b"".join((*lines[:-1], b"{}\n")))
+    pq.write_table(pq.read_table(run.parquet()), run.parquet_file, row_group_size=60)
+    run.journal.unlink()
+    monkeypatch.setattr("harness.run.fleet.BIG_BYTES", 0)
+    checked = check_fleet(found(tmp_path), RUNS, cases.in_process, only=frozenset({"linearizable"}))
+    [of] = summaries(checked.verdicts.rows())
+    assert (of.status.value, of.judged["record"].value) == ("UNKNOWN", "UNKNOWN")
+    assert of.judged["linearizable"].value == "VALID"
+
+
 def test_a_range_of_keys_that_cannot_be_judged_makes_its_run_unknown(tmp_path, monkeypatch):
     run = cases.run(tmp_path, "none", 1, cases.sound(6))
     table = pq.read_table(run.parquet_file)

@@ -9,7 +9,7 @@ import msgspec
 
 from checkers.ladder import Ladder, Level, deciding, ladder_of, run_status
 from checkers.triage.explanation import Cause
-from checkers.whole_record import WholeRecord, is_damaged
+from checkers.whole_record import WholeRecord
 from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Dialect
 from harness.core.history import History
@@ -102,7 +102,7 @@ def judge(
     Raises UsageError if the promise is not a level.
     """
     promised = promise if isinstance(promise, Level) else Level.named(promise)
-    checkers = [*checkers, WholeRecord()] if is_damaged(history) else checkers
+    checkers = [*checkers, WholeRecord()] if history.damage is not None else checkers
     clock = clock or WallClock()
     begin_ns = clock.now_ns()
     budget_s = budget_of(deadline_s, len(history))

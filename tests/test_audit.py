@@ -242,7 +242,7 @@ def lose_parts(cluster: DockerCluster, table: ReplicatedTable) -> None:
     for node in THREE.replicas:
         path = query_value(cluster.endpoint(node), text, str)
         container = cluster._engine().containers.get(cluster._containers[node])
-        status, output = container.exec_run(["sh", "-c", f"rm -r {path}0_*"])
+        status, output = container.exec_run(["sh", "-c", f"rm -rf {path}0_*"])
         assert status == 0, output
     cluster.kill(THREE.replicas)
     cluster.start(THREE.replicas)

@@ -17,7 +17,6 @@ from checkers.phrasing import FEW, number, seconds
 from checkers.replication.assigners import Assigners
 from checkers.replication.conformance import Conformance, conformance_of
 from checkers.replication.temporary import Temporary
-from checkers.whole_record import is_damaged
 from harness.core.history import History
 from harness.core.op import Kind, Op
 from harness.core.protocols import Checker
@@ -107,7 +106,7 @@ def applicable(checkers: Iterable[Checker], history: History) -> list[Checker]:
     unfit: tuple[type, ...] = (Assigners, Temporary) if recorded else (ReplicationRules,)
     unfit += () if conformance_of(history) else (Conformance,)
     # Whether a call was answered is what a damaged line may have said.
-    unfit += (Answers, Availability) if is_damaged(history) else ()
+    unfit += (Answers, Availability) if history.damage is not None else ()
     return [checker for checker in checkers if not isinstance(checker, unfit)]
 
 

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec.structs import replace
 
-from harness.core.op import Kind, Op
+from harness.core.op import UNREADABLE, Kind, Op
 from harness.core.rows import Pair, Pairs, Rows
 from harness.native.histories import Columns
 
@@ -86,6 +86,15 @@ class History(Sequence[Op]):
         for pair in self.calls(*fs, kinds=(Kind.OK,)):
             assert pair.end is not None, "an ok has an end"
             yield pair.invoke, pair.end
+
+    @cached_property
+    def damage(self) -> str | None:
+        """Return which lines of the journal could not be read (`harness.run.damaged_lines`); None
+        if the history is whole."""
+        for pair in self.calls(UNREADABLE):
+            value = pair.invoke.value
+            return str(value.get("text") if isinstance(value, dict) else value)
+        return None
 
     @cached_property
     def nemesis(self) -> Sequence[Op]:

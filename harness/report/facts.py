@@ -163,6 +163,8 @@ def facts_of(
             found.append(f"results.json: {error}")
         stored = results.get("troubles")
         found += [str(text) for text in stored] if isinstance(stored, list) else []
+    if judgement is None and history is not None and history.damage is not None:
+        found.append(history.damage)
     return Facts(
         name=f"{directory.parent.name}/{directory.name}",
         info=info,

@@ -350,7 +350,7 @@ def test_a_run_in_a_users_bucket_is_judged_and_leaves_nothing_there(
         assert "sole_writer" not in objects.figures, "nobody logs who wrote"
         (look,) = [op for op in read_history(run.journal) if op.f == FINAL_STORE and op.value]
         keys_at_rest = look.value["objects"]
-        assert len(keys_at_rest) > 10
+        assert keys_at_rest
         assert all(key.startswith(f"runs/{cluster.name}/") for key in keys_at_rest)
         for file in (*cluster.directory.rglob("*"), *run.path.rglob("*")):
             assert not file.is_file() or keys.secret.encode() not in file.read_bytes(), file

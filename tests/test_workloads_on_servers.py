@@ -100,7 +100,7 @@ def test_quorums_are_accused_only_where_zookeepers_log_has_the_servers_at_fault(
         (VALID, INVALID),
         (INVALID, INVALID),
     ]
-    assert durability.checked > 10
+    assert durability.checked
 
 
 @pytest.mark.containers

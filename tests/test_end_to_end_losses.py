@@ -126,10 +126,12 @@ def test_when_the_engine_is_lost_the_history_is_saved_and_judged(
             tmp_path,
             "--nemesis",
             "partition",
+            # A silent engine counts as lost after three unanswered pings, which take 30 s, 5 s and
+            # 5 s. A run that ends earlier by itself finds it silent only when it heals.
             "--duration",
-            "60",
+            "300",
             "--time-limit",
-            "9",
+            "300",
             *SMALL,
             DOCKER_HOST=f"unix://{socket}",
         )

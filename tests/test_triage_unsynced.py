@@ -4,9 +4,10 @@ the record shows it. Times are in ms."""
 from typing import Any
 
 import pytest
-from checkers_cases import fault, final, history, insert, rest
+from checkers_cases import fault, final, history, insert, read, rest
 from test_triage_looks import NEW, Events, Fact, trace
 
+from checkers.consistency.session import MONOTONIC_READS, SessionGuarantee
 from checkers.headline import headline
 from checkers.judge import Judgement, judge
 from checkers.ladder import Level
@@ -70,6 +71,37 @@ def test_what_no_server_had_synced_is_explained_by_the_setting(
     found = judged(faults, trace("25.8.2", *facts)).explanation
     assert found is not None
     assert (found.status, [one.name for one in found.defects]) == expected, about
+
+
+@pytest.mark.parametrize(
+    ("about", "faults", "last", "expected"),
+    [
+        (
+            "power was cut on both that had it",
+            cut("ch1") + cut("ch2", at=170, number=2),
+            [2],
+            KNOWN,
+        ),
+        ("on one of them", cut("ch1"), [2], NEW),
+        ("before it was inserted", cut("ch1", "ch2", at=8), [2], NEW),
+        ("it comes back", cut("ch1", "ch2"), [1, 2], None),
+    ],
+    ids=lambda one: one if isinstance(one, str) and " " in one else "",
+)
+def test_so_is_a_value_without_an_answer_that_a_read_had_returned(
+    about: str, faults: Events, last: list[int], expected: Any
+) -> None:
+    seen = read(7, [1], 40, 50)
+    missed = read(7, [2] if last == [2] else [1, 2], 90_000, 90_010)
+    finals = (final(5 + at, last, 95_010, 95_020, node=node) for at, node in enumerate(NODES))
+    every = history(
+        insert(0, 1, 10, 30, "info", error="-1 CONNECTION_LOST: ch1: the server ended"),
+        OTHER, seen, faults, trace("25.8.2", *FACTS), missed, AT_REST[0], *finals,
+    )  # fmt: skip
+    judgement = judge(every, (SessionGuarantee(MONOTONIC_READS),), 60, Level.SESSION, explain=True)
+    found = judgement.explanation
+    got = None if found is None else (found.status, [cause.name for cause in found.defects])
+    assert got == expected, about
 
 
 def test_the_setting_and_the_option_that_changes_it_are_named() -> None:

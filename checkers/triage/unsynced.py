@@ -1,4 +1,5 @@
-"""Explains acknowledged values that power cuts took from every replica, by what servers sync.
+"""Explains values that power cuts took from every replica, by what servers sync: acknowledged
+ones, and those of inserts without an answer that reads have returned.
 
 That is no defect: `--fsync` says which parts are durable before they are acknowledged
 (docs/storage.md). The record must show that power was cut on each replica that may have had the
@@ -6,17 +7,20 @@ value, within the time that the kernel takes to write a part by itself.
 """
 
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from checkers.phrasing import seconds
-from checkers.quiescence import quiescence_of
-from checkers.sets.key_sets import InsertOutcome, key_sets
+from checkers.quiescence import Quiescence, quiescence_of
+from checkers.sets.key_sets import InsertOutcome, KeySet, key_sets
 from checkers.sets.set_findings import examined
 from checkers.taken import Take, Taken, taken_of
-from checkers.triage.evidence import Evidence
+from checkers.triage.evidence import BlockRange, Evidence
 from checkers.triage.inserts import Values
 from harness.core.disk_loss import Takes
 from harness.core.history import History
+from harness.core.op import Op
 
 UNSYNCED: Final = "unsynced-parts"
 FLUSH_NS: Final = 30_000_000_000
@@ -28,48 +32,71 @@ def cut_values(
 ) -> Iterator[tuple[int | None, int, int, str]]:
     """Yield the lost values that power cuts took: key, value, the time since which every read
     should have it and none can, and the evidence."""
-    taken, nodes = taken_of(history), quiescence_of(history).nodes
+    taken, rest = taken_of(history), quiescence_of(history)
     if not any(take.takes is Takes.UNSYNCED for take in taken.takes):
         return
     for key in key_sets(history):
-        for insert, _ in examined(key, quiescence_of(history), Taken(()), 1).lost:
-            cuts = _cuts(taken, nodes, insert, (key.key, insert.value), evidence, values)
+        for insert, known in (*_lost(key, rest), *_vanished(key, rest)):
+            part = None
+            if (key.key, insert.value) in values and not evidence.doubts:
+                part = values[key.key, insert.value].part(evidence)
+            times = insert.invoke.time_ns, known.time_ns
+            cuts = _cuts(taken, rest.nodes, times, part, evidence)
             if cuts:
-                assert insert.ack is not None, "only an acknowledged value can be lost"
-                since_ns = max(insert.ack.time_ns, *(take.begin_ns for take in cuts))
-                yield key.key, insert.value, since_ns, _why(insert, cuts)
+                since_ns = max(known.time_ns, *(take.begin_ns for take in cuts))
+                yield key.key, insert.value, since_ns, _why(insert, known, cuts)
+
+
+def _lost(key: KeySet, rest: Quiescence) -> Iterator[tuple[InsertOutcome, Op]]:
+    """Yield each lost value with its acknowledgement."""
+    for insert, _ in examined(key, rest, Taken(()), 1).lost:
+        assert insert.ack is not None, "only an acknowledged value can be lost"
+        yield insert, insert.ack
+
+
+def _vanished(key: KeySet, rest: Quiescence) -> Iterator[tuple[InsertOutcome, Op]]:
+    """Yield each value without an acknowledgement that no final read has on any replica, with the
+    end of the first read that returned it."""
+    unknown = {x.bit: x for x in key.inserts.values() if x.ack is None}
+    if not unknown or {read.invoke.node for read in key.finals} != {*rest.nodes}:
+        return
+    at_last = reduce(or_, (read.mask for read in key.finals))
+    for bit in [bit for bit in unknown if at_last & bit]:
+        del unknown[bit]
+    for read in sorted(key.reads, key=lambda read: read.end.time_ns) if unknown else ():
+        mask = read.mask
+        for bit in [bit for bit in unknown if mask & bit]:
+            yield unknown.pop(bit), read.end
 
 
 def _cuts(
     taken: Taken,
     nodes: tuple[str, ...],
-    insert: InsertOutcome,
-    of: tuple[int | None, int],
+    times: tuple[int, int],
+    part: BlockRange | None,
     evidence: Evidence,
-    values: Values,
 ) -> list[Take]:
     """Return the power cut of each replica that may have had a value; none unless each had one.
-    Every replica may have had it if the record has doubts."""
-    assert insert.ack is not None, "only an acknowledged value can be lost"
-    part = values[of].part(evidence) if of in values and not evidence.doubts else None
+    `times` are those of the insert's call and of the answer that proves it; `part` is the value's,
+    if the record shows it. If it does not, every replica may have had the value."""
     holders = evidence.registered(part) if part is not None else frozenset()
     cuts = []
     for node in sorted(holders) or nodes:
-        take = taken.struck(insert.invoke.time_ns, insert.ack.time_ns).get(node)
+        take = taken.struck(*times).get(node)
         if take is None or take.takes is not Takes.UNSYNCED:
             return []
         since_ns = take.begin_ns - FLUSH_NS
         merged = part is not None and evidence.merged_since(node, part, since_ns)
-        if insert.ack.time_ns < since_ns and not merged:
+        if times[1] < since_ns and not merged:
             return []
         cuts.append(take)
     return cuts
 
 
-def _why(insert: InsertOutcome, cuts: list[Take]) -> str:
-    assert insert.ack is not None, "only an acknowledged value can be lost"
+def _why(insert: InsertOutcome, known: Op, cuts: list[Take]) -> str:
     where = ", ".join(f"{take.node} ({seconds(take.begin_ns)})" for take in cuts)
+    how = "acknowledged" if known is insert.ack else f"returned by a read (op #{known.index})"
     return (
-        f"value {insert.value} was acknowledged at {seconds(insert.ack.time_ns)}, and power was "
-        f"cut on every replica that may have had it before it was synced: {where}"
+        f"value {insert.value} was {how} at {seconds(known.time_ns)}, and power was cut on every "
+        f"replica that may have had it before it was synced: {where}"
     )

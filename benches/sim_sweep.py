@@ -4,7 +4,8 @@ the checkers against false accusations.
     python -m benches.sim_sweep [--runs 10000] [--seed 1] [--jobs 1] [--directory DIR] [--table]
 
 The protocol is a repaired one, reads are linearizable, and no bug is planted, so that a run that
-is INVALID accuses falsely. Runs are quick; those of workloads that need longer faults are longer.
+is INVALID accuses falsely. Only what a setting explains is right: power cuts that took every copy
+of a part are counted apart. Runs are quick; those of workloads that need longer faults are longer.
 DIR gets runs.jsonl, a line for each run: its command, its verdict, how many calls clients made, CPU
 seconds; and what any run that is INVALID left. A sweep that was killed goes on with the runs that
 have no line. In the end, or with --table at once, tables by nemesis and by workload are printed.
@@ -23,6 +24,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from checkers.judge import Judgement
+from checkers.triage.defects import DEFECTS
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.jobs import side_by_side
 from harness.cli.run import run as command
@@ -42,6 +45,8 @@ from nemesis.options import FaultOptions
 ALL = "--cluster sim --report none"
 PROTOCOLS = ("repaired", "repaired-25.8")
 """Protocols, of which each nemesis gets the first whose servers have what it needs."""
+BY_SETTING = "INVALID by a setting"
+"""Status of a run whose violation is explained by what its servers were told not to sync."""
 QUICK = "--time-limit 6 --rate 40 --interval 1.5 --duration 1"
 
 
@@ -139,7 +144,7 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
         "run": number,
         "workload": workload,
         "nemesis": nemesis,
-        "status": judged.status.value,
+        "status": BY_SETTING if is_due_to_settings(judged) else judged.status.value,
         "calls": sum(sum(ends) for _, ends, _, _ in by_f),
         "ok": sum(ok for _, (ok, *_), _, _ in by_f),
         "cpu_s": round(time.process_time() - cpu, 3),
@@ -148,16 +153,23 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
     }
 
 
+def is_due_to_settings(judged: Judgement) -> bool:
+    """Return whether a run is INVALID for nothing but the settings of its servers."""
+    cause = judged.explanation
+    known = cause.defects if cause is not None and cause.status == "known" else ()
+    return bool(known) and all(DEFECTS[defect.name].setting for defect in known)
+
+
 def table(rows: list[dict[str, Any]], what: str) -> Iterator[str]:
     """Yield Markdown: a line for each nemesis, or workload, and the sum."""
     by: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         by[row[what]].append(row)
-    yield f"| {what} | runs | VALID | UNKNOWN | INVALID | calls | answered | CPU s |"
-    yield "|---|---|---|---|---|---|---|---|"
+    statuses = ("VALID", "UNKNOWN", BY_SETTING, "INVALID")
+    yield f"| {what} | runs | {' | '.join(statuses)} | calls | answered | CPU s |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for name, some in [*sorted(by.items()), ("all", rows)]:
-        counts = [sum(row["status"] == status for row in some) for status in
-                  ("VALID", "UNKNOWN", "INVALID")]  # fmt: skip
+        counts = [sum(row["status"] == status for row in some) for status in statuses]
         sums = [round(sum(row[key] for row in some)) for key in ("calls", "ok", "cpu_s")]
         yield f"| {name} | " + " | ".join(f"{n:,}" for n in (len(some), *counts, *sums)) + " |"
 

@@ -206,13 +206,15 @@ class Evidence:
             for one in held.get(part.high, ())
         )
 
-    def registered(self, part: BlockRange) -> frozenset[str]:
-        """Return the replicas that ever registered a part with the last block of this one."""
-        return frozenset(
-            replica
+    def registered(self, part: BlockRange) -> Mapping[str, int]:
+        """Return the replicas that ever registered a part with the last block of this one, each
+        with the first time, in order of these."""
+        first = {
+            replica: held[part.high][0].at_ns
             for (replica, partition), held in self._held.items()
-            if partition == part.partition and part.high in held
-        )
+            if partition == part.partition and held.get(part.high)
+        }
+        return dict(sorted(first.items(), key=itemgetter(1)))
 
     def merged_since(self, replica: str, part: BlockRange, since_ns: int) -> bool:
         """Return whether a replica has registered a merged part with the blocks of this one since

@@ -79,9 +79,11 @@ def _cuts(
     """Return the power cut of each replica that may have had a value; none unless each had one.
     `times` are those of the insert's call and of the answer that proves it; `part` is the value's,
     if the record shows it. If it does not, every replica may have had the value."""
-    holders = evidence.registered(part) if part is not None else frozenset()
-    cuts = []
-    for node in sorted(holders) or nodes:
+    holders = evidence.registered(part) if part is not None else {}
+    cuts: list[Take] = []
+    for node in holders or nodes:
+        if cuts and holders and all(take.begin_ns < holders[node] for take in cuts):
+            break  # It merged what was left after the others had lost the part.
         take = taken.struck(*times).get(node)
         if take is None or take.takes is not Takes.UNSYNCED:
             return []

@@ -62,6 +62,60 @@ class Set:
         return state if sorted(output) == sorted(state) else None
 
 
+class Counter:
+    def init(self) -> int:
+        return 0
+
+    def step(self, state: int, call: Call, output: Any, /) -> int | None:
+        if call.f == "add":
+            return state + call.value
+        return state if output is UNKNOWN or output == state else None
+
+
+class Mutex:
+    def init(self) -> bool:
+        return False
+
+    def step(self, state: bool, call: Call, output: Any, /) -> bool | None:
+        return None if state == (call.f == "acquire") else not state
+
+
+class Fifo:
+    def init(self) -> tuple[int, ...]:
+        return ()
+
+    def step(self, state: tuple[int, ...], call: Call, output: Any, /) -> tuple[int, ...] | None:
+        if call.f == "enqueue":
+            return (*state, call.value)
+        if output is UNKNOWN:
+            return state[1:]
+        return state[1:] if state[:1] == (() if output is None else (output,)) else None
+
+
+class Log:
+    def init(self) -> tuple[int, ...]:
+        return ()
+
+    def step(self, state: tuple[int, ...], call: Call, output: Any, /) -> tuple[int, ...] | None:
+        if call.f == "append":
+            return (*state, call.value)
+        return state if output is UNKNOWN or tuple(output) == state else None
+
+
+class KeyValue:
+    def init(self) -> str:
+        return ""
+
+    def step(self, state: str, call: Call, output: Any, /) -> str | None:
+        match call:
+            case Call("put", text):
+                return str(text)
+            case Call("append", text):
+                return state + str(text)
+            case _:
+                return state if output is UNKNOWN or output == state else None
+
+
 def register_call(rng: Random, state: int) -> tuple[str, Any, Any, int]:
     match rng.randrange(4):
         case 0:
@@ -90,6 +144,43 @@ def set_call(rng: Random, state: list[int]) -> tuple[str, Any, Any, list[int]]:
         value = rng.randrange(5)
         return "add", value, None, sorted({*state, value})
     return "read", None, list(state), state
+
+
+def counter_call(rng: Random, state: int) -> tuple[str, Any, Any, int]:
+    if rng.random() < 0.5:
+        by = rng.choice([1, 1, 2, 3, -1])
+        return "add", by, None, state + by
+    return "read", None, state, state
+
+
+def mutex_call(rng: Random, state: bool) -> tuple[str, Any, Any, bool]:
+    acquires = rng.random() < 0.5
+    return "acquire" if acquires else "release", None, None, acquires
+
+
+def fifo_call(rng: Random, state: list[int]) -> tuple[str, Any, Any, list[int]]:
+    if rng.random() < 0.5:
+        value = rng.randrange(4)
+        return "enqueue", value, None, [*state, value]
+    return "dequeue", None, state[0] if state else None, state[1:]
+
+
+def log_call(rng: Random, state: list[int]) -> tuple[str, Any, Any, list[int]]:
+    if rng.random() < 0.5:
+        value = rng.randrange(4)
+        return "append", value, None, [*state, value]
+    return "read", None, list(state), state
+
+
+def key_value_call(rng: Random, state: str) -> tuple[str, Any, Any, str]:
+    text = rng.choice("abc")
+    match rng.randrange(4):
+        case 0:
+            return "put", text, None, text
+        case 1:
+            return "append", text, None, state + text
+        case _:
+            return "get", None, state, state
 
 
 def random_history(

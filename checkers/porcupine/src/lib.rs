@@ -17,6 +17,7 @@ pub mod rows;
 pub mod search;
 pub mod set;
 pub mod shrink;
+mod support;
 pub mod validate;
 pub mod verdict;
 

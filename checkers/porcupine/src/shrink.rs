@@ -5,9 +5,10 @@ use crate::budget::Limits;
 
 /// Drops operations, in runs of decreasing length, as long as the rest still fails.
 ///
-/// `close` is applied to each candidate: it drops operations that are impossible without the
-/// dropped ones. If the deletion ends in time (`true`), no single operation can be dropped. For a
-/// witness of w among n operations it tries about w·log(n/w) candidates.
+/// `close` is applied to each candidate: it drops operations that are impossible, or probably so,
+/// without the dropped ones. If the deletion ends in time (`true`), no single operation can be
+/// dropped, with `close` or without it. For a witness of w among n operations it tries about
+/// w·log(n/w) candidates.
 pub fn smallest<T: Copy>(
     ops: &[T],
     limits: Limits,
@@ -25,15 +26,22 @@ pub fn smallest<T: Copy>(
                 return (kept, false);
             }
             let to = (from + run).min(kept.len());
-            let mut rest = [&kept[..from], &kept[to..]].concat();
-            close(&mut rest);
-            if !rest.is_empty() && fails(&rest) {
+            let rest = [&kept[..from], &kept[to..]].concat();
+            let mut closed = rest.clone();
+            close(&mut closed);
+            let candidates = [
+                Some(&closed),
+                (run == 1 && closed.len() < rest.len()).then_some(&rest),
+            ];
+            let mut candidates = candidates.into_iter().flatten();
+            match candidates.find(|part| !part.is_empty() && fails(part)) {
                 // The part before `from` may have shrunk as well; continuing from there is still
                 // right.
-                kept = rest;
-                dropped = true;
-            } else {
-                from = to;
+                Some(part) => {
+                    kept = part.clone();
+                    dropped = true;
+                }
+                None => from = to,
             }
         }
         if run == 1 && !dropped {

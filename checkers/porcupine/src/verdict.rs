@@ -107,6 +107,23 @@ pub struct Step {
     pub value: Option<i64>,
 }
 
+/// The operations that show why a search is stuck.
+pub enum Witness {
+    /// None were asked for.
+    Unasked,
+    /// One that none of the others make possible.
+    Impossible { row: u32 },
+    /// Several, of which `failing` cannot be placed.
+    Part {
+        failing: u32,
+        rows: Vec<u32>,
+        /// Whether what makes `failing` possible is among them; if not, no search found it.
+        supported: bool,
+        /// Whether none of them can be dropped; if not, time ran out before.
+        smallest: bool,
+    },
+}
+
 /// The verdict on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -148,8 +165,8 @@ impl Verdict {
     }
 
     /// Creates the verdict of a search. `witness` turns the row that could not be placed into the
-    /// rows that show why, and says whether none of them can be dropped.
-    pub fn of_search(ended: Ended, witness: impl FnOnce(u32) -> (Vec<u32>, bool)) -> Self {
+    /// operations that show why.
+    pub fn of_search(ended: Ended, witness: impl FnOnce(u32) -> Witness) -> Self {
         match ended {
             Ended::Explained { order } => Self {
                 order: positions(order),
@@ -158,28 +175,48 @@ impl Verdict {
             Ended::GaveUp { why, at, explored } => Self::unknown(format!(
                 "{why}: explored {explored} configurations; everything that returned before row {at} is explained"
             )),
-            Ended::Stuck { at, order, others } => {
-                let (rows, smallest) = witness(at);
-                let mut reason = "no order of the operations explains this one".to_owned();
+            Ended::Stuck { at, order, others } => Self {
+                order: positions(order),
+                others: others.into_iter().map(positions).collect(),
+                stuck: Some(at as usize),
+                ..Self::of_witness(at, witness(at))
+            },
+        }
+    }
+
+    fn of_witness(at: u32, witness: Witness) -> Self {
+        let mut reason = "no order of the operations explains this one".to_owned();
+        let (failing, rows) = match witness {
+            Witness::Unasked => (at, vec![at]),
+            Witness::Impossible { row } => {
+                reason = "no operations, in whatever order, make this one possible".to_owned();
+                (row, vec![row])
+            }
+            Witness::Part {
+                failing,
+                rows,
+                supported,
+                smallest,
+            } => {
                 if !smallest {
                     reason += "; the witness may not be the smallest (out of time)";
+                } else if !supported {
+                    reason += "; operations that make it possible were not found";
                 }
-                let step = Step {
-                    from: at as usize,
-                    to: at as usize,
-                    why: Why::CannotPlace,
-                    value: None,
-                };
-                let mut witness = positions(rows);
-                witness.sort_unstable();
-                Self {
-                    witness,
-                    order: positions(order),
-                    others: others.into_iter().map(positions).collect(),
-                    stuck: Some(at as usize),
-                    ..Self::invalid(reason, vec![step])
-                }
+                (failing, rows)
             }
+        };
+        let step = Step {
+            from: failing as usize,
+            to: failing as usize,
+            why: Why::CannotPlace,
+            value: None,
+        };
+        let mut witness = positions(rows);
+        witness.sort_unstable();
+        Self {
+            witness,
+            ..Self::invalid(reason, vec![step])
         }
     }
 

@@ -113,12 +113,20 @@ class ObjectResult:
         illegal, but no longer so if any of its operations is dropped; or it is the one read that
         is illegal by itself.
         append-log whose values are all different: the same, with "append" for "add".
-        Other models: the witness alone is illegal, but no longer so if any of its operations is
-        dropped, together with those that are then impossible in any order, such as reads of a
-        value that nobody wrote. In a fifo-queue whose values are all different, a dequeue is
-        dropped with the enqueue of its value; in another queue, with as many enqueues of a value
-        as the history dequeued again. In a model written in Python, an operation needs the ints
-        and texts of its output and sets those of its value.
+        register and fifo-queue whose values are all different, linearizable: few operations that
+        are illegal by themselves.
+        Otherwise, linearizable: the witness contains an operation that cannot be placed. When it
+        returns, the others have an order that explains them, but not with it, although it is
+        possible after some of them in whatever order. No operation can be dropped without losing
+        one of these.
+        Otherwise, sequential: the witness is illegal, although each of its operations that returned
+        is possible after some of the others in whatever order, and no operation can be dropped
+        without losing one of these.
+        Queues: nor does the witness leave a value in the queue more often than the history does.
+
+        If no operations of the history, in whatever order, make an operation possible, the witness
+        is that one alone. `reason` says so; it also says if no operations that make it possible
+        were found.
         """
 
     @property

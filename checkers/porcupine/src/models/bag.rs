@@ -9,7 +9,7 @@
 use super::general;
 use super::queue::{Action, Queue};
 use crate::search::{Ended, Op};
-use crate::verdict::{Request, Status, Verdict};
+use crate::verdict::{Request, Status, Verdict, Witness};
 
 /// Returns the verdict under real-time order; `None` if a dequeue found nothing or its value is
 /// unknown.
@@ -39,9 +39,18 @@ pub fn decide(queue: &mut Queue, ops: &[Op], request: &Request) -> Option<Verdic
             return Some(verdict);
         }
     }
-    Some(Verdict::of_search(Ended::stuck(stuck.row), |at| {
-        (vec![at], !request.witness)
-    }))
+    Some(Verdict::of_search(
+        Ended::stuck(stuck.row),
+        |at| match request.witness {
+            true => Witness::Part {
+                failing: at,
+                rows: vec![at],
+                supported: true,
+                smallest: false,
+            },
+            false => Witness::Unasked,
+        },
+    ))
 }
 
 /// Returns the first dequeue, in order of return, for which no enqueue is left.

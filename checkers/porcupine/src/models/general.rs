@@ -1,9 +1,16 @@
 //! Decides one object by search, whatever its model.
 
-use crate::order::Consistency;
+use std::cell::RefCell;
+use std::cmp::Ordering;
+
+use rustc_hash::FxHashSet;
+
+use crate::budget::Limits;
+use crate::order::{Consistency, NEVER};
 use crate::search::{lanes, search, Ended, Model, Op};
 use crate::shrink;
-use crate::verdict::{Request, Verdict};
+use crate::support::{Possible, Support};
+use crate::verdict::{Request, Verdict, Witness};
 
 /// Decides the operations of one object. `process` returns the process of a row.
 pub fn decide<M: Model>(
@@ -18,10 +25,9 @@ pub fn decide<M: Model>(
     };
     Verdict::of_search(ended, |at| {
         if !request.witness {
-            return (vec![at], true);
+            return Witness::Unasked;
         }
-        let (part, smallest) = witness(model, ops, request, at, process);
-        (part.iter().map(|op| op.row).collect(), smallest)
+        witness(model, ops, request, at, process)
     })
 }
 
@@ -38,15 +44,18 @@ fn run<M: Model>(
     }
 }
 
-/// Returns operations that cannot be explained. The flag is `true` if none of them can be dropped,
-/// `false` if time ran out before. The failure stays at row `at` as long as possible.
+/// Returns operations that prove the failure at row `at`.
+///
+/// In real time, all of them but the one at `at` are explained together when that one returns, so
+/// that the failure never moves to an operation that was good. In process order the failure may
+/// move. In either case, whatever fails stays possible after some of the others (see [`Support`]).
 fn witness<M: Model>(
     model: &mut M,
     ops: &[Op],
     request: &Request,
     at: u32,
     process: impl Fn(u32) -> i64 + Copy,
-) -> (Vec<Op>, bool) {
+) -> Witness {
     let linearizable = request.consistency == Consistency::Linearizable;
     let stuck = ops
         .iter()
@@ -55,35 +64,84 @@ fn witness<M: Model>(
     // In real time the search did not look at operations that were called later.
     let was_considered = |op: &&Op| !linearizable || op.call <= stuck.ret;
     let mut part: Vec<Op> = ops.iter().filter(was_considered).copied().collect();
-    part.sort_unstable_by_key(|op| (op.call, op.row));
-    let fails = |model: &mut M, part: &[Op], at: Option<u32>| {
-        let ended = run(model, part, request, false, process);
-        matches!(ended, Ended::Stuck { at: row, .. } if at.is_none_or(|at| at == row))
-    };
-    model.suspect(&part);
-    let mut closed = part.clone();
-    model.close(&mut closed);
-    if closed.len() < part.len() && !fails(model, &closed, None) {
-        // This part fails for operations whose values come from nowhere.
-        let was_dropped = |op: &&Op| !closed.contains(op);
-        let was_dropped: Vec<Op> = part.iter().filter(was_dropped).take(1).copied().collect();
-        if fails(model, &was_dropped, None) {
-            return (was_dropped, true);
+    if linearizable {
+        // Of equal times of return, the search took those of earlier rows first. Nothing was called
+        // later, so later times change nothing else.
+        for op in part.iter_mut().filter(|op| op.ret != NEVER) {
+            let later = match (op.ret, op.row).cmp(&(stuck.ret, at)) {
+                Ordering::Less => 0,
+                Ordering::Equal => 1,
+                Ordering::Greater => 2,
+            };
+            op.ret = op.ret.saturating_add(later).min(NEVER - 1);
         }
-    } else {
-        part = closed;
     }
-    let mut kept = part;
-    let goals = [linearizable.then_some(at), None];
-    let mut smallest = true;
-    for goal in goals {
-        let model = std::cell::RefCell::new(&mut *model);
-        (kept, smallest) = shrink::smallest(
-            &kept,
-            request.limits,
-            |part| model.borrow().close(part),
-            |part| fails(&mut model.borrow_mut(), part, goal),
-        );
+    part.sort_unstable_by_key(|op| (op.call, op.row));
+    let may_fail = |op: &&Op| op.ret != NEVER && (!linearizable || op.row == at);
+    let mut support = Support::default();
+    let guarded = match supported(model, &part, may_fail, &mut support, request.limits) {
+        Ok(guarded) => guarded,
+        Err(row) => return Witness::Impossible { row },
+    };
+    let model = RefCell::new(model);
+    let mut failing = at;
+    let fails = |part: &[Op]| {
+        let model = &mut **model.borrow_mut();
+        let Ended::Stuck { at: row, .. } = run(model, part, request, false, process) else {
+            return false;
+        };
+        let all = rows(part);
+        let mut guarded = guarded.iter().filter(|op| all.contains(&op.row));
+        let holds = (!linearizable || row == at)
+            && model.is_fair(part)
+            && guarded
+                .all(|op| support.of(model, (part, &all), op, request.limits) == Possible::Yes);
+        if holds {
+            failing = row;
+        }
+        holds
+    };
+    let close = |part: &mut Vec<Op>| model.borrow().close(part);
+    let (kept, smallest) = shrink::smallest(&part, request.limits, close, fails);
+    let all = rows(&kept);
+    let model = &mut **model.borrow_mut();
+    let mut support_of = |op| support.of(model, (&kept, &all), op, request.limits);
+    Witness::Part {
+        failing,
+        supported: (kept.iter().filter(may_fail)).all(|op| support_of(op) == Possible::Yes),
+        rows: kept.iter().map(|op| op.row).collect(),
+        smallest,
     }
-    (kept, smallest)
+}
+
+/// Returns the operations that may fail for which others are found that make them possible. The
+/// `Err` is the row of one that none make possible.
+fn supported<M: Model>(
+    model: &mut M,
+    part: &[Op],
+    may_fail: impl Fn(&&Op) -> bool,
+    support: &mut Support,
+    limits: Limits,
+) -> Result<Vec<Op>, u32> {
+    model.suspect(part);
+    let mut closed = part.to_vec();
+    model.close(&mut closed);
+    let (all, closed) = (rows(part), rows(&closed));
+    let mut found = Vec::new();
+    for op in part.iter().filter(|op| may_fail(op)) {
+        let possible = match closed.contains(&op.row) {
+            true => support.of(model, (part, &all), op, limits),
+            false => Possible::No,
+        };
+        match possible {
+            Possible::Yes => found.push(*op),
+            Possible::No => return Err(op.row),
+            Possible::Unknown => {}
+        }
+    }
+    Ok(found)
+}
+
+fn rows(part: &[Op]) -> FxHashSet<u32> {
+    part.iter().map(|op| op.row).collect()
 }

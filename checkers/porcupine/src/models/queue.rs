@@ -224,4 +224,11 @@ impl Model for Queue {
         }
         part.drain(..kept);
     }
+
+    /// Whether no value is left in the queue more often than after all suspect operations.
+    fn is_fair(&self, part: &[Op]) -> bool {
+        let left = |value: u32| self.left.get(&value).copied().unwrap_or(0);
+        let mut surplus = self.surplus(part).into_iter();
+        surplus.all(|(value, more)| more <= left(value))
+    }
 }

@@ -14,8 +14,7 @@ struct Action {
     output: Py<PyAny>,
     /// The first row with this action.
     row: u32,
-    /// Numbers of the integers and texts in the value, and of those in the output that some value
-    /// has.
+    /// Numbers of the integers and texts in the value, and of those in the output.
     gives: Vec<u32>,
     needs: Vec<u32>,
 }
@@ -71,10 +70,6 @@ impl Actions {
                 ret: operation.ret.unwrap_or(NEVER),
             });
         }
-        let given: FxHashSet<u32> = all.iter().flat_map(|a| &a.gives).copied().collect();
-        for action in &mut all {
-            action.needs.retain(|atom| given.contains(atom));
-        }
         Ok((Self(all), ops))
     }
 
@@ -88,12 +83,25 @@ impl Actions {
         self.0[action as usize].row
     }
 
+    /// Forgets that operations need what none of these provide.
+    pub fn suspect(&mut self, part: &[Op]) {
+        let given = self.given(part);
+        for op in part {
+            let needs = &mut self.0[op.action as usize].needs;
+            needs.retain(|atom| given.contains(atom));
+        }
+    }
+
+    fn given(&self, part: &[Op]) -> FxHashSet<u32> {
+        let actions = part.iter().map(|op| &self.0[op.action as usize]);
+        actions.flat_map(|a| &a.gives).copied().collect()
+    }
+
     /// Drops operations that returned a value which only dropped operations provided, until all
     /// that are left have what they need.
     pub fn close(&self, part: &mut Vec<Op>) {
         loop {
-            let actions = part.iter().map(|op| &self.0[op.action as usize]);
-            let given: FxHashSet<u32> = actions.flat_map(|a| &a.gives).copied().collect();
+            let given = self.given(part);
             let before = part.len();
             part.retain(|op| {
                 let needs = &self.0[op.action as usize].needs;

@@ -225,6 +225,10 @@ impl Model for PyModel<'_> {
         });
     }
 
+    fn suspect(&mut self, ops: &[Op]) {
+        self.actions.suspect(ops);
+    }
+
     fn close(&self, part: &mut Vec<Op>) {
         self.actions.close(part);
     }

@@ -2,14 +2,16 @@
 
 use rustc_hash::FxHashMap;
 
+use super::model::close;
 use super::seen::Seen;
 use super::zones::{Broken, Zones};
-use super::{smallest, Action, Parsed, PlainObject, Register, RegisterOp, Value};
-use crate::budget::Limits;
+use super::{Action, Parsed, PlainObject, Register, RegisterOp, Value};
 use crate::datum::Datum;
+use crate::models::general;
 use crate::models::numbers::Actions;
 use crate::order::{Consistency, NEVER};
-use crate::search::{lanes, search, Ended, Op};
+use crate::search::Op;
+use crate::shrink;
 use crate::verdict::{Request, Step, Verdict, Why};
 
 /// Decides one register whose operations are known to be reads and writes.
@@ -31,7 +33,6 @@ const ZONES_HOLD: &str = "the operations on each value have a time of their own"
 
 /// Decides one register. `process` returns the process of a row.
 pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 + Copy) -> Verdict {
-    let limits = request.limits;
     let Parsed {
         ops,
         initial,
@@ -49,43 +50,8 @@ pub fn decide(parsed: &Parsed, request: &Request, process: impl Fn(u32) -> i64 +
     if let Some(verdict) = from_nowhere(ops, *initial, *values) {
         return verdict;
     }
-    let ended = match request.stuck {
-        Some(at) => Ended::stuck(at),
-        None => run(
-            ops,
-            *initial,
-            *values,
-            request.consistency,
-            limits,
-            request.linearization,
-            process,
-        ),
-    };
-    Verdict::of_search(ended, |at| {
-        if !request.witness {
-            return (vec![at], true);
-        }
-        let linearizable = request.consistency == Consistency::Linearizable;
-        let stuck = ops
-            .iter()
-            .find(|o| o.row == at)
-            .expect("a row of the object");
-        // In real time the search did not look at operations that were called later.
-        let was_considered = |o: &&RegisterOp| !linearizable || o.call <= stuck.ret;
-        let ops: Vec<RegisterOp> = ops.iter().filter(was_considered).copied().collect();
-        let (part, smallest) = smallest(
-            &ops,
-            *initial,
-            *values,
-            limits,
-            linearizable.then_some(at),
-            |part, limits, at| {
-                let consistency = request.consistency;
-                fails(part, *initial, *values, consistency, limits, at, process)
-            },
-        );
-        (part.iter().map(|o| o.row).collect(), smallest)
-    })
+    let (mut model, ops) = numbered(ops, *initial, *values);
+    general::decide(&mut model, &ops, request, process)
 }
 
 /// Returns the verdict on an operation that found a value which nothing sets.
@@ -120,44 +86,6 @@ fn from_nowhere(ops: &[RegisterOp], initial: Value, values: usize) -> Option<Ver
     };
     let text = "an operation found a value that was never written";
     Some(Verdict::invalid(text, vec![step]))
-}
-
-/// Whether the operations certainly have no linearization; given a row, whether they fail at that
-/// row.
-fn fails(
-    ops: &[RegisterOp],
-    initial: Value,
-    values: usize,
-    consistency: Consistency,
-    limits: Limits,
-    stuck: Option<u32>,
-    process: impl Fn(u32) -> i64,
-) -> bool {
-    if consistency == Consistency::Linearizable && stuck.is_none() {
-        if let Some(zones) = Zones::new(ops, initial, values) {
-            return zones.broken.is_some();
-        }
-    }
-    match run(ops, initial, values, consistency, limits, false, process) {
-        Ended::Stuck { at, .. } => stuck.is_none_or(|row| row == at),
-        Ended::Explained { .. } | Ended::GaveUp { .. } => false,
-    }
-}
-
-fn run(
-    ops: &[RegisterOp],
-    initial: Value,
-    values: usize,
-    consistency: Consistency,
-    limits: Limits,
-    traced: bool,
-    process: impl Fn(u32) -> i64,
-) -> Ended {
-    let (mut model, ops) = numbered(ops, initial, values);
-    match consistency {
-        Consistency::Linearizable => search(&mut model, &ops, limits, traced),
-        Consistency::Sequential => lanes(&mut model, &ops, limits, process),
-    }
 }
 
 /// Numbers the operations for the search. All values that no operation needs get one number,
@@ -233,18 +161,14 @@ fn explain(parsed: &Parsed, zones: &Zones, broken: Broken, request: &Request) ->
                 return Verdict::invalid("operations on two values each precede the other", vec![]);
             }
             let (initial, values) = (parsed.initial, parsed.values);
-            let few = zones.bounding_operations(ops, &[first, second]);
-            let (few, _) = smallest(
-                &few,
-                initial,
-                values,
-                request.limits,
-                None,
-                |part, limits, _| {
-                    let consistency = Consistency::Linearizable;
-                    fails(part, initial, values, consistency, limits, None, |_| 0)
-                },
-            );
+            let mut few = zones.bounding_operations(ops, &[first, second]);
+            few.sort_unstable_by_key(|op| (op.call, op.row));
+            let fails = |part: &[RegisterOp]| {
+                let zones = Zones::new(part, initial, values);
+                zones.is_some_and(|zones| matches!(zones.broken, Some(Broken::Interleaved { .. })))
+            };
+            let close = |part: &mut Vec<RegisterOp>| close(part, |op| op.action, initial);
+            let (few, _) = shrink::smallest(&few, request.limits, close, fails);
             cycle(&few)
         }
     }

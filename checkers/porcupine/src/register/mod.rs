@@ -6,7 +6,6 @@
 mod adjacent;
 mod clusters;
 mod decide;
-mod minimal;
 pub mod model;
 mod parse;
 mod plain;
@@ -14,7 +13,6 @@ mod seen;
 mod zones;
 
 pub use decide::{decide, decide_plain};
-use minimal::smallest;
 pub use model::{Action, Register, RegisterOp, Value};
 pub use parse::{parse, Names, Parsed};
 pub use plain::{PlainObject, Plains};

@@ -1,6 +1,8 @@
 //! Models a register: read, write, compare-and-set.
 
-use crate::search::Model;
+use rustc_hash::FxHashSet;
+
+use crate::search::{Model, Op};
 
 /// The number of a value; equal values have equal numbers.
 pub type Value = u32;
@@ -87,5 +89,23 @@ impl Model for Register {
     #[inline]
     fn overwrites(&self, action: u32) -> bool {
         matches!(self.actions[action as usize], Action::Write(_))
+    }
+
+    fn close(&self, part: &mut Vec<Op>) {
+        close(part, |op| self.actions[op.action as usize], self.initial);
+    }
+}
+
+/// Drops operations that need a value which nothing sets, until all that are left have their
+/// values.
+pub fn close<T>(part: &mut Vec<T>, action: impl Fn(&T) -> Action, initial: Value) {
+    loop {
+        let mut set: FxHashSet<Value> = part.iter().filter_map(|op| action(op).sets()).collect();
+        set.insert(initial);
+        let before = part.len();
+        part.retain(|op| action(op).needs().is_none_or(|value| set.contains(&value)));
+        if part.len() == before {
+            return;
+        }
     }
 }

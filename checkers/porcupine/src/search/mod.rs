@@ -126,6 +126,11 @@ pub trait Model {
     /// too few operations, and may drop ones whose effect only dropped operations would have
     /// undone.
     fn close(&self, _part: &mut Vec<Op>) {}
+
+    /// Whether the part undoes what the suspect operations undid.
+    fn is_fair(&self, _part: &[Op]) -> bool {
+        true
+    }
 }
 
 /// An operation on one object.

@@ -7,7 +7,7 @@ use pyporcupine::order::{Consistency, NEVER};
 use pyporcupine::verdict::Verdict;
 
 use super::rows::{Row, Value};
-use super::specification::{after, initial, legal, possible, precedes};
+use super::specification::{after, initial, is_possible, legal, legal_until, possible, precedes};
 
 /// Checks that the order explains the history.
 pub fn assert_order(kind: Kind, rows: &[Row], order: &[usize], consistency: Consistency) {
@@ -32,7 +32,8 @@ pub fn assert_order(kind: Kind, rows: &[Row], order: &[usize], consistency: Cons
     }
 }
 
-/// Checks that the witness is illegal by itself, and legal if any of its operations is dropped.
+/// Checks what a search shows as in [`assert_found`], and that any other witness is illegal by
+/// itself, and legal if any of its operations is dropped.
 ///
 /// Reads of a set, and of a log whose values are all different, are restricted to added values. In
 /// a FIFO queue whose values are all different, an enqueue is dropped with its dequeue. In other
@@ -41,6 +42,10 @@ pub fn assert_order(kind: Kind, rows: &[Row], order: &[usize], consistency: Cons
 pub fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: Consistency) {
     let part: Vec<Row> = verdict.witness.iter().map(|&i| rows[i].clone()).collect();
     assert!(!part.is_empty());
+    if verdict.reason.starts_with("no o") {
+        assert_found(kind, rows, verdict, consistency);
+        return;
+    }
     let given = rows
         .iter()
         .filter(|row| ["append", "enqueue"].contains(&row.f));
@@ -65,52 +70,78 @@ pub fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: 
         }
         let row = verdict.witness[dropped];
         assert!(
-            without(rest, &gone).any(|rest| legal(&fair(rest))),
+            legal(&fair(rest)),
             "{row} can be dropped, {consistency:?}: {rows:?} {verdict:?}"
         );
     }
-    if kind == Kind::Queue {
-        assert_taken_out(rows, &part, verdict, consistency);
-    }
 }
 
-/// Returns the rest, and the rest without any one enqueue of the value that `gone` dequeued.
-fn without(rest: Vec<Row>, gone: &Row) -> impl Iterator<Item = Vec<Row>> {
-    let taken = Some(&gone.output).filter(|_| gone.f == "dequeue");
-    let put_in = |row: &Row| row.f == "enqueue" && Some(&row.value) == taken;
-    let places: Vec<usize> = (0..rest.len()).filter(|&at| put_in(&rest[at])).collect();
-    let whole = rest.clone();
-    let less = places.into_iter().map(move |at| {
-        let mut less = rest.clone();
-        less.remove(at);
-        less
-    });
-    std::iter::once(whole).chain(less)
-}
-
-/// Checks, if a queue was found empty, that the witness does not show dequeued values as still in
-/// it.
-fn assert_taken_out(rows: &[Row], part: &[Row], verdict: &Verdict, consistency: Consistency) {
-    let empty = |row: &Row| row.f == "dequeue" && row.at.ret != NEVER && row.output == Value::Null;
-    let Some(stuck) = verdict.stuck.filter(|_| rows.iter().any(empty)) else {
-        return;
+/// Checks that the witness proves that a row cannot be placed, and does not without any one of its
+/// operations; or that nothing makes the row possible.
+fn assert_found(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: Consistency) {
+    let stuck = &rows[verdict.steps[0].from];
+    let until = match consistency {
+        Consistency::Linearizable => stuck.at.ret,
+        Consistency::Sequential => NEVER - 1,
     };
-    let looked_at =
-        |row: &&Row| consistency == Consistency::Sequential || row.at.call <= rows[stuck].at.ret;
-    let all: Vec<Row> = rows.iter().filter(looked_at).cloned().collect();
-    for row in part.iter().filter(|row| row.f == "enqueue") {
-        let left = |rows: &[Row]| {
-            let put_in = rows
-                .iter()
-                .filter(|r| r.f == "enqueue" && r.value == row.value);
-            let taken = rows.iter().filter(|r| r.output == row.value);
-            put_in.count().saturating_sub(taken.count())
+    let known = |row: &&Row| row.at.call <= until;
+    let known: Vec<Row> = rows.iter().filter(known).cloned().collect();
+    let part: Vec<Row> = verdict.witness.iter().map(|&i| rows[i].clone()).collect();
+    if part.len() == 1 && verdict.reason.starts_with("no operations") {
+        let others = without(&known, stuck);
+        assert!(!is_possible(kind, stuck, &others), "{rows:?} {verdict:?}");
+        return;
+    }
+    let legal = |part: &[Row]| {
+        legal_until(
+            (until, stuck.at.row),
+            kind,
+            part,
+            0,
+            &initial(kind),
+            consistency,
+        )
+    };
+    let can = |part: &[Row], row: &Row| is_possible(kind, row, &without(part, row));
+    let proves = |part: &[Row]| {
+        let failing = match consistency {
+            Consistency::Linearizable => legal(&without(part, stuck)) && can(part, stuck),
+            Consistency::Sequential => {
+                let mut returned = part.iter().filter(|row| row.at.ret != NEVER);
+                returned.all(|row| can(part, row))
+            }
         };
+        let there = part.iter().any(|row| row.at.row == stuck.at.row);
+        there && failing && !legal(part) && are_taken_out(kind, &known, part)
+    };
+    assert!(proves(&part), "{consistency:?} {rows:?} {verdict:?}");
+    for row in &part {
         assert!(
-            left(part) <= left(&all),
-            "{row:?} was taken out: {rows:?} {verdict:?}"
+            !proves(&without(&part, row)),
+            "{row:?} can be dropped, {consistency:?}: {rows:?} {verdict:?}"
         );
     }
+}
+
+fn without(part: &[Row], gone: &Row) -> Vec<Row> {
+    let others = part.iter().filter(|row| row.at.row != gone.at.row);
+    others.cloned().collect()
+}
+
+/// Whether a part of a queue's history leaves no value in the queue that the history took out.
+fn are_taken_out(kind: Kind, rows: &[Row], part: &[Row]) -> bool {
+    let left = |rows: &[Row], value: &Value| {
+        let put_in = rows
+            .iter()
+            .filter(|r| r.f == "enqueue" && r.value == *value);
+        let taken = rows
+            .iter()
+            .filter(|r| r.f == "dequeue" && r.output == *value);
+        put_in.count().saturating_sub(taken.count())
+    };
+    let queue = matches!(kind, Kind::Queue | Kind::FifoQueue);
+    let mut enqueues = part.iter().filter(|row| queue && row.f == "enqueue");
+    enqueues.all(|row| left(part, &row.value) <= left(rows, &row.value))
 }
 
 /// Returns the value of a queue operation, unless it is a dequeue that found nothing.

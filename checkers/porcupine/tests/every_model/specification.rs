@@ -135,18 +135,55 @@ pub fn legal(
     state: &Value,
     consistency: Consistency,
 ) -> bool {
+    legal_until((NEVER - 1, 0), kind, rows, taken, state, consistency)
+}
+
+/// Does the same for what had returned by a time, of the rows up to one if the times are equal; the
+/// rest may have taken effect.
+pub fn legal_until(
+    until: (i64, usize),
+    kind: Kind,
+    rows: &[Row],
+    taken: u32,
+    state: &Value,
+    consistency: Consistency,
+) -> bool {
     let left = |i: usize| taken & (1 << i) == 0;
-    if (0..rows.len()).all(|i| !left(i) || rows[i].at.ret == NEVER) {
+    if (0..rows.len()).all(|i| !left(i) || (rows[i].at.ret, rows[i].at.row) > until) {
         return true;
     }
     (0..rows.len()).any(|i| {
         let free = |j: usize| j == i || !left(j) || !precedes(&rows[j], &rows[i], consistency);
-        left(i)
-            && (0..rows.len()).all(free)
-            && after(kind, state, &rows[i])
-                .iter()
-                .any(|next| legal(kind, rows, taken | 1 << i, next, consistency))
+        let legal = |next: &Value| {
+            let taken = taken | 1 << i;
+            legal_until(until, kind, rows, taken, next, consistency)
+        };
+        left(i) && (0..rows.len()).all(free) && after(kind, state, &rows[i]).iter().any(legal)
     })
+}
+
+/// Whether the row is possible after some of the others, in whatever order.
+pub fn is_possible(kind: Kind, row: &Row, others: &[Row]) -> bool {
+    let mut open = vec![(0u32, initial(kind))];
+    let mut seen: BTreeSet<(u32, Value)> = open.iter().cloned().collect();
+    while let Some((taken, state)) = open.pop() {
+        if !after(kind, &state, row).is_empty() {
+            return true;
+        }
+        for (i, other) in others
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| taken & (1 << i) == 0)
+        {
+            for next in after(kind, &state, other) {
+                let next = (taken | 1 << i, next);
+                if seen.insert(next.clone()) {
+                    open.push(next);
+                }
+            }
+        }
+    }
+    false
 }
 
 /// Drops operations that are impossible in any order of the others, until there are none left.

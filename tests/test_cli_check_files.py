@@ -171,7 +171,7 @@ INITIAL: list[tuple[str, str, Model, str, str]] = [
     ("a sum from before the test", registers("read 5", "add 2", "read 7"), "counter", "UNKNOWN",
      "explained if the object began with 5"),
     ("sums of two beginnings", registers("read 5", "add 2", "read 8"), "counter", "INVALID",
-     "no order of the operations explains this one"),
+     "no operations, in whatever order, make this one possible"),
     ("rows from before the test", txns("[:r :x 5] [:w :y 1]", "[:r :y 1] [:r :z 7]"),
      "multi-register", "UNKNOWN", "explained if registers began with values that were there "
      "before the test (':x' with 5, ':z' with 7), and nothing says what they began with"),

@@ -112,7 +112,11 @@ pub enum Witness {
     /// None were asked for.
     Unasked,
     /// One that none of the others make possible.
-    Impossible { row: u32 },
+    Impossible {
+        row: u32,
+        /// With those that provide what it found, as far as the model knows.
+        rows: Vec<u32>,
+    },
     /// Several, of which `failing` cannot be placed.
     Part {
         failing: u32,
@@ -188,9 +192,9 @@ impl Verdict {
         let mut reason = "no order of the operations explains this one".to_owned();
         let (failing, rows) = match witness {
             Witness::Unasked => (at, vec![at]),
-            Witness::Impossible { row } => {
+            Witness::Impossible { row, rows } => {
                 reason = "no operations, in whatever order, make this one possible".to_owned();
-                (row, vec![row])
+                (row, rows)
             }
             Witness::Part {
                 failing,

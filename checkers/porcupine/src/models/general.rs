@@ -81,7 +81,10 @@ fn witness<M: Model>(
     let mut support = Support::default();
     let guarded = match supported(model, &part, may_fail, &mut support, request.limits) {
         Ok(guarded) => guarded,
-        Err(row) => return Witness::Impossible { row },
+        Err(row) => {
+            let rows = providers(model, &part, row, request.limits);
+            return Witness::Impossible { row, rows };
+        }
     };
     let model = RefCell::new(model);
     let mut failing = at;
@@ -140,6 +143,22 @@ fn supported<M: Model>(
         }
     }
     Ok(found)
+}
+
+/// Returns the rows of an operation that none make possible, and of few that provide what it found,
+/// as far as the model knows: the transaction of which another one saw only half.
+fn providers<M: Model>(model: &mut M, part: &[Op], row: u32, limits: Limits) -> Vec<u32> {
+    let is_there = |part: &[Op]| part.iter().any(|op| op.row == row);
+    let stays = |part: &[Op]| {
+        let mut closed = part.to_vec();
+        model.close(&mut closed);
+        is_there(&closed)
+    };
+    if !stays(part) {
+        return vec![row];
+    }
+    let (kept, _) = shrink::smallest(part, limits, |part| model.close(part), stays);
+    kept.iter().map(|op| op.row).collect()
 }
 
 fn rows(part: &[Op]) -> FxHashSet<u32> {

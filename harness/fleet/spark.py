@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import warnings
@@ -48,6 +49,12 @@ LOG_LINES: Final = 15
 CANCEL_S: Final = 10.0
 """Seconds after which a JVM is killed whose tasks go on although they were cancelled, or that does
 not stop."""
+ANSWER_MAX: Final = "256m"
+"""Size of the results of one job, in Spark's notation. A quarter of the default heap, because the
+JVM copies them on the way to Python."""
+_OUT_OF_MEMORY: Final = 3
+"""Exit status of a JVM that ends itself as soon as its heap is used up, as it is told to. By itself
+Spark would shut down in an orderly way first, for which memory is lacking."""
 _CONF: Final = {
     "spark.app.name": "harness",
     "spark.ui.enabled": "false",
@@ -95,12 +102,15 @@ class Fleet:
         # Spark starts Python with -m, which would import from the working directory.
         conf.setIfMissing("spark.executorEnv.PYTHONSAFEPATH", "1")
         if not submitted:
+            conf.setIfMissing("spark.driver.maxResultSize", ANSWER_MAX)
+            conf.setIfMissing("spark.driver.defaultJavaOptions", "-XX:+ExitOnOutOfMemoryError")
             conf.setMaster(_master_url(master or conf.get("spark.master", "local[*]") or ""))
             if conf.get("spark.master", "").startswith("local"):
                 conf.setIfMissing("spark.driver.bindAddress", "127.0.0.1")
                 conf.setIfMissing("spark.driver.host", "127.0.0.1")
         # py4j logs tracebacks of what is raised here, and of what a Ctrl-C interrupts.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_is_of_others)
         log.parent.mkdir(parents=True, exist_ok=True)
         try:
             with log.open("ab") as output, _preserve_sigint():
@@ -204,6 +214,13 @@ class Fleet:
         """The JVM; None if another process started it."""
         return getattr(self._context._gateway, "proc", None)
 
+    def ran_out_of_memory(self) -> bool:
+        """Return whether the JVM, which does not answer any more, ended because its heap was used
+        up."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._process is not None and self._process.wait(CANCEL_S) == _OUT_OF_MEMORY
+        return False
+
     @contextmanager
     def _kill_jvm_after(self, seconds: float) -> Iterator[None]:
         """Kill the JVM if the block takes longer, as when its memory is used up, and ignore that it
@@ -296,6 +313,11 @@ def _preserve_sigint() -> Iterator[None]:
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    """Return whether a record of the root logger is not by py4j, which uses it as well."""
+    return record.module != "java_gateway"
 
 
 def _first_line(error: Exception) -> str:

@@ -2,8 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from typing import Final
 
 from harness.core.ranges import shortened
+
+USED_UP: Final = "the memory of Spark is used up, 1 GB by default (spark.driver.memory)"
+"""What is said of a query that was too large for the heap of a JVM."""
 
 
 def last_error(text: str) -> str:
@@ -29,6 +33,15 @@ def sql_error(text: str, fragments: Sequence[str]) -> str:
     if fragments:
         return f"{said} (at {shortened(fragments[0])!r})"
     return f"{said} (line {where[1]}, column {int(where[2]) + 1})" if where else said
+
+
+def exceeded_memory(text: str) -> str | None:
+    """Return which limit of memory a query exceeded; None if that is not the error. Spark has no
+    error class for either: the job fails with this text."""
+    size = re.search(r"is bigger than spark\.driver\.maxResultSize \((\S+ \w+)\)", text)
+    if size:
+        return f"the answer is larger than {size[1]} (spark.driver.maxResultSize)"
+    return USED_UP if re.search(r"\b(Spark)?OutOfMemoryError\b", text) else None
 
 
 def unreadable_file(text: str) -> str | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark.errors  # isort: split
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame
 from pyspark.sql.datasource import (
     DataSource,
@@ -35,7 +35,13 @@ from harness.core.ranges import quoted
 from harness.fleet.location import Location
 from harness.fleet.rows import SCHEMA as ROWS_SCHEMA
 from harness.fleet.spark import Fleet  # first: its error says how to install pyspark
-from harness.fleet.spark_errors import last_error, sql_error, unreadable_file
+from harness.fleet.spark_errors import (
+    USED_UP,
+    exceeded_memory,
+    last_error,
+    sql_error,
+    unreadable_file,
+)
 from harness.fleet.sql_limits import remove_functions, require_no_script
 from harness.fleet.verdicts import runs_table
 from harness.fleet.views import FILE_PATH, PATH_COLUMNS, RUN_PATH, SelectedRows, StoreTables
@@ -122,6 +128,16 @@ class StoreSql:
                 f"{Location(broken).shown}: cannot be read; harness check "
                 f"{self._tables.store.shown} makes a broken history.parquet again from its "
                 "journal, and a condition such as run != 'CELL/RUN' leaves it out"
+            )
+        exceeded = exceeded_memory(text)
+        # An error that has no exception of Java's in it: the JVM does not answer.
+        gone = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+        if exceeded is None and gone and self._fleet.ran_out_of_memory():
+            exceeded = USED_UP
+        if exceeded is not None:
+            return HarnessError(
+                f"SQL: {exceeded}; select fewer columns, aggregate, give a lower --limit, or start "
+                "harness by spark-submit with a higher figure"
             )
         of_task = isinstance(error, pyspark.errors.PythonException)  # of BucketHistories
         if of_task or not isinstance(error, pyspark.errors.PySparkException):

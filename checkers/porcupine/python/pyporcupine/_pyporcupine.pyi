@@ -125,8 +125,8 @@ class ObjectResult:
         Queues: nor does the witness leave a value in the queue more often than the history does.
 
         If no operations of the history, in whatever order, make an operation possible, the witness
-        is that one, with few that provide what it found, if there are any. `reason` says so; it also says if no operations that make it possible
-        were found.
+        is that one, with few that provide what it found, if there are any. `reason` says so; it
+        also says if no operations that make it possible were found.
         """
 
     @property

@@ -100,7 +100,7 @@ class StoreSql:
             frame = self.frame(sql)
             table = frame.limit(limit + 1).toArrow()
             more = frame.count() - limit if len(table) > limit else 0
-        except (pyspark.errors.PySparkException, Py4JError) as error:
+        except (pyspark.errors.PySparkException, Py4JError, ConnectionError) as error:
             # Here, while the JVM still runs: it has the text of some errors.
             raise self._explained(error) from error
         columns = [column.to_pylist()[:limit] for column in table.columns]
@@ -131,7 +131,7 @@ class StoreSql:
             )
         exceeded = exceeded_memory(text)
         # An error that has no exception of Java's in it: the JVM does not answer.
-        gone = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+        gone = not isinstance(error, pyspark.errors.PySparkException | Py4JJavaError)
         if exceeded is None and gone and self._fleet.ran_out_of_memory():
             exceeded = USED_UP
         if exceeded is not None:

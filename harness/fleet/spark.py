@@ -46,7 +46,7 @@ the executor was killed, and no run kills its task twice (see `harness.fleet.tas
 twice would always fail."""
 POLL_S: Final = 0.2
 LOG_LINES: Final = 15
-CANCEL_S: Final = 10.0
+CANCEL_S: Final = 30.0
 """Seconds after which a JVM is killed whose tasks go on although they were cancelled, or that does
 not stop."""
 ANSWER_MAX: Final = "256m"

@@ -26,6 +26,7 @@ from typing import Any
 
 from checkers.judge import Judgement
 from checkers.triage.defects import DEFECTS
+from checkers.triage.explanation import KNOWN
 from harness.cli.catalogue import WORKLOADS
 from harness.cli.jobs import side_by_side
 from harness.cli.run import run as command
@@ -156,7 +157,7 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
 def is_due_to_settings(judged: Judgement) -> bool:
     """Return whether a run is INVALID for nothing but the settings of its servers."""
     cause = judged.explanation
-    known = cause.defects if cause is not None and cause.status == "known" else ()
+    known = cause.defects if cause is not None and cause.status == KNOWN else ()
     return bool(known) and all(DEFECTS[defect.name].setting for defect in known)
 
 

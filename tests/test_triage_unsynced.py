@@ -57,7 +57,9 @@ def judged(*calls: Events) -> Judgement:
         ("on one of two", cut("ch1"), FACTS, NEW),
         ("one after the other", cut("ch1") + cut("ch2", at=170, number=2), FACTS, KNOWN),
         ("a third one merged what was left", cut("ch1", "ch2"),
-         (*FACTS, ["hold", 400, "0_0_2_1", "ch3"]), KNOWN),
+         (*FACTS[:5], ["hold", 400, "0_0_2_1", "ch3"]), KNOWN),
+        ("a third one fetched it after that", cut("ch1", "ch2"),
+         (*FACTS[:5], ["hold", 400, PART, "ch3"]), NEW),
         ("a third one had it by then", cut("ch1", "ch2"),
          (*FACTS[:5], ["hold", 60, PART, "ch3"], *FACTS[5:]), NEW),
         ("before it was inserted", cut(*NODES, at=8), FACTS, NEW),
@@ -75,6 +77,14 @@ def test_what_no_server_had_synced_is_explained_by_the_setting(
     found = judged(faults, trace("25.8.2", *facts)).explanation
     assert found is not None
     assert (found.status, [one.name for one in found.defects]) == expected, about
+
+
+def test_a_replica_that_merged_what_was_left_never_shows_the_value() -> None:
+    facts = (*FACTS[:5], ["hold", 400, "0_0_2_1", "ch3"])
+    shown = read(7, [1], 500, 510, node="ch3")
+    found = judged(cut("ch1", "ch2"), shown, trace("25.8.2", *facts)).explanation
+    assert found is not None
+    assert found.status == "new"
 
 
 @pytest.mark.parametrize(

@@ -206,15 +206,15 @@ class Evidence:
             for one in held.get(part.high, ())
         )
 
-    def registered(self, part: BlockRange) -> Mapping[str, int]:
+    def registered(self, part: BlockRange) -> "Mapping[str, Hold]":
         """Return the replicas that ever registered a part with the last block of this one, each
-        with the first time, in order of these."""
+        with the first period, in order of these."""
         first = {
-            replica: held[part.high][0].at_ns
+            replica: held[part.high][0]
             for (replica, partition), held in self._held.items()
             if partition == part.partition and held.get(part.high)
         }
-        return dict(sorted(first.items(), key=itemgetter(1)))
+        return dict(sorted(first.items(), key=lambda item: item[1].at_ns))
 
     def merged_since(self, replica: str, part: BlockRange, since_ns: int) -> bool:
         """Return whether a replica has registered a merged part with the blocks of this one since

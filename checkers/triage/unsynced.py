@@ -6,21 +6,21 @@ That is no defect: `--fsync` says which parts are durable before they are acknow
 value, within the time that the kernel takes to write a part by itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import Final
 
 from checkers.phrasing import seconds
 from checkers.quiescence import Quiescence, quiescence_of
-from checkers.sets.key_sets import InsertOutcome, KeySet, key_sets
+from checkers.sets.key_sets import AnsweredRead, InsertOutcome, KeySet, key_sets
 from checkers.sets.set_findings import examined
 from checkers.taken import Take, Taken, taken_of
-from checkers.triage.evidence import BlockRange, Evidence
+from checkers.triage.evidence import BlockRange, Evidence, Hold
 from checkers.triage.inserts import Values
 from harness.core.disk_loss import Takes
 from harness.core.history import History
-from harness.core.op import Op
+from harness.core.op import Kind, Op
 
 UNSYNCED: Final = "unsynced-parts"
 FLUSH_NS: Final = 30_000_000_000
@@ -41,8 +41,10 @@ def cut_values(
             if (key.key, insert.value) in values and not evidence.doubts:
                 part = values[key.key, insert.value].part(evidence)
             times = insert.invoke.time_ns, known.time_ns
-            cuts = _cuts(taken, rest.nodes, times, part, evidence)
-            if cuts:
+            holders = evidence.registered(part) if part is not None else {}
+            cuts = _cuts(taken, holders, rest.nodes, times, part, evidence)
+            late = holders.keys() - {take.node for take in cuts}
+            if cuts and not any(_shows(read, late, insert) for read in key.reads if late):
                 since_ns = max(known.time_ns, *(take.begin_ns for take in cuts))
                 yield key.key, insert.value, since_ns, _why(insert, known, cuts)
 
@@ -55,9 +57,9 @@ def _lost(key: KeySet, rest: Quiescence) -> Iterator[tuple[InsertOutcome, Op]]:
 
 
 def _vanished(key: KeySet, rest: Quiescence) -> Iterator[tuple[InsertOutcome, Op]]:
-    """Yield each value without an acknowledgement that no final read has on any replica, with the
-    end of the first read that returned it."""
-    unknown = {x.bit: x for x in key.inserts.values() if x.ack is None}
+    """Yield each value of unknown outcome that no final read has on any replica, with the end of
+    the first read that returned it."""
+    unknown = {x.bit: x for x in key.inserts.values() if x.kind is Kind.INFO}
     if not unknown or {read.invoke.node for read in key.finals} != {*rest.nodes}:
         return
     at_last = reduce(or_, (read.mask for read in key.finals))
@@ -69,21 +71,31 @@ def _vanished(key: KeySet, rest: Quiescence) -> Iterator[tuple[InsertOutcome, Op
             yield unknown.pop(bit), read.end
 
 
+def _shows(read: AnsweredRead, nodes: Collection[str], insert: InsertOutcome) -> bool:
+    """Return whether a read on one of the nodes returned the value."""
+    return read.invoke.node in nodes and bool(read.mask & insert.bit)
+
+
 def _cuts(
     taken: Taken,
-    nodes: tuple[str, ...],
+    holders: Mapping[str, Hold],
+    nodes: Sequence[str],
     times: tuple[int, int],
     part: BlockRange | None,
     evidence: Evidence,
 ) -> list[Take]:
     """Return the power cut of each replica that may have had a value; none unless each had one.
-    `times` are those of the insert's call and of the answer that proves it; `part` is the value's,
-    if the record shows it. If it does not, every replica may have had the value."""
-    holders = evidence.registered(part) if part is not None else {}
+    `holders` have registered its part, in order of these times; if none is known, each of `nodes`
+    may have had it. `times` are those of the insert's call and of the answer that proves it.
+
+    A replica is left out that first registered a larger part after the others had lost this one:
+    it merged what was left."""
     cuts: list[Take] = []
     for node in holders or nodes:
-        if cuts and holders and all(take.begin_ns < holders[node] for take in cuts):
-            break  # It merged what was left after the others had lost the part.
+        hold = holders.get(node)
+        is_merged = hold is not None and hold.part != part
+        if cuts and is_merged and all(take.begin_ns < holders[node].at_ns for take in cuts):
+            continue
         take = taken.struck(*times).get(node)
         if take is None or take.takes is not Takes.UNSYNCED:
             return []

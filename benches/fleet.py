@@ -28,7 +28,6 @@ import pyarrow.compute as pc
 
 from benches.fleet_histories import CALLS_A_KEY, put_long, store
 from checkers.consistency.linearizable import Linearizable
-from harness.cli.workload import workload_of
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.fleet import processes
@@ -37,6 +36,7 @@ from harness.fleet.spark import Fleet
 from harness.run.fleet import Checked, StoredRuns, check_fleet, verdicts_of
 from harness.run.found_runs import SETTLED_S, found
 from harness.run.parquet import read_parquet
+from harness.spec.workload_options import workload_of
 
 OPS = 2_000
 TURNS = 3

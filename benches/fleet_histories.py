@@ -1,6 +1,5 @@
 """Stores of set histories, made from a seed, column by column: valid, or with one stale read."""
 
-import json
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -10,8 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.core.engines import Engines
 from harness.core.seed import Seed
+from harness.core.topology import Topology
 from harness.run.parquet import SCHEMA
+from harness.run.store import RunDirectory
+from harness.spec.run_spec import RunSpec
 
 CALLS_A_KEY = 1_000
 WORKERS = 6
@@ -154,12 +157,5 @@ def put_long(path: Path, seed: Seed, ops: int, number: int) -> None:
 
 
 def _put_info(path: Path, number: int) -> None:
-    plan = {
-        "workload": "quorum-set", "nemesis": "none", "seed": hex(number), "again": "harness run",
-        "promise": "linearizable", "check_s": 60.0,
-    }  # fmt: skip
-    info = {
-        "schema": 1, "state": "finished", "plan": plan, "started_utc": "2026-01-01T00:00:00+00:00",
-        "topology": {"nodes": []},
-    }  # fmt: skip
-    (path / "run.json").write_text(json.dumps(info))
+    spec = RunSpec(seed=Seed(number), promise="linearizable", check_s=60.0, command="harness run")
+    RunDirectory(path).begin(spec, Engines(), Topology(()), {})

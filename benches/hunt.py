@@ -19,8 +19,9 @@ from pathlib import Path
 from statistics import median
 
 from benches.sim_bugs import TRIALS
-from harness.cli.hunt_runs import HuntRuns, base_options, request_for
+from harness.cli.hunt_runs import HuntRuns, base_options
 from harness.cli.jobs import side_by_side
+from harness.cli.run import request_for
 from harness.core.seed import Seed
 from harness.run.hunting import AHEAD, Hunt, HuntState
 from harness.run.stop import Stop
@@ -53,7 +54,7 @@ def options_of(bug: str, generic: bool) -> dict[str, str | tuple[str, ...]]:
         protocol = () if REPAIRED[0] in own else REPAIRED
         words = [*own, *protocol, *(word for pair in GENERIC.items() for word in pair)]
     request = request_for([*words, "--cluster", "sim", "--bug", bug])
-    return base_options(request.context)
+    return base_options(request.given)
 
 
 def tried(bug: str, generic: bool, way: str, seed: int, runs_max: int) -> tuple[int | None, float]:

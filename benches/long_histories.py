@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.replication.protocol import applicable
-from harness.cli.catalogue import WORKLOADS
-from harness.cli.workload import workload_of
 from harness.core.protocols import check_within
 from harness.run.fleet import StoredRuns
 from harness.run.parquet import SCHEMA, read_parquet
+from harness.spec.catalogue import WORKLOADS
+from harness.spec.workload_options import workload_of
 
 OPS: Final = 2_000_000
 CHECK_S: Final = 600.0

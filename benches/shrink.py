@@ -18,8 +18,7 @@ from pathlib import Path
 
 from benches.sim_bugs import TRIALS
 from harness.cli.candidates import red_run
-from harness.cli.run import run as command
-from harness.cli.run_request import RunRequest
+from harness.cli.run import request_for
 from harness.cli.shrink import shrunk
 from harness.core.seed import Seed
 from harness.core.verdict import Status
@@ -50,10 +49,9 @@ def red_runs(options: str, runs: int, store: Store) -> Iterator[Path]:
             return
         ended: list[FinishedRun] = []
         words = [*options.split(), "--cluster", "sim", "--report", "none"]
-        context = command.make_context("run", [*words, "--store", str(store.root)])
-        request = RunRequest(context)
+        request = request_for([*words, "--store", str(store.root)])
         with contextlib.redirect_stderr(io.StringIO()):
-            request.campaign(None, Stop(), ended.append).run([request.plan(Seed(seed))])
+            request.campaign(None, Stop(), ended.append).run([request.spec(Seed(seed))])
         if ended[0].outcome.judgement.status is Status.INVALID:
             found += 1
             yield ended[0].directory.path
@@ -83,7 +81,7 @@ def main() -> None:
                 began_s = time.process_time()
                 result = shrunk(red, budget, Stop())
                 print(
-                    f"| {kind} | {red.info.plan.seed} | {red.kind} | {shown(result.before)} | "
+                    f"| {kind} | {red.info.spec.seed} | {red.kind} | {shown(result.before)} | "
                     f"{shown(result.after)} | {budget.candidates:,} | "
                     f"{time.process_time() - began_s:.1f} | {'yes' if result.minimal else 'no'} |",
                     flush=True,

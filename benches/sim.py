@@ -33,10 +33,10 @@ from harness.core.topology import Topology
 from harness.run.journal import read_history
 from harness.run.monitor import Monitor
 from harness.run.phases import RunContext, execute
-from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory
 from harness.sim.world import MS
+from harness.spec.run_spec import RunSpec
 from nemesis.catalogue import parse_nemesis
 from nemesis.grudge import from_json
 from nemesis.options import FaultOptions
@@ -91,11 +91,11 @@ def run(seed: Seed, rate: float | None) -> tuple[History, SimCluster, tuple[floa
     topology = Topology.of()
     cluster = SimCluster(topology, seed.child("cluster"), protocol="repaired")
     cluster.up()
-    plan = Plan(
+    spec = RunSpec(
         workload="quorum-set",
         nemesis="partition",
         seed=seed,
-        repro_command="",
+        extend=1,
         promise="linearizable",
         time_limit_s=TIME_LIMIT_S,
         rate=rate,
@@ -105,9 +105,9 @@ def run(seed: Seed, rate: float | None) -> tuple[History, SimCluster, tuple[floa
     with tempfile.TemporaryDirectory() as directory:
         monitor, place = Monitor("", TIME_LIMIT_S), RunDirectory(Path(directory), durable=False)
         monitor.anomalies = None  # as where nobody watches
-        place.begin(plan, topology, cluster.versions())
+        place.begin(spec, cluster.engines, topology, cluster.versions())
         outcome = execute(
-            RunContext(plan, cluster, workload, nemesis, place, monitor, Stop(), "bench", False)
+            RunContext(spec, cluster, workload, nemesis, place, monitor, Stop(), "bench", False)
         )
         wall, cpu = time.perf_counter(), time.process_time()
         read_history(place.journal)

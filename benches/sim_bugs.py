@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 
-from harness.cli.run import run as command
-from harness.cli.run_request import RunRequest
+from harness.cli.run import request_for
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.campaign import FinishedRun
@@ -162,12 +161,9 @@ def played(options: str, bug: str, seed: int) -> tuple[frozenset[str], int]:
     ended: list[FinishedRun] = []
     words = [*options.split(), "--cluster", "sim", "--report", "none"]
     with tempfile.TemporaryDirectory() as store, contextlib.redirect_stderr(io.StringIO()):
-        context = command.make_context(
-            "run", [*words, "--store", store, *(["--bug", bug] if bug else [])]
-        )
-        request = RunRequest(context)
+        request = request_for([*words, "--store", store, *(["--bug", bug] if bug else [])])
         campaign = request.campaign(None, Stop(), ended.append)
-        campaign.run([request.plan(Seed(seed))])
+        campaign.run([request.spec(Seed(seed))])
     outcome = ended[0].outcome
     by = {v.checker for v in outcome.judgement.verdicts if v.status is Status.INVALID}
     return frozenset(by), outcome.history.columns.calls_count()

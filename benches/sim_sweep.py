@@ -27,10 +27,8 @@ from typing import Any
 from checkers.judge import Judgement
 from checkers.triage.defects import DEFECTS
 from checkers.triage.explanation import KNOWN
-from harness.cli.catalogue import WORKLOADS
 from harness.cli.jobs import side_by_side
-from harness.cli.run import run as command
-from harness.cli.run_request import RunRequest
+from harness.cli.run import request_for
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
@@ -39,6 +37,7 @@ from harness.core.verdict import Status
 from harness.run.campaign import FinishedRun
 from harness.run.stop import Stop
 from harness.sim.simulation import simulated_dialect
+from harness.spec.catalogue import WORKLOADS
 from nemesis.catalogue import NEMESES, parse_nemesis
 from nemesis.composed import check_kind, check_mechanisms
 from nemesis.options import FaultOptions
@@ -130,12 +129,11 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
     of = cells()
     workload, nemesis = of[number % len(of)]
     store, cpu = directory / "store", time.process_time()
-    context = command.make_context("run", [*arguments(workload, nemesis), "--store", str(store)])
-    request = RunRequest(context)
+    request = request_for([*arguments(workload, nemesis), "--store", str(store)])
     ended: list[FinishedRun] = []
-    plan = request.plan(Seed(first + number))
+    spec = request.spec(Seed(first + number))
     with contextlib.redirect_stderr(io.StringIO()):
-        request.campaign(None, Stop(), ended.append).run([plan])
+        request.campaign(None, Stop(), ended.append).run([spec])
     (run,) = ended
     judged = run.outcome.judgement
     by_f, _ = run.outcome.history.columns.tally(())
@@ -150,7 +148,7 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
         "ok": sum(ok for _, (ok, *_), _, _ in by_f),
         "cpu_s": round(time.process_time() - cpu, 3),
         "by": [v.checker for v in judged.verdicts if v.status is not Status.VALID],
-        "again": plan.repro_command,
+        "again": spec.command,
     }
 
 

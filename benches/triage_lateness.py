@@ -85,8 +85,8 @@ def main() -> None:
     for store in parser.parse_args().store:
         for file in sorted(store.glob("*/*/run.json")):
             directory = RunDirectory(file.parent)
-            plan = directory.info().plan
-            if plan.nemesis != "none" or plan.workload != "quorum-set" or file.parent.is_symlink():
+            spec = directory.info().spec
+            if spec.nemesis != "none" or spec.workload != "quorum-set" or file.parent.is_symlink():
                 continue
             try:
                 history = directory.history()

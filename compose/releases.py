@@ -346,22 +346,21 @@ class ImageChoice:
         return ImageChoice(**chosen)
 
     @property
+    def options(self) -> Mapping[str, str | None]:
+        """Return the fields of ImageOptions that make this choice, independent of the defaults."""
+        return {
+            "clickhouse": None if self.clickhouse_image else self.clickhouse,
+            "zookeeper": None if self.coordination_image else self.zookeeper,
+            "clickhouse_image": self.clickhouse_image,
+            "zookeeper_image": None if self.keeper_image else self.zookeeper_image,
+            "keeper_image": self.keeper_image,
+        }
+
+    @property
     def arguments(self) -> tuple[str, ...]:
-        """Return the arguments of a command line for this choice, independent of the defaults."""
-        return (
-            *(
-                ("--clickhouse-image", self.clickhouse_image)
-                if self.clickhouse_image
-                else ("--clickhouse", self.clickhouse)
-            ),
-            *(
-                ("--keeper-image", self.keeper_image)
-                if self.keeper_image
-                else ("--zookeeper-image", self.zookeeper_image)
-                if self.zookeeper_image
-                else ("--zookeeper", self.zookeeper)
-            ),
-        )
+        """Return the arguments of a command line for this choice."""
+        given = ImageOptions(**self.options).images
+        return tuple(word for flag, value in given.items() if value for word in (flag, value))
 
     @property
     def versions(self) -> Mapping[str, str]:

@@ -16,7 +16,6 @@ from compose.plan import Image, Images, plan_cluster
 from compose.releases import NEWEST_ENGINE
 from compose.render import config_files
 from compose.settings import PartFormat, Settings
-from harness.cli.catalogue import WORKLOADS
 from harness.clients.clickhouse import ServerSetting
 from harness.clients.object_store import ObjectStore
 from harness.clusters.driver import Driver
@@ -27,6 +26,7 @@ from harness.core.protocols import Endpoint, Workload
 from harness.core.runtime import WallTime
 from harness.core.seed import Seed
 from harness.core.topology import Role, Topology
+from harness.spec.catalogue import WORKLOADS
 from nemesis.failpoint import VARIANTS
 from workloads.scenarios.catalogue import SCENARIOS
 

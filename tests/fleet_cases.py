@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkers_cases import Event, final, history, insert, read, rest
+from msgspec import structs
 
 from checkers.consistency.linearizable import Linearizable
-from harness.cli.workload import workload_of
+from harness.core.engines import Engines
 from harness.core.history import History
 from harness.core.lines import encoded
 from harness.core.seed import Seed
@@ -20,14 +21,15 @@ from harness.fleet.plan import Item
 from harness.fleet.task import Job, JudgeRequest, write_task
 from harness.run.fleet import StoredRuns
 from harness.run.parquet import write_parquet
-from harness.run.plan import Plan
 from harness.run.store import RunDirectory, Store
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import workload_of
 
-PLAN = Plan(
+SPEC = RunSpec(
     workload="quorum-set",
     nemesis="none",
     seed=Seed(1),
-    repro_command="harness run",
+    command="harness run",
     promise="linearizable",
     check_s=20.0,
 )
@@ -66,9 +68,9 @@ def run(
     store: Path, nemesis: str, seed: int, h: History, *, journal: bool = False, columns: bool = True
 ) -> RunDirectory:
     """Return a run that ended and has no verdict."""
-    plan = replace(PLAN, nemesis=nemesis, seed=Seed(seed))
-    directory = Store(store).create(plan.workload, plan.nemesis, plan.seed)
-    directory.begin(replace(plan, nemesis="none"), Topology.of(), {})
+    spec = structs.replace(SPEC, nemesis=nemesis, seed=Seed(seed))
+    directory = Store(store).create(spec.workload, spec.nemesis, spec.seed)
+    directory.begin(structs.replace(spec, nemesis="none"), Engines(), Topology.of(), {})
     lines = b"".join(encoded(op) for op in h)
     if journal:
         directory.journal.write_bytes(lines)

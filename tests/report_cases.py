@@ -1,6 +1,7 @@
 """Stored runs to draw: histories by hand, and long ones by a rule."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,13 +10,14 @@ from checkers_cases import fault, final, history, insert, read, rest
 from checkers.judge import judge
 from checkers.ladder import Level
 from checkers.suite import set_checkers
+from harness.core.engines import Engines
 from harness.core.history import History
 from harness.core.lines import encoded
-from harness.core.op import Kind, Op
+from harness.core.op import Json, Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.run.plan import Plan
 from harness.run.store import RunDirectory, Store
+from harness.spec.run_spec import RunSpec
 
 WHEN = datetime(2026, 11, 20, 17, 45, 9, tzinfo=UTC)
 NASTY = (
@@ -118,16 +120,17 @@ def begun(
     nemesis: str = "partition",
     when: datetime = WHEN,
     seed: int = 0x5EED,
-    options: dict[str, object] | None = None,
+    workload_options: Mapping[str, Json] | None = None,
     version: str = "18.16.1",
 ) -> RunDirectory:
     """Return a run with a journal whose end nobody recorded."""
     run = Store(store).create(workload, nemesis, Seed(seed), when)
-    plan = Plan(
+    spec = RunSpec(
         workload=workload, nemesis=nemesis, seed=Seed(seed), promise="linearizable",
-        repro_command=f"harness run --nemesis {nemesis} --seed {seed:#x}", options=options or {},
+        command=f"harness run --nemesis {nemesis} --seed {seed:#x}",
+        workload_options=workload_options or {},
     )  # fmt: skip
-    run.begin(plan, Topology.of(), {f"ch{i}": version for i in (1, 2, 3)})
+    run.begin(spec, Engines(), Topology.of(), {f"ch{i}": version for i in (1, 2, 3)})
     run.began(when)
     info = json.loads(run.info_file.read_text())
     run.info_file.write_text(json.dumps({**info, "started_utc": when.isoformat()}))

@@ -7,17 +7,18 @@ from typing import Any
 
 from checkers.ladder import Level
 from compose.settings import Fsync
-from harness.cli.catalogue import WORKLOADS
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.engines import Engines
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
 from harness.core.verdict import Status
 from harness.run.monitor import Monitor
 from harness.run.phases import RunContext, RunResult, execute
-from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory
 from harness.sim.bugs import DEFAULT, bugs
+from harness.spec.catalogue import WORKLOADS
+from harness.spec.run_spec import RunSpec
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
 from workloads.quorum_set import QuorumSet
@@ -77,11 +78,10 @@ def play(
         fsync=Fsync(fsync),
     )
     cluster.up()
-    plan = Plan(
+    spec = RunSpec(
         workload=name,
         nemesis=nemesis,
         seed=own,
-        repro_command="",
         promise=promise,
         time_limit_s=time_limit_s,
         rate=rate,
@@ -97,10 +97,10 @@ def play(
     faults = parse_nemesis(nemesis, topology, own, fault_options)
     with tempfile.TemporaryDirectory() as directory:
         run = RunDirectory(Path(directory))
-        run.begin(plan, topology, {})
+        run.begin(spec, Engines(), topology, {})
         monitor = Monitor("", time_limit_s)
         if name == "zk-register":  # its reads are no sets
             monitor.anomalies = None
-        trial = RunContext(plan, cluster, load, faults, run, monitor, Stop(), "token", False)
+        trial = RunContext(spec, cluster, load, faults, run, monitor, Stop(), "token", False)
         outcome = execute(trial)
         return Played(outcome, cluster, run.journal.read_bytes())

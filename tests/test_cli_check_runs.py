@@ -112,7 +112,7 @@ def test_escapes_in_stored_text_do_not_reach_the_terminal(
 ) -> None:
     run = finished(tmp_path / "store", stale(), workload="quorum-set", nemesis=ESCAPES)
     info = json.loads(run.info_file.read_text())
-    info["plan"]["again"] = f"harness run {ESCAPES}"
+    info["again"] = f"harness run {ESCAPES}"
     info["state"], info["error"] = "crashed", ESCAPES
     run.info_file.write_text(json.dumps(info))
     results = json.loads(run.results_file.read_text())
@@ -124,7 +124,7 @@ def test_escapes_in_stored_text_do_not_reach_the_terminal(
         assert "␛]0;owned" in output
         assert not any(ord(c) < 32 and c != "\n" for c in output), command
         assert not {"\x7f", "\x9b", "\u202e"} & set(output), command
-    run.info_file.write_text(json.dumps({**info, "plan": {**info["plan"], "workload": ESCAPES}}))
+    run.info_file.write_text(json.dumps({**info, "spec": {**info["spec"], "workload": ESCAPES}}))
     with pytest.raises(SystemExit) as ended:
         _main(["check", str(run.path)])
     assert ended.value.code == 254

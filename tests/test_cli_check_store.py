@@ -30,10 +30,10 @@ def name(run: RunDirectory) -> str:
 
 
 def changed(run: RunDirectory, **fields: object) -> None:
-    """Write other fields into run.json, and into its plan."""
+    """Write other fields into run.json, and among its options."""
     info = json.loads(run.info_file.read_text())
-    plan = {key: fields.pop(key) for key in list(fields) if key in info["plan"]}
-    run.info_file.write_text(json.dumps({**info, **fields, "plan": {**info["plan"], **plan}}))
+    spec = {key: fields.pop(key) for key in list(fields) if key in info["spec"]}
+    run.info_file.write_text(json.dumps({**info, **fields, "spec": {**info["spec"], **spec}}))
 
 
 def test_a_run_whose_plug_in_is_not_here_is_unknown_until_it_is(

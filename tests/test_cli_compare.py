@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import rich_click as click
+from msgspec import structs
 from real_servers import THREE, left
 from report_cases import finished, sound, stale
 
@@ -28,9 +29,7 @@ from harness.cli.replay import (
     replay_of,
     versions_of,
 )
-from harness.cli.run import run
-from harness.cli.run_request import RunRequest
-from harness.cli.workload import workload_of
+from harness.cli.run import request_for
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.engines import Engine, Engines
 from harness.core.errors import ClusterError, MissingMechanismError, UsageError
@@ -38,10 +37,10 @@ from harness.core.seed import Seed
 from harness.core.topology import Role
 from harness.run.bisection import Answer, Boundary, TryResult
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
-from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
-from nemesis.options import FaultOptions
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import workload_of
 
 HIT, MISS, UNKNOWN, BROKE = (
     TryResult.REPRODUCED,
@@ -72,12 +71,11 @@ def refusal(*words: str) -> str:
 
 def stored(store: Path, *words: str, ops: Any = None) -> RunDirectory:
     """Return a run as `harness run` with these arguments stores it, judged on another history."""
-    context = run.make_context("run", [*words, "--store", str(store)])
-    request = RunRequest(context)
-    plan = replace(request.plan(Seed(0x5EED)), engines=MET)
+    request = request_for([*words, "--store", str(store)])
+    spec = request.spec(Seed(0x5EED))
     directory = finished(store, ops or stale())
     judged = directory.results()
-    directory.begin(plan, request.topology, {"ch1": "18.16.1"})
+    directory.begin(spec, MET, request.topology, {"ch1": "18.16.1"})
     directory.recorded(())
     directory.results_file.write_text(json.dumps(judged))
     return directory
@@ -131,20 +129,16 @@ def test_a_stored_run_is_repeated_as_it_was_but_for_the_servers(tmp_path: Path) 
     replay = replay_of("latest", Store(tmp_path))
     assert isinstance(replay, RunReplay)
     assert (replay.kinds, replay.met) == ({"cycle", "stale"}, "18.16.1")
-    campaign, plan = replay.opened("25.8", None, Store(tmp_path), None, Stop(), lambda _: None)
-    first, second = plan(0), plan(1)
-    was = directory.info().plan
-    same = replace(was, repro_command="", engines=Engines(), options={})
-    assert replace(first, repro_command="", options={}) == same
+    campaign, spec = replay.opened("25.8", None, Store(tmp_path), None, Stop())
+    first, second = spec(0), spec(1)
+    was = directory.info().spec
+    assert structs.replace(first, clickhouse="18.16", command=was.command) == was
     assert first == second
-    assert first is not second  # a campaign tells its last plan by identity
-    assert first.options[WORKLOAD_OPTIONS] == was.options[WORKLOAD_OPTIONS]
-    assert first.repro_command == was.repro_command.replace(
-        "--clickhouse 18.16", "--clickhouse 25.8"
-    )
+
+    assert first.command == was.command.replace("--clickhouse 18.16", "--clickhouse 25.8")
     assert not campaign.clusters.leave
-    _, plan = replay.opened("25.8", "3.9", Store(tmp_path), None, Stop(), lambda _: None)
-    assert "--zookeeper 3.9" in plan(0).repro_command
+    _, spec = replay.opened("25.8", "3.9", Store(tmp_path), None, Stop())
+    assert "--zookeeper 3.9" in spec(0).command
 
 
 def test_a_version_that_lacks_a_mechanism_is_named(tmp_path: Path) -> None:
@@ -159,36 +153,31 @@ def test_a_version_that_lacks_a_mechanism_is_named(tmp_path: Path) -> None:
     assert (on.missing, told) == ("a single leading replica per table", [])
 
 
-def edited(directory: RunDirectory, **plan: object) -> None:
+def edited(directory: RunDirectory, **fields: object) -> None:
     info = json.loads(directory.info_file.read_text())
-    info["plan"] |= plan
+    info |= {name: value for name, value in fields.items() if name in info}
+    info["spec"] |= {name: value for name, value in fields.items() if name not in info}
     directory.info_file.write_text(json.dumps(info))
 
 
 @pytest.mark.parametrize(
-    ("plan", "why"),
+    ("fields", "why"),
     [
         ({"again": "harness explore quorum"}, "was made by harness explore; expected a run of"),
-        ({"again": "harness run --wrong 1"}, "--wrong 1' is not understood"),
-        ({"again": "harness run --help"}, "--help' is not understood"),
-        ({"again": "harness run --cluster sim"}, "its servers were simulated"),
-        ({"again": "harness run --servers their.toml"}, "has commands that are executed"),
-        ({"again": "harness run 'unclosed"}, "'unclosed\" is not understood"),
-        ({"time_limit_s": 8.0}, "its time_limit_s was 8.0, and its command line"),
-        ({"options": {WORKLOAD_OPTIONS: {"keys": 3}}}, "'keys': 3"),
+        ({"again": ""}, "was made by an unknown command; expected a run of"),
+        ({"cluster": "sim"}, "its servers were simulated"),
+        ({"servers": "their.toml"}, "has commands that are executed"),
+        ({"workload_options": {"keys": 3}}, "'keys': 3"),
+        ({"replicas": 5}, "topology: it had"),
     ],
 )
 def test_a_run_that_cannot_be_repeated_as_it_was_is_refused(
-    plan: dict[str, object], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fields: dict[str, object], why: str, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("their.toml").write_text(
-        '[clickhouse.a]\naddress = "h1:9000"\n[zookeeper.z]\naddress = "h2"\n'
-    )
-    edited(stored(tmp_path, *WORDS), **plan)
+    edited(stored(tmp_path, *WORDS), **fields)
     replay = replay_of("latest", Store(tmp_path))
     with pytest.raises(UsageError) as refused:
-        replay.opened("25.8", None, Store(tmp_path), None, Stop(), lambda _: None)
+        replay.opened("25.8", None, Store(tmp_path), None, Stop())
     assert why in str(refused.value)
 
 
@@ -201,7 +190,7 @@ def test_a_run_that_is_not_invalid_has_nothing_to_reproduce(tmp_path: Path) -> N
 def test_a_stored_run_of_a_scenario_is_the_scenario(tmp_path: Path) -> None:
     directory = finished(tmp_path, stale(), workload="scenario-stale-read")
     info = directory.info()
-    directory.begin(replace(info.plan, engines=MET), info.topology, info.versions)
+    directory.begin(info.spec, MET, info.topology, info.versions)
     replay = replay_of("latest", Store(tmp_path))
     assert isinstance(replay, ScenarioReplay)
     assert (replay.name, replay.met) == ("stale-read", "18.16.1")
@@ -253,9 +242,9 @@ def test_the_last_line_says_where_it_changed(
     assert _conclusions(answer, {on.name: on for on in versions_of([])}) == [said]
 
 
-PLAN = Plan(
-    workload="quorum-set", nemesis="none", seed=Seed(1), repro_command="", promise="eventual",
-    time_limit_s=0.3, quiesce_s=2, options={WORKLOAD_OPTIONS: {"insert": "plain", "read": "plain"}},
+SPEC = RunSpec(
+    workload="quorum-set", nemesis="none", seed=Seed(1), promise="eventual",
+    time_limit_s=0.3, quiesce_s=2, workload_options={"insert": "plain", "read": "plain"},
 )  # fmt: skip
 
 
@@ -278,25 +267,24 @@ class Scripted:
         store: Store,
         console: object,
         stop: Stop,
-        finished: Callable[[FinishedRun], None],
-    ) -> tuple[Campaign, Callable[[int], Plan]]:
-        def make(_: Plan, __: Callable[[str], None]) -> SimCluster:
+    ) -> tuple[Campaign, Callable[[int], RunSpec]]:
+        def make(_: RunSpec, __: Callable[[str], None]) -> SimCluster:
             self.clusters.append(SimCluster(THREE, Seed(len(self.clusters))))
             return self.clusters[-1]
 
-        def plan(number: int) -> Plan:
+        def spec(number: int) -> RunSpec:
             due = next(self.results)
             if isinstance(due, Exception):
                 raise due
             self.due = due
-            return replace(PLAN, seed=Seed(number))
+            return structs.replace(SPEC, seed=Seed(number))
 
         campaign = Campaign(
             store=store, clusters=ClusterSource(make=make), workload=workload_of,
-            faults=FaultOptions(), shown=lambda _: nullcontext(), finished=finished,
+            commands={}, shown=lambda _: nullcontext(), finished=lambda _: None,
             draw=lambda *_: None, stop=stop,
         )  # fmt: skip
-        return campaign, plan
+        return campaign, spec
 
     def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
         return self.due, ""
@@ -362,8 +350,8 @@ def test_what_an_interrupted_try_did_not_show_counts_for_nothing(tmp_path: Path)
         opened = replay.opened
 
         def stopping(*given: Any, opened: Any = opened, stop: Stop = stop) -> Any:
-            campaign, plan = opened(*given)
-            return replace(campaign, script=lambda _: stop.request("SIGINT")), plan
+            campaign, spec = opened(*given)
+            return replace(campaign, script=lambda _: stop.request("SIGINT")), spec
 
         replay.opened = stopping  # type: ignore[method-assign]
         player.play(on, lambda: True)
@@ -385,7 +373,7 @@ def test_a_scenario_is_compared_on_real_servers_of_two_versions(tmp_path: Path) 
     ]
     for on in told["versions"]:
         info = RunDirectory(Path(on["runs"][0]["run"])).info()
-        assert str(info.plan.engines) == on["engine"]
+        assert str(info.engines) == on["engine"]
         assert info.status == "INVALID"
         assert on["kinds"]["read-your-writes"] == 1
     assert left(tmp_path) == []

@@ -18,7 +18,7 @@ HEAVY = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_says_of_a_command_what_it_says_itself(name: str) -> None:
-    place, says = COMMANDS[name]
+    place, says, _ = COMMANDS[name]
     module, _, function = place.partition(":")
     command = getattr(import_module(module), function)
     assert command.name == name

@@ -40,9 +40,9 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
     )  # fmt: skip
     path = tmp_path / json.loads(done.stdout)["run"]
     assert path.parent == tmp_path / "kept" / "quorum-set+none"
-    plan = json.loads((path / "run.json").read_text())["plan"]
+    info = json.loads((path / "run.json").read_text())
     # The command that repeats the run does not need the file.
-    assert plan["again"] == (
+    assert info["again"] == (
         "harness run --nemesis none --cluster sim --time-limit 2 --rate 20 --nodes ch1,ch2 "
         "--seed 0x7"
     )

@@ -13,13 +13,13 @@ import pytest
 import rich_click as click
 from click.testing import CliRunner
 
-from harness.cli.catalogue import WORKLOADS
 from harness.cli.main import COMMANDS, app
 from harness.cli.parameter_types import Number, StoreDirectory
 from harness.core.errors import UsageError
 from harness.core.ranges import RANGES, Range
 from harness.core.seed import Seed
 from harness.core.topology import Topology
+from harness.spec.catalogue import WORKLOADS
 from nemesis.options import FaultOptions
 
 SIM = ("run", "--cluster", "sim", "--time-limit", "1", "--rate", "20", "--report", "none")
@@ -141,7 +141,7 @@ def test_what_is_out_of_bounds_is_refused_by_a_clear_message(
     [
         (
             (*SIM, "--nemesis", "upgrade", "--upgrade-to", "25.8"),
-            "nemesis upgrade: cluster sim lacks CanUpgrade; choose another nemesis",
+            "--upgrade-to 25.8: --cluster sim has no containers",
         ),
         (
             ("run", "--nemesis", "upgrade"),
@@ -163,7 +163,7 @@ def test_what_is_out_of_bounds_is_refused_by_a_clear_message(
             ("run", "--upgrade-end", "old"),
             "--upgrade-end old: the nemesis none upgrades nothing; expected --nemesis upgrade",
         ),
-        ((*SIM, "--parts", "old"), "--parts: --cluster sim has no containers"),
+        ((*SIM, "--parts", "old"), "--parts old: --cluster sim has no containers"),
         (
             ("run", "--parts", "older"),
             "'--parts': 'older' is unknown; did you mean old? expected one of new, old",
@@ -200,7 +200,7 @@ def test_an_empty_store_is_refused_by_every_command_that_has_one(name: str) -> N
 
 
 def test_help_shows_the_range_of_a_number() -> None:
-    shown = CliRunner(env={"COLUMNS": "120"}).invoke(app, ["run", "--help"]).output
+    shown = CliRunner(env={"COLUMNS": "120"}).invoke(app, ["run", "--help", "all"]).output
     assert "1…256" in shown
     assert "0.001…604800" in shown
 

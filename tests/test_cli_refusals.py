@@ -6,9 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.main import app, main
-from harness.cli.run import run
 from harness.cli.run_request import RunRequest
 from harness.core.errors import UsageError
+from harness.spec.run_spec import RunSpec
 
 LONG = "x" * 5_000
 SPACED = "x " * 2_500
@@ -102,9 +102,8 @@ def test_the_variable_of_an_option_has_the_name_of_its_flag(
 
 @pytest.mark.parametrize("nemesis", ["power-cut", "disk-eio,kill"])
 def test_faults_of_disks_imply_the_storage_that_has_them(nemesis: str) -> None:
-    context = run.make_context("run", ["--nemesis", nemesis])
-    request = RunRequest(context)
-    plan = request.plan(request.seed)
+    request = RunRequest(RunSpec(nemesis=nemesis))
+    spec = request.spec(request.given.seed)
     assert request.server_settings.storage == "faulty"
-    assert plan.options["storage"] == "faulty"
-    assert "storage" not in plan.repro_command
+    assert spec.storage == "faulty"
+    assert "storage" not in spec.command

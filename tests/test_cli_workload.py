@@ -4,16 +4,16 @@ from dataclasses import asdict
 
 import pytest
 
-from harness.cli.catalogue import WORKLOADS
-from harness.cli.workload import described_options, options_of, workload_of
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
-from harness.run.plan import WORKLOAD_OPTIONS, Plan
+from harness.spec.catalogue import WORKLOADS
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import described_options, options_of, workload_of
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 
 
 def test_flags_and_words_are_options_and_the_rest_are_defaults() -> None:
-    options = options_of("quorum-set", {"quorum": 3}, ["quorum-timeout-ms=70", "insert=plain"])
+    options = options_of(RunSpec(quorum=3, option=("quorum-timeout-ms=70", "insert=plain")))
     assert options == QuorumSetOptions(quorum=3, quorum_timeout_ms=70, insert="plain")
 
 
@@ -33,21 +33,20 @@ def test_flags_and_words_are_options_and_the_rest_are_defaults() -> None:
 )
 def test_a_word_that_is_no_option_is_refused(word: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        options_of("quorum-set", {}, [word])
+        options_of(RunSpec(option=(word,)))
     assert says in str(caught.value)
 
 
-def test_a_stored_plan_makes_the_workload_that_was_run() -> None:
+def test_a_stored_run_makes_the_workload_that_was_run() -> None:
     options = QuorumSetOptions(insert="plain", writers=1)
-    plan = Plan(
+    spec = RunSpec(
         workload="quorum-set",
         nemesis="kill",
         seed=Seed(7),
-        repro_command="",
         promise="session",
-        options={WORKLOAD_OPTIONS: asdict(options), "interval": 3.0},
+        workload_options=asdict(options),
     )
-    workload = workload_of(plan)
+    workload = workload_of(spec)
     assert isinstance(workload, QuorumSet)
     assert (workload.options, workload.promise, workload.faults_expected) == (
         options, "session", True,

@@ -14,17 +14,19 @@ import pytest
 from report_cases import finished, stale
 
 from checkers.ladder import Level
-from harness.cli.catalogue import workload_entry
 from harness.cli.main import app
 from harness.clusters.docker_cluster import DockerCluster
+from harness.core.engines import Engines
 from harness.core.op import Kind
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.monitor import Monitor
 from harness.run.phases import RunContext, execute
-from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
+from harness.spec.catalogue import workload_entry
+from harness.spec.manual import options_page
+from harness.spec.run_spec import RunSpec
 from nemesis.composed import Composed, check_capabilities
 from nemesis.options import FaultOptions
 
@@ -81,14 +83,14 @@ def test_workload_nemesis_and_checker_work_together(
     family = import_module("blink").Blink(servers.topology)
     nemesis = Composed("blink", [family], Seed(7), options)
     check_capabilities(nemesis, servers)
-    plan = Plan(workload="row-count", nemesis="blink", seed=Seed(7), repro_command="", rate=20.0,
+    spec = RunSpec(workload="row-count", nemesis="blink", seed=Seed(7), rate=20.0,
                 promise="eventual", time_limit_s=5.0)  # fmt: skip
-    run = Store(tmp_path).create(plan.workload, plan.nemesis, plan.seed)
-    run.begin(plan, servers.topology, {})
+    run = Store(tmp_path).create(spec.workload, spec.nemesis, spec.seed)
+    run.begin(spec, Engines(), servers.topology, {})
     monitor = Monitor("", 5.0)
     monitor.anomalies = None
     outcome = execute(
-        RunContext(plan, servers, workload, nemesis, run, monitor, Stop(), "docs", drop=True)
+        RunContext(spec, servers, workload, nemesis, run, monitor, Stop(), "docs", drop=True)
     )
     assert outcome.troubles == ()
     assert outcome.judgement.status is Status.VALID, outcome.judgement.verdicts
@@ -124,6 +126,10 @@ def test_files_exist(document: Path) -> None:
     assert missing == [], document.name
 
 
+def test_the_page_of_options_is_made_from_them() -> None:
+    assert (ROOT / "docs" / "options.md").read_text(encoding="utf-8") == options_page()
+
+
 def test_architecture_names_every_package() -> None:
     architecture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rows = set(re.findall(r"^\| `([^`]+)` \|", architecture, re.MULTILINE))
@@ -157,7 +163,7 @@ def test_commands_are_commands(document: Path) -> None:
 def test_every_word_of_a_result_is_in_its_guide(tmp_path: Path) -> None:
     run = finished(tmp_path, stale())
     results, info = json.loads(run.results_file.read_text()), json.loads(run.info_file.read_text())
-    words = {*results, *results["ladder"], *results["ladder"]["rungs"][0], *info, *info["plan"]}
+    words = {*results, *results["ladder"], *results["ladder"]["rungs"][0], *info}
     for verdict in results["verdicts"]:
         words |= {*verdict, *verdict["figures"]}
         words |= {word for anomaly in verdict["anomalies"] for word in anomaly}

@@ -112,8 +112,8 @@ def nemesis_ops(history: History) -> list[tuple[str, Kind]]:
 def test_a_single_replica_without_faults_is_valid_and_two_runs_share_a_cluster(
     tmp_path: Path, version: str
 ) -> None:
-    plan = ["--time-limit", "5", "--count", "2", "--seed", "1", "--clickhouse", version]
-    status, reports, errors = ended(begun(tmp_path, *plan, *PLAIN, *SMALL))
+    spec = ["--time-limit", "5", "--count", "2", "--seed", "1", "--clickhouse", version]
+    status, reports, errors = ended(begun(tmp_path, *spec, *PLAIN, *SMALL))
     assert (status, [r["status"] for r in reports]) == (0, ["VALID", "VALID"]), errors
     assert [r["ladder"]["held"] for r in reports] == ["linearizable"] * 2
     assert left(tmp_path) == []
@@ -128,10 +128,10 @@ def test_a_single_replica_without_faults_is_valid_and_two_runs_share_a_cluster(
         assert versions.keys() == {"ch1", "ch2", "zk1"}
         assert versions["ch1"] == clickhouse_release(version).version
         assert all(any((run.logs / node).iterdir()) for node in versions)
-        assert run.info().plan.repro_command == (
+        assert run.info().spec.command == (
             "harness run --time-limit 5 --insert plain --read plain --nodes ch1 --replicas 2 "
             f"--keepers 1 --clickhouse {version} --zookeeper {DEFAULT_ZOOKEEPER} "
-            f"--seed {run.info().plan.seed}"
+            f"--seed {run.info().spec.seed}"
         )
         assert conforming(run)["Insert"] > 0
 
@@ -228,8 +228,8 @@ def test_a_kept_cluster_is_used_again_spared_and_at_last_removed(tmp_path: Path)
 
 def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None:
     stores = [tmp_path / "a", tmp_path / "b"]
-    plan = ["--time-limit", "5", "--seed", "1", *PLAIN, *SMALL]
-    processes = [begun(store, *plan) for store in stores]
+    spec = ["--time-limit", "5", "--seed", "1", *PLAIN, *SMALL]
+    processes = [begun(store, *spec) for store in stores]
     outcomes = [ended(process) for process in processes]
     assert [(status, report["status"]) for status, report, _ in outcomes] == [(0, "VALID")] * 2
     assert left(tmp_path) == []

@@ -264,7 +264,7 @@ def test_servers_of_somebody_else_are_run_judged_and_left_as_they_were(
     assert ended.returncode in (0, 1), output
     directory = RunDirectory((tmp_path / "latest").resolve())
     info = directory.info()
-    assert info.plan.engines.nodes["ch1"].version == servers.versions()["ch1"]
+    assert info.engines.nodes["ch1"].version == servers.versions()["ch1"]
     faults = [one for one in directory.history().nemesis if one.f == "freeze"]
     assert any(one.kind is Kind.OK for one in faults)
     verdicts = {

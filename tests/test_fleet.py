@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from harness.cli.workload import workload_of
+import harness.cli.main
 from harness.core.bounded_json import MAX_BYTES
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.verdict import Status
@@ -32,6 +32,7 @@ from harness.fleet.task import Job
 from harness.run.fleet import StoredRuns, check_fleet
 from harness.run.found_runs import found
 from harness.run.parquet import read_parquet
+from harness.spec.workload_options import workload_of
 
 RUNS = StoredRuns(workload_of)
 
@@ -287,7 +288,7 @@ def test_executors_may_be_other_processes_started_by_spark_submit(tmp_path):
     for seed in range(6):
         cases.run(tmp_path, "none", seed + 1, cases.stale() if seed == 3 else cases.sound())
     home = Path(pyspark.__file__).parent
-    main = Path(sys.modules["harness.cli.workload"].__file__).with_name("main.py")
+    main = Path(harness.cli.main.__file__)
     done = subprocess.run(
         [home / "bin" / "spark-submit", "--master", "local-cluster[2,1,1024]", main, "check",
          tmp_path, "--json"],

@@ -7,7 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 from harness.cli.check_fleet import choose_engine
-from harness.cli.workload import workload_of
 from harness.core.errors import HarnessError
 from harness.fleet.code_digest import closure, judge_digest
 from harness.fleet.location import Location
@@ -16,6 +15,7 @@ from harness.fleet.verdicts import COMPACT_AT, Verdicts
 from harness.run import found_runs
 from harness.run.fleet import StoredRuns, check_fleet
 from harness.run.found_runs import found
+from harness.spec.workload_options import workload_of
 
 ROW = VerdictRow(run="a/1", checker="stats", status="VALID", history="h", judge="j")
 

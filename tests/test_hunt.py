@@ -118,7 +118,7 @@ def test_a_planted_bug_is_found_stored_and_played_again(tmp_path: Path) -> None:
     stored = {path for of in found.values() for path in of["stored"]}
     for path in stored:
         info = Store(tmp_path).find(path).info()
-        again, _ = harness(*shlex.split(info.plan.repro_command)[1:], "--store", str(tmp_path))
+        again, _ = harness(*shlex.split(info.spec.command)[1:], "--store", str(tmp_path))
         assert again == EXIT_INVALID
 
 
@@ -307,10 +307,10 @@ def test_the_servers_seed_changes_the_servers_alone() -> None:
     )
     assert replace(first, cpu_s=0) == replace(same, cpu_s=0)
     assert other.events != first.events
-    plans = [[one.call for one in run.faults] for run in (first, other)]
-    assert plans[0] == plans[1]
+    specs = [[one.call for one in run.faults] for run in (first, other)]
+    assert specs[0] == specs[1]
 
 
 def test_a_seed_of_servers_is_for_simulated_ones() -> None:
-    with pytest.raises(UsageError, match="--server-seed 0x7: expected with --cluster sim"):
+    with pytest.raises(UsageError, match="--server-seed 0x7: --cluster docker does not"):
         harness("run", "--cluster", "docker", "--server-seed", "7")

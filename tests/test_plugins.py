@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from report_cases import finished, stale
 
 from checkers.ladder import Level
-from harness.cli.catalogue import plugin_checkers, workload_entry
 from harness.cli.list import list_
 from harness.cli.main import app
 from harness.cli.new import new
@@ -19,6 +18,7 @@ from harness.core import plugins
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
+from harness.spec.catalogue import plugin_checkers, workload_entry
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
 
@@ -211,7 +211,7 @@ def test_what_is_of_python_itself_is_not_called(name: str) -> None:
 def test_no_command_imports_what_came_with_a_store(words: list[str], text: str, here: Path) -> None:
     run = finished(here / "store", stale(), workload="own_sent:W")
     info = json.loads(run.info_file.read_text())
-    info["plan"]["again"] = "harness run --workload own_sent:W --cluster sim"
+    info["again"] = "harness run --workload own_sent:W --cluster sim"
     run.info_file.write_text(json.dumps(info))
     (here / "own_sent.py").write_text(WORKLOAD)
     done = CliRunner().invoke(app, words)

@@ -20,7 +20,6 @@ from click.testing import CliRunner
 from query_cases import INNER, NO_QUERIES, PLACES
 
 from harness.cli.query import query
-from harness.cli.workload import workload_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.seed import Seed
 from harness.fleet.location import Location
@@ -32,6 +31,7 @@ from harness.run.fleet import StoredRuns, check_fleet
 from harness.run.found_runs import found
 from harness.run.parquet import SCHEMA, write_parquet
 from harness.run.store import Store
+from harness.spec.workload_options import workload_of
 
 RUNS = StoredRuns(workload_of)
 MANUAL = Path(__file__).parent.parent / "docs" / "fleet.md"

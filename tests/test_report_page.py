@@ -402,7 +402,7 @@ def test_text_from_outside_stays_text(browser: Chrome, tmp_path: Path) -> None:
         read(2, [], 10, 20, node="ch2", f=NASTY),
         read(3, [], 10, 20, node="ch2"),
     )
-    run = finished(tmp_path, ops, workload=NASTY, nemesis=NASTY, options={NASTY: NASTY},
+    run = finished(tmp_path, ops, workload=NASTY, nemesis=NASTY, workload_options={NASTY: NASTY},
                    version=NASTY)  # fmt: skip
     logs = run.logs / "ch1"
     logs.mkdir(parents=True)

@@ -75,7 +75,7 @@ def test_the_engine_of_every_node_is_named(
 
 def test_a_unit_stands_behind_its_number(tmp_path: Path) -> None:
     own = {"timeout_s": 10, "quorum_timeout_ms": 10_000, "ops_per_key": 1_000, "wait": None}
-    info = {"plan": {"options": {"workload_options": own, "interval": 3.0}}}
+    info = {"spec": {"interval": 3.0}, "workload_options": own}
     (tmp_path / "run.json").write_text(json.dumps(info))
     found = dict(groups(facts_of(tmp_path, None).info))
     assert found["Workload"] == (

@@ -4,28 +4,27 @@ import gc
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
 from real_servers import THREE
 
-from harness.cli.workload import workload_of
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
-from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
-from nemesis.options import FaultOptions
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import workload_of
 
-PLAN = Plan(
-    workload="quorum-set", nemesis="none", seed=Seed(1), repro_command="", promise="eventual",
-    time_limit_s=0.3, quiesce_s=2, options={WORKLOAD_OPTIONS: {"insert": "plain", "read": "plain"}},
+SPEC = RunSpec(
+    workload="quorum-set", nemesis="none", seed=Seed(1), promise="eventual",
+    time_limit_s=0.3, quiesce_s=2, workload_options={"insert": "plain", "read": "plain"},
 )  # fmt: skip
-TWO = (PLAN, replace(PLAN, seed=Seed(2)))
+TWO = (SPEC, structs.replace(SPEC, seed=Seed(2)))
 
 
 def campaign(store: Path, **more: Any) -> Campaign:
@@ -33,7 +32,7 @@ def campaign(store: Path, **more: Any) -> Campaign:
         **{
             "store": Store(store),
             "workload": workload_of,
-            "faults": FaultOptions(),
+            "commands": {},
             "shown": lambda _: nullcontext(),
             "draw": lambda *_: None,
             "stop": Stop(),
@@ -48,7 +47,7 @@ def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[i
     output: list[tuple[int, bool]] = []
     made: list[SimCluster] = []
 
-    def make(_: Plan, __: Callable[[str], None]) -> Cluster:
+    def make(_: RunSpec, __: Callable[[str], None]) -> Cluster:
         made.append(SimCluster(THREE, Seed(len(made))))
         made[-1].up()
         if len(made) <= parted:
@@ -80,9 +79,9 @@ def test_a_simulated_cluster_is_freed_at_its_end(tmp_path: Path) -> None:
     """It is not left to the garbage collector, so the next cluster can use its memory."""
     made: list[weakref.ref[SimCluster]] = []
 
-    def make(plan: Plan, _: Callable[[str], None]) -> Cluster:
+    def make(spec: RunSpec, _: Callable[[str], None]) -> Cluster:
         assert all(one() is None for one in made)
-        cluster = SimCluster(THREE, plan.seed)
+        cluster = SimCluster(THREE, spec.seed)
         made.append(weakref.ref(cluster))
         return cluster
 

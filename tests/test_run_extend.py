@@ -18,9 +18,9 @@ from harness.generators.calls import repeat, sequence
 from harness.run.journal import read_history
 from harness.run.monitor import Monitor
 from harness.run.phases import RunContext, record
-from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
+from harness.spec.run_spec import RunSpec
 from nemesis.composed import Composed
 from nemesis.options import FaultOptions
 
@@ -80,17 +80,17 @@ def recorded(
 ) -> tuple[list[Json], int, tuple[str, ...]]:
     """Return the extensions in the history, how many of its inserts ended ok, and the troubles."""
     slow = Slow(refused)
-    plan = Plan(
-        workload="slow", nemesis="none", seed=Seed(1), repro_command="", promise="eventual",
+    spec = RunSpec(
+        workload="slow", nemesis="none", seed=Seed(1), promise="eventual",
         time_limit_s=1.5 * CALL_S, extend=extend, concurrency=1, nodes=("ch1",),
     )  # fmt: skip
-    directory = Store(store).create(plan.workload, plan.nemesis, plan.seed)
-    directory.begin(plan, THREE, {})
-    nemesis = Composed("none", [], plan.seed, FaultOptions())
-    monitor = Monitor("", plan.time_limit_s)
+    directory = Store(store).create(spec.workload, spec.nemesis, spec.seed)
+    directory.begin(spec, Engines(), THREE, {})
+    nemesis = Composed("none", [], spec.seed, FaultOptions())
+    monitor = Monitor("", spec.time_limit_s)
     troubles = record(
         RunContext(
-            plan, slow, slow, nemesis, directory, monitor, stop or Stop(), "token", drop=True
+            spec, slow, slow, nemesis, directory, monitor, stop or Stop(), "token", drop=True
         )
     ).troubles
     history = read_history(directory.journal)

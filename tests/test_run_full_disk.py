@@ -17,18 +17,19 @@ from store_cases import OPS
 
 from checkers.judge import judge
 from checkers.stats import Stats
+from harness.core.engines import Engines
 from harness.core.errors import HarnessError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.run.journal import Journal
 from harness.run.night import JOURNAL, Night
-from harness.run.plan import Plan
 from harness.run.store import RESERVE_BYTES, RunDirectory, Store
+from harness.spec.run_spec import RunSpec
 from harness.web.run_files import facts_in
 from harness.web.runs import Runs
 
-PLAN = Plan(
-    workload="quorum-set", nemesis="none", seed=Seed(7), repro_command="", promise="linearizable",
+SPEC = RunSpec(
+    workload="quorum-set", nemesis="none", seed=Seed(7), promise="linearizable",
 )  # fmt: skip
 SIM = ("run", "--cluster", "sim", "--time-limit", "1", "--rate", "20", "--seed", "1")
 FULL = "No space left on device"
@@ -69,8 +70,8 @@ def harness(*words: str, within_s: float = 240) -> tuple[int, str, str]:
 
 
 def begun(store: Path) -> RunDirectory:
-    directory = Store(store).create("quorum-set", "none", PLAN.seed)
-    directory.begin(PLAN, Topology.of(), {})
+    directory = Store(store).create("quorum-set", "none", SPEC.seed)
+    directory.begin(SPEC, Engines(), Topology.of(), {})
     journal = Journal(directory.journal)
     for op in OPS:
         journal.append(op)
@@ -224,9 +225,9 @@ def test_a_run_that_cannot_say_that_it_began_leaves_no_run(disk: Path) -> None:
     filler = filled(disk)
     with filler.open("r+b") as file:
         file.truncate(filler.stat().st_size - 3 * 4096)
-    directory = Store(disk).create("quorum-set", "none", PLAN.seed)
+    directory = Store(disk).create("quorum-set", "none", SPEC.seed)
     with pytest.raises(HarnessError, match=rf"run\.json: cannot be written: {FULL}"):
-        directory.begin(PLAN, Topology.of(), {})
+        directory.begin(SPEC, Engines(), Topology.of(), {})
     assert Store(disk).runs() == ()
     assert not directory.path.exists()
 

@@ -13,7 +13,6 @@ from checkers.judge import Judgement, judge
 from checkers.ladder import Level, ladder_of
 from checkers.stats import Stats
 from harness.cli.main import app
-from harness.cli.workload import workload_of
 from harness.core.history import History
 from harness.core.verdict import Status
 from harness.run.fleet import StoredRuns, check_fleet
@@ -21,6 +20,7 @@ from harness.run.found_runs import found
 from harness.run.journal import journal_digest
 from harness.run.parquet import read_parquet
 from harness.run.store import RunDirectory
+from harness.spec.workload_options import workload_of
 from harness.web.run_files import facts_in
 
 LOST = (

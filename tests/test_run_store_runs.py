@@ -13,6 +13,7 @@ from store_cases import OPS
 
 from checkers.judge import Judgement, judge
 from checkers.ladder import Level, ladder_of
+from harness.core.engines import Engines
 from harness.core.errors import HarnessError, HistoryError, UsageError
 from harness.core.history import History
 from harness.core.op import Json, Kind, Op
@@ -21,21 +22,21 @@ from harness.core.topology import Topology
 from harness.core.verdict import Anomaly, Status, Verdict
 from harness.run.journal import Journal, journal_digest
 from harness.run.parquet import read_parquet
-from harness.run.plan import Plan
 from harness.run.store import RunDirectory, Store
+from harness.spec.run_spec import RunSpec
 from harness.web.run_files import facts_in
 
 UTC_TIME = datetime(2026, 11, 20, 17, 45, 9, tzinfo=UTC)
 SEED = Seed(0x5EED)
-PLAN = Plan(
+SPEC = RunSpec(
     workload="quorum-set",
     nemesis="partition",
     seed=SEED,
-    repro_command="harness run --seed 0x5eed",
+    command="harness run --seed 0x5eed",
     promise="linearizable",
     rate=100.0,
     nodes=("ch1", "ch2"),
-    options={"insert": "quorum"},
+    workload_options={"insert": "quorum"},
 )
 
 
@@ -65,7 +66,7 @@ def created(store: Store) -> RunDirectory:
 
 def begun(store: Store, ops: tuple[Op, ...] = OPS) -> RunDirectory:
     run = created(store)
-    run.begin(PLAN, Topology.of(), {"ch1": "18.16.1", "zk1": "3.8.0"})
+    run.begin(SPEC, Engines(), Topology.of(), {"ch1": "18.16.1", "zk1": "3.8.0"})
     journal = Journal(run.journal)
     for op in ops:
         journal.append(op)
@@ -121,10 +122,10 @@ def test_a_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_run_json_says_what_is_run_from_the_start(store: Store) -> None:
     run = begun(store)
     raw = json.loads(run.info_file.read_text())
-    assert raw["schema"] == 1
+    assert raw["schema"] == 2
     assert raw["state"] == "running"
-    assert raw["plan"]["seed"] == "0x5eed"
-    assert raw["plan"]["again"] == "harness run --seed 0x5eed"
+    assert raw["spec"]["seed"] == "0x5eed"
+    assert raw["again"] == "harness run --seed 0x5eed"
     assert raw["topology"]["nodes"][0] == {
         "name": "ch1",
         "role": "clickhouse",
@@ -134,7 +135,7 @@ def test_run_json_says_what_is_run_from_the_start(store: Store) -> None:
         "version": "",
     }
     info = run.info()
-    assert (info.plan, info.topology) == (PLAN, Topology.of())
+    assert (info.spec, info.topology) == (SPEC, Topology.of())
     assert info.versions == {"ch1": "18.16.1", "zk1": "3.8.0"}
     assert info.ended_utc is None
 
@@ -167,7 +168,7 @@ def test_a_finished_run_has_everything(store: Store) -> None:
     judgement = judged(run)
     run.finish(judgement, ["zk2 was slow"], run.history())
     info = run.info()
-    assert (info.state, info.status, info.plan) == ("finished", "INVALID", PLAN)
+    assert (info.state, info.status, info.spec) == ("finished", "INVALID", SPEC)
     assert info.ended_utc is not None
     results = run.results()
     assert results == {
@@ -287,7 +288,7 @@ def test_runs_are_found_by_path_by_name_and_as_latest(
 
 def test_latest_of_a_store_with_several_folders_is_the_run_begun_last(store: Store) -> None:
     first = store.create("quorum-set", "none", SEED, UTC_TIME)
-    first.begin(PLAN, Topology.of(), {})
+    first.begin(SPEC, Engines(), Topology.of(), {})
     last = begun(store)
     assert store.find("latest").path == last.path.resolve()
     assert store.find("quorum-set+none/latest").path == first.path.resolve()
@@ -360,13 +361,13 @@ def test_the_store_lists_its_runs_latest_first(store: Store) -> None:
     runs = []
     for day in (20, 22, 21):
         run = store.create("w", f"n{day}", SEED, UTC_TIME.replace(day=day))
-        run.begin(PLAN, Topology.of(), {})
+        run.begin(SPEC, Engines(), Topology.of(), {})
         runs.append(run)
     assert store.runs() == (runs[1], runs[2], runs[0])
 
 
 @pytest.mark.parametrize(
-    "raw", ["", "[]", "{}", '{"state": "running", "plan": {"seed": "x"}}', '{"plan": 3}']
+    "raw", ["", "[]", "{}", '{"state": "running", "spec": {"seed": "x"}}', '{"spec": 3}']
 )
 def test_a_broken_run_json_is_named(store: Store, raw: str) -> None:
     run = created(store)

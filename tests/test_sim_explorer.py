@@ -165,7 +165,7 @@ def test_25_8_reads_without_the_last_part_and_18_16_does_not(tmp_path: Path) -> 
     status, found = explore(tmp_path, *words, "--protocol", "25.8")
     assert (status, found["counterexample"]["actions"]) == (1, 10)
     run = Store(tmp_path).find(found["run"])
-    assert run.info().plan.repro_command == ("harness explore quorum --protocol 25.8 --symmetry")
+    assert run.info().spec.command == ("harness explore quorum --protocol 25.8 --symmetry")
     assert run.results()["status"] == "INVALID", "the clients see it"
     assert explore(tmp_path, *words, "--protocol", "18.16")[0] == 0
 
@@ -282,7 +282,7 @@ def test_counterexamples_are_shortest_and_kept(
     assert (status, shown["claim"], shown["actions"]) == (1, claim, actions)
     run = Store(tmp_path).find(found["run"])
     assert len(run.history()) > 0
-    assert run.info().plan.repro_command.startswith(f"harness explore {words[0]}")
+    assert run.info().spec.command.startswith(f"harness explore {words[0]}")
 
 
 ZERO_COPY = ("lock-first", "resume", "durable-marker", "exclusive-move", "refuse-downgrade")

@@ -75,7 +75,7 @@ def test_one_seed_is_one_run_byte_for_byte_and_another_is_another(tmp_path: Path
     assert histories[0].count(b"\n") > 1000
     assert (histories[0], results[0]) == (histories[1], results[1])
     assert histories[0] != histories[2]
-    assert runs[0].info().plan.repro_command == (
+    assert runs[0].info().spec.command == (
         "harness run --nemesis partition,kill,pause --cluster sim --time-limit 5 --seed 0x7"
     )
 

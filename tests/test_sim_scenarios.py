@@ -3,7 +3,7 @@
 import pytest
 
 from compose.releases import ImageChoice
-from harness.cli.scenario import plan_of
+from harness.cli.scenario import scenario_spec
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -23,7 +23,7 @@ def reproduced(name: str, protocol: str, number: int = 1) -> bool:
     topology = Topology.of(shards=one.shards, replicas=one.replicas)
     cluster = SimCluster(topology, seed, protocol=protocol)
     cluster.up()
-    plan = plan_of(one, seed, ImageChoice())
+    plan = scenario_spec(one, seed, ImageChoice())
     faults = parse_nemesis(one.nemesis, topology, seed, FaultOptions())
     context = RunContext(
         plan, cluster, one.workload, faults, None, Monitor("", one.time_limit_s), Stop(),

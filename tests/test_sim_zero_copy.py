@@ -11,7 +11,6 @@ from sim_play import Played, play
 
 from checkers.ladder import Level
 from checkers.replication.objects import Objects
-from harness.cli.catalogue import WORKLOADS
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.history import History
 from harness.core.op import Kind, Op
@@ -21,6 +20,7 @@ from harness.core.topology import Topology
 from harness.core.verdict import Status
 from harness.sim.bugs import bugs
 from harness.sim.world import MS
+from harness.spec.catalogue import WORKLOADS
 
 PAIR = Topology.of(replicas=2, store=True)
 TOKEN = "by_hand"

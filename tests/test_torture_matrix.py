@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.cli.catalogue import WORKLOADS
 from harness.cli.matrix import read_matrix
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.run.rota import Rota
 from harness.run.stop import Stop
 from harness.run.torture import Lane
+from harness.spec.catalogue import WORKLOADS
 from nemesis.catalogue import NEMESES
 from workloads.scenarios.catalogue import SCENARIOS
 
@@ -22,14 +22,10 @@ QUORUM_SET = 'workloads = ["quorum-set"]\nnemeses = ["none"]\n'
 
 def test_the_nightly_leaves_out_only_faults_of_scripts_and_of_simulated_servers():
     cells = read_matrix(ROOT / "nightly.toml").cells
-    words = [
-        dict(zip(cell.words[::2], cell.words[1::2], strict=True))
-        for cell in cells
-        if not cell.scenario
-    ]
-    assert {one["--workload"] for one in words} == set(WORKLOADS)
-    assert {cell.words[0] for cell in cells if cell.scenario} == set(SCENARIOS)
-    named = {name for one in words for name in one["--nemesis"].split(",")}
+    runs = [cell.options for cell in cells if not cell.scenario]
+    assert {options["workload"] for options in runs} == set(WORKLOADS)
+    assert {cell.scenario for cell in cells if cell.scenario} == set(SCENARIOS)
+    named = {name for options in runs for name in options["nemesis"].split(",")}
     left = {
         name
         for name in NEMESES
@@ -135,13 +131,15 @@ def test_a_matrix_that_is_no_file_is_refused():
         read_matrix(Path("/dev/zero"))
 
 
-def test_a_list_of_a_cell_is_one_list_of_the_command_line(tmp_path):
+def test_a_list_of_a_cell_is_one_list_of_the_run(tmp_path):
     file = tmp_path / "m.toml"
     lists = 'nodes = ["ch1", "ch3"]\noption = ["keys=2", "writers=1"]\n'
     file.write_text(f"{QUORUM_SET}[options]\n{lists}")
     (cell,) = read_matrix(file).cells
-    output = ("--nodes", "ch1,ch3", "--option", "keys=2", "--option", "writers=1")
-    assert cell.words == ("--workload", "quorum-set", "--nemesis", "none", *output)
+    assert cell.options == {
+        "workload": "quorum-set", "nemesis": "none", "nodes": ("ch1", "ch3"),
+        "option": ("keys=2", "writers=1"),
+    }  # fmt: skip
 
 
 def test_a_cell_that_cannot_be_run_is_named(tmp_path):
@@ -175,9 +173,7 @@ def test_versions_are_a_dimension_and_share_no_cluster(tmp_path):
     assert [cell.name for cell in settled] == [name for name in names if name not in missing]
     by_cluster = {cell.cluster: set() for cell in settled}
     for cell in settled:
-        by_cluster[cell.cluster].add(
-            cell.plan(Seed(1)).repro_command.partition("--clickhouse ")[2][:5]
-        )
+        by_cluster[cell.cluster].add(cell.spec(Seed(1)).command.partition("--clickhouse ")[2][:5])
     assert list(by_cluster.values()) == [{"18.16"}, {"25.8 "}]
     lane = Lane(settled, cluster=object(), on=settled[0])
     assert [lane.fits(cell) for cell in settled] == ["on 18.16" in cell.name for cell in settled]
@@ -214,19 +210,19 @@ def test_groups_are_products_of_their_own_and_inherit_options_and_versions(tmp_p
         "scenario two-leaders on 24.8",
     ]
     assert [*missing] == ["scenario two-leaders on 24.8"]
-    plans = {cell.name: cell.plan(Seed(3)) for cell in settled}
+    plans = {cell.name: cell.spec(Seed(3)) for cell in settled}
     power = plans["quorum-durability on 25.8 + power-cut"]
-    assert (power.rate, power.time_limit_s, power.options["storage"]) == (20, 12, "faulty")
+    assert (power.rate, power.time_limit_s, power.storage) == (20, 12, "faulty")
     played = plans["scenario two-leaders on 18.16"]
     assert (played.workload, played.seed) == ("scenario-two-leaders", Seed(3))
-    assert played.repro_command.endswith("two-leaders --clickhouse 18.16 --zookeeper 3.8")
+    assert played.command.endswith("two-leaders --clickhouse 18.16 --zookeeper 3.8")
     assert len({cell.cluster for cell in settled}) == 3
 
 
 def test_a_matrix_of_all_scenarios_has_each_once(tmp_path):
     file = tmp_path / "m.toml"
     file.write_text('scenarios = "all"')
-    assert [cell.words for cell in read_matrix(file).cells] == [(name,) for name in SCENARIOS]
+    assert [cell.scenario for cell in read_matrix(file).cells] == [*SCENARIOS]
 
 
 def test_a_night_begins_where_the_last_one_ended():

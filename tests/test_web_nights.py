@@ -24,7 +24,7 @@ MODES = {"insert": "quorum", "quorum": "2", "read": "sequential"}
 
 def a_run(store: Path, ops: History, seed: int, night: int) -> RunDirectory:
     when = WHEN + timedelta(days=night)
-    return finished(store, ops, seed=seed, when=when, options={"workload_options": MODES})
+    return finished(store, ops, seed=seed, when=when, workload_options=MODES)
 
 
 def text(address: str, path: str) -> str:
@@ -118,7 +118,7 @@ def test_a_report_leads_to_its_night_its_neighbours_and_its_logs(tmp_path: Path)
 
 def test_causes_come_before_counters(tmp_path: Path) -> None:
     left = finished(tmp_path, stale(), seed=1)
-    right = finished(tmp_path, sound(), seed=2, nemesis="none", options={"keys": 2})
+    right = finished(tmp_path, sound(), seed=2, nemesis="none", workload_options={"keys": 2})
     causes = causes_of(facts_in(left), facts_in(right))
     assert [(line.name, line.left, line.right) for line in causes.settings] == [
         ("nemesis", "partition", "none"), ("keys", "–", "2")

@@ -288,8 +288,10 @@ def test_text_from_outside_stays_text(browser: Chrome, tmp_path: Path) -> None:
 
 
 def test_odd_text_in_a_comparison_a_cell_and_an_archive(browser: Chrome, tmp_path: Path) -> None:
-    run = finished(tmp_path, stale(), workload=NASTY, nemesis=NASTY, options={NASTY: NASTY},
-                   version=NASTY)  # fmt: skip
+    run = finished(
+        tmp_path, stale(), workload=NASTY, nemesis=NASTY, workload_options={NASTY: NASTY},
+        version=NASTY,
+    )  # fmt: skip
     odd = run.path.parent / '\u202e\U0001f980\u05d0 "x"\r\nSet-Cookie: a=b'
     os.rename(run.path, odd)
     plain = finished(tmp_path, stale(), seed=2)

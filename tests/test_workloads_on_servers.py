@@ -12,10 +12,10 @@ from checkers.judge import Judgement
 from checkers.ladder import Level
 from checkers.replication.conformance import conformance_of
 from harness.cli.conform import conformance
-from harness.cli.workload import options_of, workload_of
 from harness.clients.clickhouse import ClickHouse
 from harness.clusters.docker_cluster import DockerCluster
 from harness.core.dialect import Mechanism
+from harness.core.engines import Engines
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Kind, Op
 from harness.core.seed import Seed
@@ -24,9 +24,10 @@ from harness.core.verdict import Status, Verdict
 from harness.run.journal import read_history
 from harness.run.monitor import Monitor, Phase
 from harness.run.phases import RunContext, execute, fresh_token
-from harness.run.plan import WORKLOAD_OPTIONS, Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import options_of, workload_of
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
 from workloads.dedup import DedupOptions, TokenInsert, dedup
@@ -43,28 +44,27 @@ def trial_of(
     drop: bool = True,
     **more: Any,
 ) -> RunContext:
-    options = options_of(name, {}, words)
+    options = options_of(RunSpec(workload=name, option=tuple(words)))
     options.validate(servers.topology)
     kept = {field: getattr(options, field) for field in options.__dataclass_fields__}
-    plan = Plan(
+    spec = RunSpec(
         workload=name,
         nemesis="none",
         seed=Seed(1),
-        repro_command="",
         promise=options.promise.value,
         time_limit_s=seconds,
         extend=8,  # on a loaded machine it takes longer to acknowledge enough
-        options={WORKLOAD_OPTIONS: kept},
+        workload_options=kept,
         **more,
     )
-    directory = Store(store).create(name, "none", plan.seed)
-    directory.begin(plan, servers.topology, {})
-    nemesis = parse_nemesis("none", servers.topology, plan.seed, FaultOptions())
+    directory = Store(store).create(name, "none", spec.seed)
+    directory.begin(spec, Engines(), servers.topology, {})
+    nemesis = parse_nemesis("none", servers.topology, spec.seed, FaultOptions())
     monitor = Monitor(name, seconds)
     monitor.anomalies = None
-    token = fresh_token(directory.path.name, plan.seed)
+    token = fresh_token(directory.path.name, spec.seed)
     return RunContext(
-        plan, servers, workload_of(plan), nemesis, directory, monitor, Stop(), token, drop
+        spec, servers, workload_of(spec), nemesis, directory, monitor, Stop(), token, drop
     )
 
 
@@ -228,5 +228,5 @@ def test_with_a_small_window_some_retries_come_at_once_and_the_dedup_checker_cou
 )
 def test_options_that_cannot_be_meant_are_refused(name: str, word: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        options_of(name, {}, [word]).validate(Topology.of())
+        options_of(RunSpec(workload=name, option=(word,))).validate(Topology.of())
     assert says in str(caught.value)

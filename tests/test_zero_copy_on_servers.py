@@ -50,7 +50,7 @@ def test_the_store_has_links_of_its_own_and_is_no_replica() -> None:
         (("--nemesis", "kill-store"), "nemesis 'kill-store' is unknown"),
         (("--shards", "2"), "--shards 2: expected 1"),
         (("--cluster", "sim", "-o", "rebuild=true"), "-o rebuild=true: needs real servers"),
-        ((*OUTSIDE, "--cluster", "sim"), "--s3-endpoint: --cluster sim has no containers"),
+        ((*OUTSIDE, "--cluster", "sim"), ": --cluster sim has no containers"),
         ((*OUTSIDE, "--workload", "merges"), "workload merges stores no objects; expected"),
         ((*OUTSIDE, "--nemesis", "store-down"), "'store-down': no node to affect: store-one: this"),
         ((*OUTSIDE, "--nemesis", "store-pause"), "'store-pause': no node to affect: store-one: "),

@@ -11,9 +11,8 @@ from rich.table import Table
 
 from checkers.replication.audited import Audited
 from harness.cli.answer import CommandAnswer, print_answer
-from harness.cli.options import ServersType
 from harness.cli.parameter_types import WORD, json_option, number
-from harness.cli.server_file import ServerFile
+from harness.cli.server_file import ServerFile, read_servers
 from harness.cli.terminal import Terminal
 from harness.core.clock import utc_now
 from harness.core.errors import UsageError
@@ -42,7 +41,7 @@ FLUSHED: Final = timedelta(seconds=15)
 @click.command("audit")
 @click.option(
     "--servers",
-    type=ServersType(),
+    type=WORD,
     metavar="FILE",
     required=True,
     help="Addresses of the servers, see docs/external-clusters.md.",
@@ -72,7 +71,7 @@ FLUSHED: Final = timedelta(seconds=15)
 )
 @json_option
 def audit(
-    servers: ServerFile,
+    servers: str,
     table: str,
     since: str | None,
     until: str | None,
@@ -90,6 +89,7 @@ def audit(
     database, _, name = table.partition(".")
     if not (database and name):
         raise UsageError(f"--table {table}: expected DATABASE.TABLE")
+    file = read_servers(Path(servers))
     now = utc_now()
     request = AuditRequest(
         database=database,
@@ -97,11 +97,11 @@ def audit(
         since=_time("--since", since) if since else now - timedelta(hours=1),
         until=_time("--until", until) if until else now - FLUSHED,
         clock_error_s=clock_error,
-        zookeeper=_zookeeper(servers, zookeeper_logs),
+        zookeeper=_zookeeper(file, zookeeper_logs),
     )
     if request.since >= request.until:
         raise UsageError(f"--since {request.since:%FT%T}: expected before {request.until:%FT%T}")
-    verdict = Audited().check(audited(servers.cluster(), request))
+    verdict = Audited().check(audited(file.cluster(), request))
     if as_json:
         click.echo(json.dumps(_json(verdict)))
     else:

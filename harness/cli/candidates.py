@@ -1,24 +1,19 @@
 """Candidates of `harness shrink`: a stored run as a script, and what plays a script and looks for
 the anomaly, on simulated or on real servers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-import rich_click as click
-from greenlet import getcurrent, greenlet
+from msgspec import structs
 
 from checkers.judge import Judgement, judge
 from checkers.replication.protocol import applicable
 from checkers.stored import judgement_of
 from checkers.witness import gravest
-from harness.cli.given_options import given_options
-from harness.cli.options import ScriptFile
-from harness.cli.replay import check_same, stored_context
-from harness.cli.run import run as run_command
-from harness.cli.run_request import RunRequest
-from harness.cli.workload import workload_of
+from harness.cli.replay import check_same, repeatable_spec
+from harness.cli.run_request import Invocation, RunRequest
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History
@@ -30,8 +25,8 @@ from harness.generators.script import timetable
 from harness.run.campaign import FinishedRun
 from harness.run.monitor import Monitor
 from harness.run.phases import RunContext, checkers_of, fresh_token, record, workers_of
-from harness.run.plan import Plan
 from harness.run.rates import SequentialTest
+from harness.run.run_info import RunInfo
 from harness.run.script_edits import length_ns, simplified
 from harness.run.scripted import ScriptedRun, script_of
 from harness.run.shrinking import (
@@ -42,7 +37,11 @@ from harness.run.shrinking import (
     Shrinker,
 )
 from harness.run.stop import Stop
-from harness.run.store import RunDirectory, RunInfo, Store
+from harness.run.store import RunDirectory, Store
+from harness.spec.option_types import as_text
+from harness.spec.run_options import OptionValues, option_texts, with_options
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import workload_of
 from nemesis.catalogue import parse_nemesis
 
 SCRIPT_FILE: Final = "shrunk.toml"
@@ -108,20 +107,18 @@ def red_run(what: str, store: Store, kind: str | None = None) -> RedRun:
             f"run {name}: is {judgement.status.value}, so that there is nothing to shrink; "
             "expected a run that is INVALID"
         )
-    context = stored_context(name, info)
-    check_same(name, info, RunRequest(context))
+    spec = repeatable_spec(name, info)
+    check_same(name, info, RunRequest(spec))
     replicas = info.topology.replicas
-    workers = workers_of(info.plan.nodes or replicas, info.plan.concurrency, replicas)
+    workers = workers_of(info.spec.nodes or replicas, info.spec.concurrency, replicas)
     calls = script_of(directory.history(), len(workers) - 1)
     options = {
-        "cluster": "docker",
-        **simplified(given_options(context)),
-        "workload": info.plan.workload,
-        "seed": str(info.plan.seed),
-        "time-limit": f"{info.plan.time_limit_s:g}",
+        **simplified(option_texts(spec, beyond=RunSpec())),
+        "cluster": spec.cluster,
+        "workload": spec.workload,
+        "seed": str(spec.seed),
+        "time-limit": as_text(spec.time_limit_s),
     }
-    if options["cluster"] == "auto":
-        options["cluster"] = "docker" if info.zero_utc else "sim"
     script = ScriptedRun(options, calls)
     return RedRun(name, directory, info, script, _kind(kind, name, judgement))
 
@@ -144,36 +141,36 @@ def _kind(given: str | None, name: str, judgement: Judgement) -> AnomalyKind:
 
 
 def request_of(
-    script: ScriptedRun, store: Path, path: Path | None = None, words: Sequence[str] = ()
+    script: ScriptedRun,
+    invocation: Invocation | None = None,
+    path: Path | None = None,
+    chosen: OptionValues | None = None,
 ) -> RunRequest:
-    """Return the request of a scripted run; `words` are options that override its own. Raises
-    UsageError."""
-    file = ScriptFile(path or Path(SCRIPT_FILE), script)
-    try:
-        context = run_command.make_context(
-            "run", [*words], default_map={"script": file, "store": str(store)}
-        )
-    except click.UsageError as error:
-        raise UsageError(error.format_message()) from error
-    return RunRequest(context)
+    """Return the request of a scripted run, whose script is in a file if it has a `path`; `chosen`
+    are options that override its own. Raises UsageError."""
+    spec = with_options(RunSpec(), {**script.options, **(chosen or {})})
+    spec = structs.replace(spec, script=None if path is None else str(path))
+    return RunRequest(spec, invocation or Invocation(), script)
 
 
-def plan_of(script: ScriptedRun, request: RunRequest) -> Plan:
-    """Return the plan of a script that simulated servers play."""
-    return replace(
-        request.plan(Seed(int(str(script.options["seed"]), 0))),
+def played_spec(script: ScriptedRun, request: RunRequest) -> RunSpec:
+    """Return the run of a script that simulated servers play."""
+    return structs.replace(
+        request.spec(Seed(int(str(script.options["seed"]), 0))),
         time_limit_s=length_ns(script) / 1e9,
         concurrency=script.clients,
     )
 
 
-def in_memory(plan: Plan, request: RunRequest, cluster: SimCluster, calls: Generator) -> RunContext:
+def in_memory(
+    spec: RunSpec, request: RunRequest, cluster: SimCluster, calls: Generator
+) -> RunContext:
     """Return the context of a scripted run that leaves no files."""
-    faults = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, request.fault_options)
-    monitor = Monitor(plan.workload, plan.time_limit_s, anomalies=None)
+    faults = parse_nemesis(spec.nemesis, cluster.topology, spec.seed, request.fault_options)
+    monitor = Monitor(spec.workload, spec.time_limit_s, anomalies=None)
     return RunContext(
-        plan, cluster, workload_of(plan), faults, None, monitor, Stop(),
-        fresh_token("sim", plan.seed), drop=False, script=calls,
+        spec, cluster, workload_of(spec), faults, None, monitor, Stop(),
+        fresh_token("sim", spec.seed), drop=False, script=calls,
     )  # fmt: skip
 
 
@@ -192,11 +189,11 @@ class OnSimulatedServers:
         request = self._of(candidate)
         if request is None:
             return CandidateResult(None)
-        plan = plan_of(candidate, request)
-        cluster = request.simulated_cluster(plan, lambda _: None)
+        spec = played_spec(candidate, request)
+        cluster = request.simulated_cluster(spec, lambda _: None)
         try:
             cluster.up()
-            return self._judged(plan, request, cluster, timetable(candidate.calls))
+            return self._judged(spec, request, cluster, timetable(candidate.calls))
         except HarnessError:
             return CandidateResult(None)
         finally:
@@ -209,19 +206,19 @@ class OnSimulatedServers:
         if self._options != options:
             self._options = options
             try:
-                self._request = request_of(candidate, Path("store"))
+                self._request = request_of(candidate)
             except UsageError:
                 self._request = None
         return self._request
 
     def _judged(
-        self, plan: Plan, request: RunRequest, cluster: SimCluster, script: Generator
+        self, spec: RunSpec, request: RunRequest, cluster: SimCluster, script: Generator
     ) -> CandidateResult:
-        context = in_memory(plan, request, cluster, script)
+        context = in_memory(spec, request, cluster, script)
         history = record(context).history()
         own = [one for one in checkers_of(context) if one.name == self.kind.checker]
-        judgement = judge(history, applicable(own, history), plan.check_s, plan.promise)
-        limit_ns = plan.time_limit_s * 1e9  # final reads begin later
+        judgement = judge(history, applicable(own, history), spec.check_s, spec.promise)
+        limit_ns = spec.time_limit_s * 1e9  # final reads begin later
         made = [pair for pair in history.pairs if pair.invoke.time_ns < limit_ns]
         ends_ns = [(pair.end or pair.invoke).time_ns for pair in made]
         return CandidateResult(self.kind.in_(judgement, history), ends_ns)
@@ -238,65 +235,55 @@ class OnRealServers:
     """Number of tries of all candidates."""
     rates: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Hits and tries of each candidate."""
-    _playing: ScriptedRun | None = None
-    _hit: Reproduction | None = None
-    _decided: bool = False
-    """False if the checker had no conclusion about the last try, which then counts as none."""
-    _home: greenlet | None = None
+    _trial: Callable[[ScriptedRun], FinishedRun] | None = None
+    """Makes a try, within `shrunk`."""
 
     def __call__(self, candidate: ScriptedRun) -> CandidateResult:
-        """Let the campaign make tries of a candidate until the test has decided. Raises
-        OutOfBudgetError if it has not when the tries are spent."""
-        assert self._home is not None, "the shrinker runs within `shrunk`"
+        """Make tries of a candidate until the test has decided. Raises OutOfBudgetError if it has
+        not when the tries are spent, or the shrink is stopped."""
+        assert self._trial is not None, "the shrinker runs within `shrunk`"
         hits = tries = 0
         seen: Reproduction | None = None
         while (decided := self.test.decided(hits, tries)) is None and self.tries < self.tries_max:
             self.tries += 1
-            self._playing, self._hit, self._decided = candidate, None, False
-            self._home.switch()
-            tries += self._decided
-            if self._hit is not None:
-                hits, seen = hits + 1, self._hit
+            outcome = self._trial(candidate).outcome
+            tries += any(
+                verdict.checker == self.kind.checker and verdict.status is not Status.UNKNOWN
+                for verdict in outcome.judgement.verdicts
+            )
+            shown = self.kind.in_(outcome.judgement, outcome.history)
+            if shown is not None:
+                hits, seen = hits + 1, shown
         self.rates[candidate.text] = hits, tries
         if decided is None:
             raise OutOfBudgetError
         return CandidateResult(seen if decided else None)
 
-    def finished(self, run: FinishedRun) -> None:
-        """Note whether a try shows the anomaly."""
-        self._hit = self.kind.in_(run.outcome.judgement, run.outcome.history)
-        self._decided = any(
-            verdict.checker == self.kind.checker and verdict.status is not Status.UNKNOWN
-            for verdict in run.outcome.judgement.verdicts
-        )
-
     def shrunk(self, shrinker: Shrinker, red: RedRun, store: Path, stop: Stop) -> None:
         """Run the shrinker; its candidates are runs of one campaign."""
-        self._home = getcurrent()
-        request = request_of(red.script, store)
+        request = request_of(red.script, Invocation(store=str(store)))
+        played = red.script
         campaign = replace(
-            request.campaign(None, stop, self.finished),
+            request.campaign(None, stop, lambda _: None),
             reported=frozenset(),
-            script=lambda _: timetable(self._played.calls),
+            script=lambda _: timetable(played.calls),
         )
-        work = greenlet(lambda: on_cluster(shrinker))
+        with campaign.trials() as trial:
 
-        def plans() -> Iterator[Plan]:
-            work.switch()
-            while not work.dead:
-                limit_s = float(str(self._played.options["time-limit"]))
-                plan = request.plan(request.seed)
-                yield replace(plan, time_limit_s=limit_s, concurrency=self._played.clients)
-                work.switch()
+            def play(candidate: ScriptedRun) -> FinishedRun:
+                nonlocal played
+                if stop:
+                    raise OutOfBudgetError
+                played = candidate
+                spec = structs.replace(
+                    request.spec(request.given.seed),
+                    time_limit_s=float(str(candidate.options["time-limit"])),
+                    concurrency=candidate.clients,
+                )
+                return trial(spec)
 
-        campaign.run(plans())
-        if not work.dead:  # the campaign was stopped: let the shrinker end
-            work.switch()
-
-    @property
-    def _played(self) -> ScriptedRun:
-        assert self._playing is not None, "a try is under way"
-        return self._playing
+            self._trial = play
+            on_cluster(shrinker)
 
 
 def on_cluster(shrinker: Shrinker) -> None:

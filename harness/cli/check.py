@@ -3,13 +3,14 @@
 import json
 import os
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, TypeAlias, cast, get_args
 
 import rich_click as click
 from click.core import ParameterSource
+from msgspec import structs
 from pyporcupine.importers.calls import FailedCas
 from pyporcupine.importers.formats import FORMATS, MODELS, Model
 
@@ -29,13 +30,13 @@ from harness.cli.parameter_types import (
 from harness.cli.progress import Pace
 from harness.cli.result import print_result, result
 from harness.cli.terminal import Terminal
-from harness.cli.workload import workload_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.ranges import quoted
 from harness.fleet.location import Location
 from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, Consistency
 from harness.run.found_runs import Found, found, runs_at
 from harness.run.store import LATEST, RunDirectory, Store, run_in
+from harness.spec.workload_options import workload_of
 from harness.web.run_files import draw
 
 RUN_OPTIONS = ("store", "promise", "check_time", "open_")
@@ -272,10 +273,10 @@ def _initial(text: str | None) -> int | str | bool | EllipsisType | None:
 
 def _check_run(directory: RunDirectory, as_json: bool, options: CheckOptions) -> int:
     info, contents = directory.info(), directory.contents()
-    promised = Level.named(info.plan.promise)
+    promised = Level.named(info.spec.promise)
     level = promised if options.promise is None else Level.named(options.promise)
-    workload = workload_of(replace(info.plan, promise=level.value))
-    own = fitting(workload.checkers(), info.plan.engines.dialect)
+    workload = workload_of(structs.replace(info.spec, promise=level.value))
+    own = fitting(workload.checkers(), info.engines.dialect)
     checkers = applicable((*own, *EVERY_RUN), contents.history)
     judgement = judge(contents.history, checkers, options.check_time, level, explain=True)
     troubles = (
@@ -304,8 +305,8 @@ def _check_run(directory: RunDirectory, as_json: bool, options: CheckOptions) ->
             judgement,
             contents.history,
             title=str(directory.path),
-            workload=info.plan.workload,
-            repro_command=info.plan.repro_command,
+            workload=info.spec.workload,
+            repro_command=info.spec.command,
             troubles=troubles,
         )
         print_result(console, panel)

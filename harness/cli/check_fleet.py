@@ -17,12 +17,10 @@ from rich.text import Text
 
 from checkers.phrasing import number
 from harness.cli.answer import CommandAnswer, print_answer
-from harness.cli.catalogue import CHECKERS, plugin_checkers
 from harness.cli.progress import Pace
 from harness.cli.result import STATUS_STYLE
 from harness.cli.spark_fleet import spark_fleet
 from harness.cli.terminal import Terminal
-from harness.cli.workload import workload_of
 from harness.core.clock import WallClock
 from harness.core.errors import UsageError
 from harness.core.verdict import Status, worst
@@ -34,6 +32,8 @@ from harness.fleet.task import Job
 from harness.run.disk import why_unwritable
 from harness.run.fleet import Checked, StoredRuns, check_fleet
 from harness.run.found_runs import Found
+from harness.spec.catalogue import CHECKERS, plugin_checkers
+from harness.spec.workload_options import workload_of
 
 SHOWN_MAX = 20
 

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from compose.releases import CLICKHOUSE, ZOOKEEPER, known, zookeeper_release
-from harness.cli.options import ListType
-from harness.cli.parameter_types import WORD, json_option, number, store_option
+from harness.cli.parameter_types import WORD, WORDS, json_option, number, store_option
 from harness.cli.replay import Player, Replay, VersionTries, VersionTry, replay_of, versions_of
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
@@ -33,7 +32,7 @@ _STYLES = {status.value: style for status, style in STATUS_STYLE.items()}
 
 versions_option = click.option(
     "--versions",
-    type=ListType(),
+    type=WORDS,
     default=(),
     metavar="VERSION,…",
     help=f"ClickHouse versions, separated by commas. Default: {known(CLICKHOUSE)}.",

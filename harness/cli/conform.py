@@ -72,7 +72,7 @@ def conformance(run: RunDirectory) -> ConformResult:
     """Replay the tables of a run. Raises UsageError if it has too few transaction logs, and
     MissingMechanismError if its servers write none."""
     info = run.info()
-    info.plan.engines.dialect.require("harness conform", (Mechanism.TRANSACTION_LOG,))
+    info.engines.dialect.require("harness conform", (Mechanism.TRANSACTION_LOG,))
     keepers = info.topology.keepers
     files = [run.logs / keeper / TRANSACTIONS_FILE for keeper in keepers]
     there = [file for file in files if file.is_file()]
@@ -87,7 +87,7 @@ def conformance(run: RunDirectory) -> ConformResult:
     token = run.path.name.replace("-", "_").replace(".", "_")
     own = [table for table in every if token in table] or every
     fetches = tuple(_fetches(run, info.topology.replicas, t, ensemble) for t in own)
-    protocol = protocol_of(info.plan.engines.dialect)
+    protocol = protocol_of(info.engines.dialect)
     replayed = tuple(replay(table, ensemble.txns, protocol) for table in own)
     return ConformResult(run.path, ensemble, replayed, fetches)
 

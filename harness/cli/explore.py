@@ -20,8 +20,8 @@ from harness.cli.explore_result import print_exploration
 from harness.cli.parameter_types import Name, Number, json_option, number, store_option
 from harness.cli.progress import span
 from harness.cli.terminal import Terminal
-from harness.cli.workload import EXPLORED, workload_of
 from harness.core.dialect import Dialect, Mechanism, Version, dialect_of
+from harness.core.engines import Engines
 from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.ranges import RANGES, did_you_mean, quoted
@@ -29,10 +29,11 @@ from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.native.explorer import MODELS, Claim, Exploration, Step
 from harness.run.journal import Journal
-from harness.run.plan import Plan
 from harness.run.store import Store
 from harness.sim.bugs import PROTOCOLS
 from harness.sim.counterexample import history_of, topology_of
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import EXPLORED, workload_of
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "quorum": {
@@ -368,24 +369,24 @@ def _store(result: ExplorationResult, root: Path) -> Path:
     """Store the counterexample as a judged run."""
     history = history_of(result.model, result.steps)
     level = Level.LINEARIZABLE if result.model == "quorum" else Level.EVENTUAL
-    plan = Plan(
+    spec = RunSpec(
         workload=f"{EXPLORED}{result.model}",
         nemesis="none",
         seed=Seed(0),
-        repro_command=command_line(result),
+        cluster="sim",
         promise=level.value,
-        options={"explored": result.model, "claim": result.shown},
+        command=command_line(result),
     )
     scope = result.scope
     named = [scope[name] for name in ("protocol", "mutant") if scope.get(name)]
     change = "+".join([*named, *scope.get("fixes", ())]) or "none"
-    directory = Store(root).create(plan.workload, change, plan.seed)
-    directory.begin(plan, topology_of(result.steps), {})
+    directory = Store(root).create(spec.workload, change, spec.seed)
+    directory.begin(spec, Engines(), topology_of(result.steps), {})
     journal = Journal(directory.journal)
     for op in history:
         journal.append(op)
     journal.close()
-    judgement = judge(history, workload_of(plan).checkers(), plan.check_s, level)
+    judgement = judge(history, workload_of(spec).checkers(), spec.check_s, level)
     directory.finish(judgement, history=history)
     return directory.path
 

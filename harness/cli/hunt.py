@@ -4,7 +4,7 @@ import gc
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -16,8 +16,8 @@ from rich.status import Status as Spinner
 from rich.table import Table
 
 from checkers.phrasing import number as counted
-from compose.releases import ImageOptions
 from harness.cli.hunt_runs import HuntRuns, base_options, kinds_of
+from harness.cli.options import spec_of
 from harness.cli.parameter_types import number
 from harness.cli.progress import rate, span
 from harness.cli.run import run
@@ -31,6 +31,9 @@ from harness.run.disk import why_unwritable
 from harness.run.hunting import AHEAD, Hunt, HuntInput, HuntRun, HuntState, ranked
 from harness.run.stop import Stop
 from harness.run.store import Store
+from harness.spec.option import Chooser, On
+from harness.spec.run_options import OPTIONS
+from harness.spec.run_spec import RunSpec
 
 HUNTS: Final = "hunts"
 """Directory of the store with a directory for each hunt."""
@@ -38,12 +41,6 @@ STATE_FILE: Final = "hunt.json"
 RUNS_FILE: Final = "runs.jsonl"
 SAVE_S: Final = 10.0
 KEPT: Final = 3
-NOT_OF_A_HUNT: Final = frozenset(
-    {"cluster", "script", "server_seed", "count", "jobs", "extend", "upgrade_to", "upgrade_end"}
-    | {"parts", "keep_cluster", "open_", "stop_at_departure", "reuse", "report"}
-    | {field.name for field in fields(ImageOptions)}
-)
-"""Options of `harness run` that a hunt does not have."""
 
 
 class StoredHunt(msgspec.Struct):
@@ -332,8 +329,8 @@ def hunt(
         raise UsageError("neither --hours nor --runs; expected at least one of them")
     as_json = bool(context.params["as_json"])
     console = Terminal(stderr=as_json, highlight=False)
-    own = ("hours", "runs", "jobs", "keep", "fresh")
-    base = {n: v for n, v in base_options(context).items() if n not in (*own, "seed")}
+    given = spec_of(context.params, RunSpec(cluster="sim"))
+    base = {name: value for name, value in base_options(given).items() if name != "seed"}
     store = Path(str(context.params["store"]))
     console.warn(Store(store).prepare())
     stop = Stop()
@@ -351,4 +348,9 @@ def hunt(
     return worst(Status(name) for name in stored.state.statuses).exit_status
 
 
-hunt.params += [one for one in run.params if one.name not in NOT_OF_A_HUNT]
+_OF_RUNS = {
+    entry.parameter
+    for entry in OPTIONS.values()
+    if On.SIMULATED in entry.option.on and Chooser.HUNT not in entry.option.chosen_by
+}
+hunt.params += [param for param in run.params if param.name in _OF_RUNS | {"store", "as_json"}]

@@ -1,35 +1,32 @@
 """Makes the runs of `harness hunt` on simulated servers, in memory, and stores some of them."""
 
-import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-import rich_click as click
+from msgspec import structs
 
 from checkers.judge import Judgement
-from harness.cli.given_options import given_options
-from harness.cli.run import run as run_command
-from harness.cli.run_request import RunRequest
-from harness.cli.workload import workload_of
+from harness.cli.run_request import Invocation, RunRequest
 from harness.clusters.sim_cluster import SimCluster
-from harness.core.errors import HarnessError, UsageError
-from harness.core.seed import Seed
+from harness.core.errors import HarnessError
 from harness.core.verdict import Status
 from harness.generators.script import timetable
 from harness.run.campaign import FinishedRun
 from harness.run.hunting import HuntInput, HuntRun
 from harness.run.monitor import Monitor
 from harness.run.phases import RunContext, execute, fresh_token
-from harness.run.plan import Plan
 from harness.run.scripted import ScriptedRun, commented, script_of
 from harness.run.stop import Stop
-from harness.sim.bugs import bugs
+from harness.spec.fault_options import fault_options
+from harness.spec.option_types import as_text
+from harness.spec.run_options import OPTIONS, command_of, option_texts, with_options
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import workload_of
 from nemesis.catalogue import parse_nemesis
-from nemesis.options import FaultOptions
 
 PANIC: Final = "PanicException"
 
@@ -45,20 +42,13 @@ def kinds_of(judgement: Judgement) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def base_options(context: click.Context) -> dict[str, str | tuple[str, ...]]:
+def base_options(spec: RunSpec) -> dict[str, str | tuple[str, ...]]:
     """Return the options of all runs of a hunt, by their long names: those given, and those that
     inputs change."""
     changed = ("time-limit", "interval", "duration")
-    own = {name: f"{context.params[name.replace('-', '_')]:g}" for name in changed}
-    return {**own, **given_options(context), "cluster": "sim"}
-
-
-def request_for(words: Sequence[str]) -> RunRequest:
-    """Return the request of a command line. Raises UsageError."""
-    try:
-        return RunRequest(run_command.make_context("run", [*words]))
-    except click.UsageError as error:
-        raise UsageError(error.format_message()) from error
+    own = {name: as_text(getattr(spec, OPTIONS[name].field)) for name in changed}
+    given = option_texts(spec, beyond=RunSpec(seed=spec.seed))
+    return {**own, **given, "cluster": "sim"}
 
 
 @dataclass
@@ -73,30 +63,17 @@ class HuntRuns:
     @cached_property
     def request(self) -> RunRequest:
         """Return the request of the base options."""
-        return request_for(self._words({}))
-
-    def _words(self, changed: Mapping[str, str]) -> list[str]:
-        words: list[str] = []
-        for name, value in {**self.base, **changed}.items():
-            for one in (value,) if isinstance(value, str) else value:
-                words += [f"--{name}", one]
-        return words
+        return RunRequest(with_options(RunSpec(), self.base))
 
     def __call__(self, given: HuntInput) -> HuntRun:
         """Make a run and judge it; it leaves no files."""
         began_s = time.process_time()
-        plan = self._plan(given.options)
-        server_seed = given.options.get("server-seed")
-        cluster = SimCluster(
-            self.request.topology,
-            _seed(server_seed) if server_seed else plan.seed.child("cluster"),
-            bugs=bugs(self.request.options.bug),
-            protocol=self.request.protocol,
-            fsync=self.request.options.server_settings.fsync,
-        )
+        seed = with_options(RunSpec(), {"seed": given.options["seed"]}).seed
+        spec = with_options(self.request.spec(seed), given.options)
+        cluster = self.request.simulated_cluster(spec, lambda _: None)
         cluster.simulation.servers.cover()
         try:
-            return self._judged(plan, given, cluster, began_s)
+            return self._judged(spec, given, cluster, began_s)
         except HarnessError as error:
             return HuntRun(Status.UNKNOWN.value, (), b"", trouble=str(error))
         except BaseException as error:
@@ -105,32 +82,15 @@ class HuntRuns:
                 raise
             return HuntRun(Status.UNKNOWN.value, (), b"", trouble=f"the model failed: {error}")
 
-    def _plan(self, options: Mapping[str, str]) -> Plan:
-        plan = self.request.plan(_seed(options["seed"]))
-        rate = options.get("rate")
-        return replace(
-            plan,
-            nemesis=options.get("nemesis", plan.nemesis),
-            rate=plan.rate if rate is None else float(rate),
-            time_limit_s=float(options.get("time-limit", plan.time_limit_s)),
-        )
-
-    def _fault_options(self, options: Mapping[str, str]) -> FaultOptions:
-        own = self.request.fault_options
-        return replace(
-            own,
-            interval_s=float(options.get("interval", own.interval_s)),
-            duration_s=float(options.get("duration", own.duration_s)),
-        )
-
-    def _judged(self, plan: Plan, given: HuntInput, cluster: SimCluster, began_s: float) -> HuntRun:
-        options = self._fault_options(given.options)
-        nemesis = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, options)
+    def _judged(
+        self, spec: RunSpec, given: HuntInput, cluster: SimCluster, began_s: float
+    ) -> HuntRun:
+        nemesis = parse_nemesis(spec.nemesis, cluster.topology, spec.seed, fault_options(spec))
         timed = None if given.faults is None else timetable(given.faults)
         context = RunContext(
-            plan, cluster, workload_of(plan), nemesis, None,
-            Monitor(plan.workload, plan.time_limit_s, anomalies=None), self.stop,
-            fresh_token("sim", plan.seed), drop=False, timed_faults=timed,
+            spec, cluster, workload_of(spec), nemesis, None,
+            Monitor(spec.workload, spec.time_limit_s, anomalies=None), self.stop,
+            fresh_token("sim", spec.seed), drop=False, timed_faults=timed,
         )  # fmt: skip
         try:
             cluster.up()
@@ -161,21 +121,19 @@ class HuntRuns:
 
     def command(self, given: HuntInput) -> str:
         """Return the command that makes the run of an input whose faults the nemesis draws."""
-        return shlex.join(["harness", "run", *self._words(given.options)])
+        return command_of(self._given(given), beyond=RunSpec())
+
+    def _given(self, given: HuntInput) -> RunSpec:
+        return with_options(RunSpec(), {**self.base, **given.options})
 
     def stored(self, given: HuntInput, file: Path, why: Sequence[str]) -> FinishedRun:
         """Play an input as a run of the store; `file` gets its script, if it has one."""
-        words = self._words(given.options)
+        spec = self._given(given)
         if given.faults is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(self.text(given, why), encoding="utf-8")
-            words = ["--script", str(file)]
-        words += ["--store", str(self.store), "--report", "invalid"]
-        request = request_for(words)
+            spec = structs.replace(spec, script=str(file))
+        request = RunRequest(spec, Invocation(store=str(self.store), report="invalid"))
         runs: list[FinishedRun] = []
-        request.campaign(None, Stop(), runs.append).run([request.plan(request.seed)])
+        request.campaign(None, Stop(), runs.append).run([request.spec(spec.seed)])
         return runs[0]
-
-
-def _seed(text: str) -> Seed:
-    return Seed(int(text, 0))

@@ -17,14 +17,15 @@ from compose.releases import (
     ZOOKEEPER,
     Release,
 )
-from harness.cli.catalogue import CHECKERS, CLUSTERS, WORKLOADS, workload_entry
 from harness.cli.parameter_types import json_option
 from harness.cli.terminal import Terminal
-from harness.cli.workload import DescribedOption, described_options
 from harness.core import plugins
 from harness.core.errors import UsageError
 from harness.core.ranges import unknown_name
 from harness.sim.bugs import BUGS, PROTOCOLS
+from harness.spec.catalogue import CHECKERS, WORKLOADS, workload_entry
+from harness.spec.option import CLUSTERS
+from harness.spec.workload_options import DescribedOption, described_options
 from nemesis.catalogue import GRAMMAR, NEMESES
 from workloads.scenarios.catalogue import SCENARIOS
 

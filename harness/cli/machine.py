@@ -14,8 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from compose.releases import ImageChoice, ImageOptions
-from harness.cli.image_options import image_options
-from harness.cli.parameter_types import json_option, store_option
+from harness.cli.parameter_types import image_options, json_option, store_option
 from harness.cli.terminal import Terminal
 from harness.clusters.images import build_images
 from harness.clusters.removal import clean as remove

@@ -21,106 +21,127 @@ from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
 from harness.core.plugins import name_modules
 from harness.core.ranges import shorten_words, unknown_name
 
-PANELS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+PANELS: Final[Mapping[str, Mapping[str, tuple[str, str, str]]]] = {
     "Test a cluster": {
         "run": (
             "harness.cli.run:run",
             "Run operations and faults against a cluster, and decide whether it kept its word.",
+            "harness run --nemesis partition --time-limit 1m",
         ),
         "scenario": (
             "harness.cli.scenario:scenario",
             "Run a script that reproduces one known anomaly; without a NAME list them all.",
+            "harness scenario stale-read --clickhouse 25.8 --count 5",
         ),
         "torture": (
             "harness.cli.torture:torture",
             "Run a matrix of workloads, nemeses and settings one run at a time, and judge each.",
+            "harness torture nightly.toml --hours 8",
         ),
         "audit": (
             "harness.cli.audit:audit",
             "Judge the inserts that servers logged: is every acknowledged one still there?",
+            "harness audit --servers my-cluster.toml --table db.events --since 2026-11-25T12:00",
         ),
         "compare": (
             "harness.cli.compare:compare",
             "Play a scenario, or repeat a stored run, on several server versions.",
+            "harness compare stale-read --versions 24.8,25.8",
         ),
         "bisect": (
             "harness.cli.bisect_versions:bisect",
             "Find the server version in which a bug was introduced or fixed.",
+            "harness bisect stale-read --versions 24.8,25.5,25.8",
         ),
     },
     "Look at what was found": {
         "report": (
             "harness.cli.report:report",
             "Show a stored run: a directory, a path within the store, or latest.",
+            "harness report latest --open",
         ),
         "serve": (
             "harness.cli.serve:serve",
             "Serve the stored runs as web pages: a list, a heat map, reports and live runs.",
+            "harness serve --port 8080",
         ),
         "check": (
             "harness.cli.check:check",
             "Judge a stored run again: a directory, a path within the store, or latest (the "
             "default).",
+            "harness check store",
         ),
         "query": (
             "harness.cli.query:query",
             "Ask a store by Spark SQL: how many runs of a cell are INVALID, which anomalies, what "
             "took long.",
+            "harness query store cells",
         ),
         "conform": (
             "harness.cli.conform:conform",
             "Check that the model allows what a real run did in ZooKeeper.",
+            "harness conform latest",
         ),
         "shrink": (
             "harness.cli.shrink:shrink",
             "Make a stored INVALID run small: remove calls, faults, time, servers and options as "
             "long as the same anomaly remains.",
+            "harness shrink latest",
         ),
         "reproduce": (
             "harness.cli.reproduce:reproduce",
             "Translate a simulated INVALID run into a script for real servers, and play it there.",
+            "harness reproduce latest --tries 10",
         ),
     },
     "Search simulated servers and models": {
         "hunt": (
             "harness.cli.hunt:hunt",
             "Search for anomalies on simulated servers, steered by what earlier runs have covered.",
+            "harness hunt --hours 1 --nemesis partition,kill",
         ),
         "explore": (
             "harness.cli.explore:explore",
             "Explore every interleaving of a small model, breadth first.",
+            "harness explore quorum --protocol 25.8",
         ),
     },
     "Names and this machine": {
         "list": (
             "harness.cli.list:list_",
             "List what has a name: workloads, nemeses, checkers, server versions and more.",
+            "harness list nemeses",
         ),
         "new": (
             "harness.cli.new:new",
             "Write a workload of your own, and its test, to start from.",
+            "harness new workload row-count",
         ),
         "doctor": (
             "harness.cli.machine:doctor",
             "Check whether this machine meets every requirement, and say how to meet the others.",
+            "harness doctor",
         ),
         "build": (
             "harness.cli.machine:build",
             "Build or pull the container images of clusters; runs do so when they need them.",
+            "harness build --clickhouse 18.16,25.8",
         ),
         "prune": (
             "harness.cli.prune:prune",
             "Show how large a store is and what of it is older than it is kept; delete that with "
             "--delete.",
+            "harness prune --delete",
         ),
         "clean": (
             "harness.cli.machine:clean",
             "Remove the containers, networks and volumes of runs whose process has died.",
+            "harness clean",
         ),
     },
 }
-"""Module and function of each command, and the first sentence of its help, by the panel of the
-help that shows it. A command loads only what it needs, and listing the commands loads none."""
+"""Module and function of each command, the first sentence of its help and an example, by the panel
+of the help that shows it. A command loads only what it needs, and listing them loads none."""
 COMMANDS: Final = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
 
 click.rich_click.TEXT_MARKUP = "markdown"
@@ -139,12 +160,13 @@ class Commands(click.RichGroup):
         """Return the command of that name; None if it is unknown."""
         if cmd_name not in COMMANDS:
             return None
-        place, help_text = COMMANDS[cmd_name]
+        place, help_text, example = COMMANDS[cmd_name]
         if self._listing:
             return click.RichCommand(name=cmd_name, help=help_text)
         module, _, function = place.partition(":")
         command = getattr(import_module(module), function)
         assert isinstance(command, click.Command), f"{place} is not a command"
+        command.epilog = f"Example: `{example}`"
         for param in command.params:  # click would take the name of Python's argument
             flag = next((one[2:] for one in param.opts if one.startswith("--")), "")
             if flag.replace("-", "_") != param.name and flag:

@@ -12,25 +12,27 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-import rich_click as click
 from rich.console import Console
 
 from checkers.triage.defects import DEFECTS
 from compose.releases import clickhouse_release
-from harness.cli.catalogue import CatalogueEntry, workload_entry
 from harness.cli.display import live_display
 from harness.cli.run import run
-from harness.cli.run_request import RunRequest
+from harness.cli.run_request import Invocation, RunRequest
 from harness.cli.scenario import cell_of
 from harness.cli.toml_file import TomlFile, read_toml
-from harness.cli.workload import options_of, scenario_of
 from harness.core.errors import MissingMechanismError, UsageError
 from harness.core.plugins import name_modules
 from harness.core.ranges import RANGES, shortened, unknown_name
-from harness.core.seed import Seed
 from harness.run.retention import RULES, Retention
 from harness.run.stop import Stop
+from harness.run.store import Store
 from harness.run.torture import TortureCell
+from harness.spec.catalogue import CatalogueEntry, workload_entry
+from harness.spec.option import Chooser
+from harness.spec.run_options import OPTIONS, OptionValues, option_values, with_options
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import named_options, scenario_of
 from nemesis.catalogue import nemesis_names
 from workloads.scenarios.catalogue import SCENARIOS
 
@@ -39,33 +41,11 @@ GROUP_KEYS: Final = (
 )
 """Keys of a group of cells; the top of the file is one, too."""
 KEYS: Final = (*GROUP_KEYS, "groups", "seed", "retention")
-VERSION_OPTIONS: Final = ("clickhouse", "clickhouse-image")
-"""Options that are not allowed beside the key clickhouse."""
-NOT_IN_CELL: Final = frozenset(
-    {"workload", "nemesis", "seed", "count", "jobs", "store", "json", "keep-cluster", "reuse"}
-    | {"open"}
-)
-"""Options of `harness run` that the matrix or the night decides."""
-CLUSTER: Final = (
-    "cluster", "shards", "replicas", "keepers", "keeper_route", "clickhouse", "zookeeper",
-    "servers", "clickhouse_image", "zookeeper_image", "keeper_image", "upgrade_to",
-    "s3_endpoint",
-)  # fmt: skip
-"""Options that decide which cluster a run needs, besides the settings of its servers; cells with
-equal ones share it."""
 BYTES_MAX: Final = 1 << 20
 """Maximum size of a matrix file."""
 CELLS_MAX: Final = 10_000
 ALL: Final = "all"
 """Value of `scenarios` that stands for every one."""
-
-_OPTIONS: Final[Mapping[str, click.Parameter]] = {
-    option.removeprefix("--"): param
-    for param in run.params
-    for option in param.opts
-    if option.startswith("--") and option.removeprefix("--") not in NOT_IN_CELL
-}
-"""Options of a cell by their names in a matrix file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +53,28 @@ class MatrixCell:
     """Cell of a matrix that is not checked against its servers yet."""
 
     name: str
-    words: tuple[str, ...]
-    """Arguments of `harness run`, or of `harness scenario`."""
-    scenario: bool = False
+    options: OptionValues
+    """Options of its runs."""
+    scenario: str = ""
+    """Scenario that it plays; "" for runs of a workload."""
     accepted: frozenset[str] = frozenset()
     """Known defects that its runs may show."""
 
     def settled(self, store: str, console: Console, stop: Stop) -> TortureCell:
-        """Return the cell ready to run. Raises UsageError or click's for what cannot be run."""
+        """Return the cell ready to run. Raises UsageError for what cannot be run."""
         show = partial(live_display, console=console)
+        given = with_options(RunSpec(), self.options)
         if self.scenario:
-            return cell_of(self.name, [*self.words, "--store", store], show, stop)
-        context = run.make_context("run", [*self.words, "--store", store])
-        request = RunRequest(context)
-        plan: Callable[[Seed], Any] = request.plan
-        said = (f"{option}={context.params[option]}" for option in CLUSTER)
-        own = (f"store={request.topology.has_store}", str(request.server_settings))
-        cluster = " ".join((*said, *own))
+            return cell_of(self.name, self.scenario, given.images, Store(Path(store)), show, stop)
+        request = RunRequest(given, Invocation(store=store))
         campaign = request.campaign(show, stop, lambda _: None)
-        return TortureCell(self.name, cluster, campaign, plan, request.dialect)
+        cluster = {
+            name: value
+            for name, value in option_values(given).items()
+            if OPTIONS[name].option.of_cluster
+        }
+        own = f"{cluster} store={request.topology.has_store} {request.server_settings}"
+        return TortureCell(self.name, own, campaign, request.spec, request.dialect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +102,11 @@ class TortureMatrix:
         for cell in self.cells:
             try:
                 ready.append(cell.settled(store, console, stop))
-            except (UsageError, click.UsageError) as error:
+            except UsageError as error:
                 if isinstance(error, MissingMechanismError) and cell.name in self.versions:
                     missing[cell.name] = error.missing
                     continue
-                why = error.format_message() if isinstance(error, click.UsageError) else str(error)
-                raise UsageError(f"matrix {self.path}: cell {cell.name}: {why}") from error
+                raise UsageError(f"matrix {self.path}: cell {cell.name}: {error}") from error
         if not ready:
             name, needed = next(iter(missing.items()))
             raise UsageError(
@@ -206,11 +188,13 @@ class _Group:
         shared = ["options"] if self.table else []
         return [*shared, self._at("options"), *([self._at(f"settings.{label}")] if label else [])]
 
-    def _merged(self, tables: Sequence[str]) -> dict[str, list[str]]:
-        """Return the words of each option of these tables; a later table's stand for earlier
-        ones."""
-        given = (_words(self._file, table, _table(self._file, table)) for table in tables)
-        return {key: words for one in given for key, words in one.items()}
+    def _merged(self, tables: Sequence[str]) -> dict[str, Any]:
+        """Return the options in these tables; a later table's stand for earlier ones."""
+        return {
+            key: _option(self._file, table, key, value)
+            for table in tables
+            for key, value in _table(self._file, table).items()
+        }
 
     @property
     def size(self) -> int:
@@ -223,20 +207,15 @@ class _Group:
         found = []
         for version in self.versions or [""]:
             where = f" on {version}" if version else ""
-            server = ["--clickhouse", version] if version else []
+            server = {"clickhouse": version} if version else {}
             for workload, label, nemesis in product(self.workloads, self.options, self.nemeses):
                 name = f"{workload}{f' ({label})' if label else ''}{where} + {nemesis}"
-                flags = [word for words in self.options[label].values() for word in words]
-                words = ("--workload", workload, "--nemesis", nemesis, *flags, *server)
-                found.append(MatrixCell(name, words, accepted=self.accepted))
+                named = {"workload": workload, "nemesis": nemesis}
+                options = {**self.options[label], **named, **server}
+                found.append(MatrixCell(name, options, accepted=self.accepted))
             found += [
-                MatrixCell(
-                    f"scenario {one}{where}",
-                    (one, *server),
-                    scenario=True,
-                    accepted=self.accepted,
-                )
-                for one in self.scenarios
+                MatrixCell(f"scenario {name}{where}", server, name, self.accepted)
+                for name in self.scenarios
             ]
         return found
 
@@ -294,8 +273,8 @@ class _Group:
 
         names = self._names("clickhouse", accept)
         for table in tables:
-            for key in VERSION_OPTIONS:
-                if key in _table(self._file, table):
+            for key in _table(self._file, table):
+                if key.startswith("clickhouse"):
                     why = "the list clickhouse of the matrix decides the versions"
                     self._file.refuse(table, key, why)
         return names
@@ -343,7 +322,7 @@ def _check_workload_options(file: TomlFile, workloads: list[str], tables: Sequen
         words = _table(file, table).get("option", [])
         for workload in workloads:
             try:
-                options_of(workload, {}, [words] if isinstance(words, str) else words)
+                named_options(workload, [words] if isinstance(words, str) else words)
             except UsageError as error:
                 file.refuse(table, "option", str(error))
 
@@ -363,24 +342,16 @@ def _retention(file: TomlFile) -> Retention:
     return Retention().changed(days)
 
 
-def _choices(option: str) -> tuple[str, ...]:
-    (kind,) = [param.type for param in run.params if param.name == option]
-    assert isinstance(kind, click.Choice), f"--{option} is a choice"
-    return tuple(kind.choices)
-
-
-def _words(file: TomlFile, table: str, given: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the command-line arguments for each key of a table of options."""
-    return {key: _option(file, table, key, value) for key, value in given.items()}
-
-
-def _option(file: TomlFile, table: str, key: str, value: Any) -> list[str]:
-    if key in NOT_IN_CELL:
+def _option(file: TomlFile, table: str, key: str, value: Any) -> Any:
+    """Return the value of an option of a cell."""
+    known = [
+        name for name, entry in OPTIONS.items() if Chooser.MATRIX not in entry.option.chosen_by
+    ]
+    if key not in known and f"--{key}" in {flag for param in run.params for flag in param.opts}:
         file.refuse(table, key, "is not an option of a cell: it belongs to the night")
-    if key not in _OPTIONS:
-        file.refuse(table, key, unknown_name(key, _OPTIONS, "harness run --help"))
-    param, flag = _OPTIONS[key], f"--{key}"
-    values = file.converted(table, key, value, param)
-    if param.multiple:
-        return [word for one in values for word in (flag, str(one))]
-    return [flag, ",".join(map(str, values))]
+    if key not in known:
+        file.refuse(table, key, unknown_name(key, known, "harness run --help"))
+    try:
+        return OPTIONS[key].parse(value)
+    except ValueError as error:
+        file.refuse(table, key, str(error))

@@ -1,4 +1,4 @@
-"""Parameter types of the commands: numbers within a range, non-empty text, the store."""
+"""Parameter types of the commands, and the options that several of them have."""
 
 from collections.abc import Callable, Collection
 from typing import Any, Final
@@ -6,6 +6,9 @@ from typing import Any, Final
 import rich_click as click
 
 from harness.core.ranges import RANGES, Range, unknown_name
+from harness.spec.image_options import IMAGE_OPTIONS
+from harness.spec.option import Option
+from harness.spec.option_types import Choice, OptionType, Repeated, SeedNumber, Text, WordList
 
 
 class Number(click.ParamType[Any]):
@@ -29,16 +32,20 @@ class Number(click.ParamType[Any]):
         return f"{self.range.low:.10g}…{self.range.high:.10g}{word}"
 
 
-class Word(click.ParamType[str]):
-    """Non-empty text; empty text most likely comes from an unset shell variable."""
+class Parsed(click.ParamType[Any]):
+    """Value that a type of an option of a run reads."""
 
-    name = "text"
+    def __init__(self, kind: OptionType) -> None:
+        self.kind = kind
+        self.name = getattr(kind, "metavar", "TEXT").lower()
+        self.several = isinstance(kind, WordList)
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        """Fail for text that is empty or blank."""
-        if not str(value).strip():
-            self.fail(f"{value!r}: expected text that is not empty", param, ctx)
-        return str(value)
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the value. Fail for one that the type does not accept."""
+        try:
+            return self.kind.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Name(click.Choice[str]):
@@ -55,7 +62,7 @@ class Name(click.Choice[str]):
         return str(value)
 
 
-class StoreDirectory(Word):
+class StoreDirectory(click.ParamType[str]):
     """Directory of a store, which need not exist yet."""
 
     name = "directory"
@@ -65,6 +72,36 @@ class StoreDirectory(Word):
         if not str(value).strip():
             self.fail(f"{value!r}: expected a directory, such as store", param, ctx)
         return str(click.Path(file_okay=False).convert(value, param, ctx))
+
+
+def option_type(kind: OptionType) -> click.ParamType[Any]:
+    """Return click's type for a type of an option of a run."""
+    if isinstance(kind, Range):
+        return Number(kind)
+    if isinstance(kind, Choice):
+        return Name(kind.names)
+    return Parsed(Text() if isinstance(kind, Repeated) else kind)  # click repeats it
+
+
+def click_option(name: str, option: Option, **attributes: Any) -> Callable[..., Any]:
+    """Return click's option for an option of a run with this long name."""
+    kind = option.type
+    return click.option(
+        *((option.short,) if option.short else ()),
+        f"--{name}",
+        type=option_type(kind),
+        metavar=getattr(kind, "metavar", None),
+        multiple=isinstance(kind, Repeated),
+        help=option.help,
+        **attributes,
+    )
+
+
+def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose the versions or images of the servers."""
+    for name, option in reversed([*IMAGE_OPTIONS.items()]):
+        command = click_option(name.replace("_", "-"), option)(command)
+    return command
 
 
 def number(name: str) -> Number:
@@ -87,4 +124,7 @@ open_option: Final[Callable[..., Any]] = click.option(
 )
 """Shared by every command that draws a page."""
 
-WORD: Final = Word()
+WORD: Final = Parsed(Text())
+
+SEED: Final = Parsed(SeedNumber())
+WORDS: Final = Parsed(WordList())

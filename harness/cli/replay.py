@@ -2,13 +2,12 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-import rich_click as click
-from click.exceptions import ClickException, Exit
+from msgspec import structs
 from rich.console import Console
 
 from checkers.stored import judgement_of
@@ -21,24 +20,24 @@ from compose.releases import (
     clickhouse_release,
 )
 from harness.cli.display import live_display
-from harness.cli.run import run
-from harness.cli.run_options import RunOptions
-from harness.cli.run_request import RunRequest
-from harness.cli.scenario import ScenarioResult, campaign_of, plan_of
-from harness.cli.workload import SCENARIO, scenario_of
+from harness.cli.run_request import Invocation, RunRequest
+from harness.cli.scenario import ScenarioResult, campaign_of, scenario_spec
 from harness.core.dialect import Version
 from harness.core.engines import Engine, Engines
 from harness.core.errors import HarnessError, MissingMechanismError, UsageError
 from harness.core.op import Json
+from harness.core.protocols import ANY_NODE
 from harness.core.ranges import quoted
 from harness.core.seed import Seed
 from harness.core.topology import Role
 from harness.core.verdict import Status
 from harness.run.bisection import TryCounts, TryResult
 from harness.run.campaign import Campaign, FinishedRun
-from harness.run.plan import Plan
+from harness.run.run_info import RunInfo
 from harness.run.stop import InterruptedRun, Stop
-from harness.run.store import RunDirectory, RunInfo, Store
+from harness.run.store import RunDirectory, Store
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import SCENARIO, options_of, scenario_of
 from workloads.scenarios.catalogue import SCENARIOS
 from workloads.scenarios.scenario import Scenario
 
@@ -156,10 +155,9 @@ class Replay(Protocol):
         store: Store,
         console: Console | None,
         stop: Stop,
-        finished: Callable[[FinishedRun], None],
-    ) -> tuple[Campaign, Callable[[int], Plan]]:
+    ) -> tuple[Campaign, Callable[[int], RunSpec]]:
         """Return the campaign on servers of these versions (ZooKeeper's: None is as it was), and
-        what makes the plan of a try by its number. Raises MissingMechanismError if they lack what
+        what makes the spec of a try by its number. Raises MissingMechanismError if they lack what
         is needed."""
         ...
 
@@ -198,15 +196,14 @@ class ScenarioReplay:
         store: Store,
         console: Console | None,
         stop: Stop,
-        finished: Callable[[FinishedRun], None],
-    ) -> tuple[Campaign, Callable[[int], Plan]]:
-        """Return the campaign and plans of `harness scenario --count`."""
+    ) -> tuple[Campaign, Callable[[int], RunSpec]]:
+        """Return the campaign of `harness scenario --count`, and its runs."""
         was = _version(self.engines, Role.ZOOKEEPER)
         listed = was if was in {release.version for release in ZOOKEEPER} else DEFAULT_ZOOKEEPER
         choice = ImageChoice(clickhouse=clickhouse, zookeeper=zookeeper or listed)
         shown = partial(live_display, console=console) if console else None
-        campaign = campaign_of([self.scenario], store, choice, shown, stop, finished)
-        return campaign, lambda number: plan_of(self.scenario, Seed(1).after(number), choice)
+        campaign = campaign_of([self.scenario], store, choice, shown, stop, lambda _: None)
+        return campaign, lambda number: scenario_spec(self.scenario, Seed(1).after(number), choice)
 
     def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
         """Classify a run as `harness scenario` does."""
@@ -231,7 +228,7 @@ class RunReplay:
     @property
     def met(self) -> str | None:
         """The version of the stored run."""
-        return _version(self.info.plan.engines, Role.CLICKHOUSE)
+        return _version(self.info.engines, Role.CLICKHOUSE)
 
     def opened(
         self,
@@ -240,14 +237,13 @@ class RunReplay:
         store: Store,
         console: Console | None,
         stop: Stop,
-        finished: Callable[[FinishedRun], None],
-    ) -> tuple[Campaign, Callable[[int], Plan]]:
-        """Return the campaign and plan of the run's command line. They must agree with its plan."""
+    ) -> tuple[Campaign, Callable[[int], RunSpec]]:
+        """Return the campaign of the run's options, which must mean what they did, and its run."""
         request = self._request(clickhouse, zookeeper, store)
         check_same(self.name, self.info, request)
-        seed = self.info.plan.seed
+        seed = self.info.spec.seed
         shown = partial(live_display, console=console) if console else None
-        return request.campaign(shown, stop, finished), lambda _: request.plan(seed)
+        return request.campaign(shown, stop, lambda _: None), lambda _: request.spec(seed)
 
     def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
         """Classify a run by its verdict and the kinds of its anomalies."""
@@ -260,66 +256,54 @@ class RunReplay:
         return TryResult.NOT_REPRODUCED, ""
 
     def _request(self, clickhouse: str, zookeeper: str | None, store: Store) -> RunRequest:
-        context = stored_context(self.name, self.info)
-        if RunOptions.of(context).cluster == "sim":
+        spec = repeatable_spec(self.name, self.info)
+        if spec.cluster == "sim":
             raise UsageError(
                 f"run {self.name}: its servers were simulated, and have one version only; expected "
                 "a run on real servers"
             )
-        context.params.update(
-            cluster="docker", store=str(store.root), reuse=None, keep_cluster=False,
-            stop_at_departure=False, clickhouse=clickhouse, clickhouse_image=None,
-        )  # fmt: skip
+        spec = structs.replace(spec, clickhouse=clickhouse, clickhouse_image=None)
         if zookeeper:
-            context.params.update(zookeeper=zookeeper, zookeeper_image=None, keeper_image=None)
-        return RunRequest(context)
-
-
-def stored_context(name: str, info: RunInfo) -> click.Context:
-    """Return the parsed command line of a stored run. Raises UsageError if it is not one of
-    `harness run`."""
-    command = info.plan.repro_command
-    try:
-        words = shlex.split(command)
-        if words[:2] == ["harness", "run"]:
-            context = run.make_context("run", words[2:])
-            if context.params["servers"] is None:
-                return context
-            raise UsageError(
-                "a file with --servers has commands that are executed: trust it, and type the "
-                "command line yourself"
+            spec = structs.replace(
+                spec, zookeeper=zookeeper, zookeeper_image=None, keeper_image=None
             )
-    except (ClickException, Exit, UsageError, ValueError) as error:
-        why = error.format_message() if isinstance(error, ClickException) else str(error)
+        return RunRequest(spec, Invocation(store=str(store.root)))
+
+
+def repeatable_spec(name: str, info: RunInfo) -> RunSpec:
+    """Return the options of a stored run that is to be repeated. Raises UsageError if `harness run`
+    did not make it, or if it ran commands of a user."""
+    spec, made_by = info.spec, shlex.split(info.spec.command)[:2]
+    if made_by != ["harness", "run"]:
         raise UsageError(
-            f"run {name}: its command line {command!r} is not understood ({why}); was it made by "
-            "another version of the harness?"
-        ) from error
-    raise UsageError(
-        f"run {name}: was made by {' '.join(words[:2]) or 'an unknown command'}; "
-        "expected a run of harness run, harness torture or harness scenario"
-    )
+            f"run {name}: was made by {' '.join(made_by) or 'an unknown command'}; "
+            "expected a run of harness run, harness torture or harness scenario"
+        )
+    if spec.servers is not None:
+        raise UsageError(
+            f"run {name}: a file with --servers has commands that are executed: trust it, and type "
+            "the command line yourself"
+        )
+    if spec.promise == options_of(spec).promise:
+        spec = structs.replace(spec, promise="")  # as it was not given
+    if spec.nodes == (ANY_NODE,):  # of a script, which has the number of its clients as well
+        spec = structs.replace(spec, nodes=(), concurrency=RunSpec().concurrency)
+    return spec
 
 
 def check_same(name: str, info: RunInfo, request: RunRequest) -> None:
-    """Raise UsageError if the command line of a stored run means another plan than the one that was
-    run."""
-    stored, fresh = info.plan, request.plan(info.plan.seed)
-    same = [
-        one.name for one in fields(Plan) if one.name not in ("repro_command", "engines", "options")
-    ]
-    pairs: dict[str, tuple[Any, Any]] = {
-        field: (getattr(stored, field), getattr(fresh, field)) for field in same
-    }
+    """Raise UsageError if the options of a stored run mean something else than they did then."""
     # An option that is younger than the run had no other value then than its default.
     younger = asdict(type(request.workload_options)())
-    pairs["workload options"] = {**younger, **stored.workload_options}, fresh.workload_options
-    pairs["topology"] = info.topology.unversioned, request.topology.unversioned
-    for what, (was, now) in pairs.items():
+    meant = request.spec(info.spec.seed).workload_options
+    for what, was, now in (
+        ("workload options", {**younger, **info.spec.workload_options}, meant),
+        ("topology", info.topology.unversioned, request.topology.unversioned),
+    ):
         if was != now:
             raise UsageError(
-                f"run {name}: its {what} was {was}, and its command line "
-                f"{stored.repro_command!r} means {now} now; it cannot be repeated as it was"
+                f"run {name}: {what}: it had {was}, and its options mean {now} now; it cannot be "
+                "repeated as it was"
             )
 
 
@@ -340,9 +324,9 @@ def replay_of(what: str, store: Store) -> Replay:
             f"{quoted(what)} is no scenario (`harness scenario` lists them); {error}"
         ) from None
     info = directory.info()
-    if info.plan.workload.startswith(SCENARIO):
-        one = scenario_of(info.plan.workload.removeprefix(SCENARIO))
-        return ScenarioReplay(one, info.plan.engines)
+    if info.spec.workload.startswith(SCENARIO):
+        one = scenario_of(info.spec.workload.removeprefix(SCENARIO))
+        return ScenarioReplay(one, info.engines)
     name = f"{directory.path.parent.name}/{directory.path.name}"  # `latest` is soon another run
     return RunReplay(name, info, _kinds_of(directory, what))
 
@@ -405,19 +389,14 @@ class Player:
                 self._take(on, VersionTry(TryResult.BROKE_OFF, str(error), None, None, ()))
 
     def _on_one_cluster(self, on: VersionTries, more: Callable[[], bool]) -> None:
-        def finished(run: FinishedRun) -> None:
-            on.engines = run.directory.info().plan.engines
-            self._take(on, self._try(run))
-
-        campaign, plan = self.replay.opened(
-            on.name, self.zookeeper, self.store, self.console, self.stop, finished
+        campaign, spec = self.replay.opened(
+            on.name, self.zookeeper, self.store, self.console, self.stop
         )
-
-        def plans() -> Iterator[Plan]:
-            while more():
-                yield plan(len(on.tries))
-
-        campaign.run(plans())
+        with campaign.trials() as trial:
+            while not self.stop and more():
+                run = trial(spec(len(on.tries)))
+                on.engines = run.directory.info().engines
+                self._take(on, self._try(run))
 
     def _try(self, run: FinishedRun) -> VersionTry:
         result, why = self.replay.judged(run)

@@ -60,7 +60,7 @@ def _json(facts: Facts, page: Path | None) -> dict[str, Json]:
         "headline": "" if judgement is None else headline(judgement),
         "sentences": list(sentences(facts)),
         "troubles": list(facts.troubles),
-        "command": facts.info.plan.repro_command,
+        "command": facts.info.command,
         "page": None if page is None else str(page),
         **({} if judgement is None else {"judgement": judgement.json()}),
     }

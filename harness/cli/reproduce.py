@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 import rich_click as click
+from msgspec import structs
 
 from checkers.phrasing import number as counted
 from harness.cli.candidates import (
@@ -15,13 +16,12 @@ from harness.cli.candidates import (
     OnSimulatedServers,
     RedRun,
     in_memory,
-    plan_of,
+    played_spec,
     red_run,
     request_of,
 )
-from harness.cli.catalogue import workload_entry
-from harness.cli.image_options import image_options
-from harness.cli.parameter_types import WORD, json_option, number, store_option
+from harness.cli.parameter_types import WORD, image_options, json_option, number, store_option
+from harness.cli.run_request import Invocation
 from harness.cli.terminal import Terminal
 from harness.core.errors import (
     EXIT_INVALID,
@@ -39,7 +39,6 @@ from harness.run.campaign import FinishedRun
 from harness.run.constraints import constraints_of
 from harness.run.message_log import key_messages
 from harness.run.phases import record, workers_of
-from harness.run.plan import Plan
 from harness.run.played_run import PlayedRun, calls_of, expected, outlasted
 from harness.run.rates import interval
 from harness.run.scripted import ScriptedRun, commented, read_script
@@ -49,6 +48,8 @@ from harness.run.store import Store
 from harness.run.translation import Translation, alike, rule_of, translated, without_rules
 from harness.sim.bugs import OF_SERVERS
 from harness.sim.world import World
+from harness.spec.catalogue import workload_entry
+from harness.spec.run_spec import RunSpec
 
 FILE: Final = "reproduced.toml"
 OTHER_SEEDS: Final = 40
@@ -93,16 +94,16 @@ class _Clocked:
 
 def simulated(script: ScriptedRun) -> PlayedRun:
     """Run a script on simulated servers and return what happened. Raises HarnessError."""
-    request = request_of(script, Path("store"))
-    plan = plan_of(script, request)
-    cluster = request.simulated_cluster(plan, lambda _: None)
+    request = request_of(script)
+    spec = played_spec(script, request)
+    cluster = request.simulated_cluster(spec, lambda _: None)
     try:
         cluster.up()
         cluster.simulation.servers.log_messages()
         clocked = _Clocked(script.generator, cluster.simulation.world)
-        history = record(in_memory(plan, request, cluster, clocked)).history()
+        history = record(in_memory(spec, request, cluster, clocked)).history()
         replicas = cluster.topology.replicas
-        workers = len(workers_of(plan.nodes or replicas, plan.concurrency, replicas)) - 1
+        workers = len(workers_of(spec.nodes or replicas, spec.concurrency, replicas)) - 1
         log = cluster.simulation.servers.messages(clocked.ahead_ns or 0)
         return PlayedRun(calls_of(history, workers), key_messages(log, since_ns=0))
     finally:
@@ -227,11 +228,11 @@ class Tries:
             return Try(TryResult.UNKNOWN, why, path, versions)
         return Try(TryResult.NOT_REPRODUCED, None, path, versions)
 
-    def plans(self, plan: Plan) -> Iterator[Plan]:
-        """Yield the plan of each try, until there are enough."""
+    def specs(self, spec: RunSpec) -> Iterator[RunSpec]:
+        """Yield the run of each try, until there are enough."""
         made = 0
         while len(self.tries) < self.tries_max:
-            yield replace(plan, seed=plan.seed.after(made), concurrency=self.script.clients)
+            yield structs.replace(spec, seed=spec.seed.after(made), concurrency=self.script.clients)
             made += 1
 
     @property
@@ -318,8 +319,10 @@ def reproduce(
     if dry_run:
         console.print(f"script  {path}", soft_wrap=True)
         return EXIT_VALID
-    words = _words({"clickhouse": MODELLED if not reuse else None, **_given(images)})
-    words += ["--keep-cluster"] * keep_cluster + (["--reuse", reuse] if reuse else [])
+    chosen = {name.replace("_", "-"): value for name, value in images.items() if value}
+    if not reuse and "clickhouse-image" not in chosen:
+        chosen = {"clickhouse": MODELLED, **chosen}
+    invocation = Invocation(keep_cluster=keep_cluster, reuse=reuse, store=str(kept.root))
     played = Tries(
         found.run,
         wanted,
@@ -328,14 +331,18 @@ def reproduce(
     )
     stop = Stop()
     with stop.obeying_signals():
-        request = request_of(found.run, kept.root, path, words)
+        request = request_of(found.run, invocation, path, chosen)
         console.warn(request.store.prepare())
         campaign = replace(
-            request.campaign(None, stop, played.finished),
+            request.campaign(None, stop, lambda _: None),
             reported=frozenset(),
             script=lambda _: played.script.generator,
         )
-        campaign.run(played.plans(request.plan(request.seed)))
+        with campaign.trials() as trial:
+            for spec in played.specs(request.spec(request.given.seed)):
+                played.finished(trial(spec))
+                if stop:
+                    break
     lines = [played.sentence[0].upper() + played.sentence[1:] + "."]
     lines += [f"Given up, as real servers do not send it: {name}." for name in played.given_up]
     _write(path, red, played.script, wanted, found, lines)
@@ -343,22 +350,6 @@ def reproduce(
     if as_json:
         click.echo(json.dumps(_json(red, wanted, found, played, path)))
     return played.exit_status
-
-
-def _given(images: Mapping[str, str | None]) -> dict[str, str]:
-    return {name: value for name, value in images.items() if value}
-
-
-def _words(options: Mapping[str, str | None]) -> list[str]:
-    chosen = dict(options)
-    if "clickhouse_image" in chosen:
-        chosen.pop("clickhouse", None)
-    return [
-        word
-        for name, value in chosen.items()
-        if value
-        for word in (f"--{name.replace('_', '-')}", value)
-    ]
 
 
 def _write(

@@ -1,7 +1,7 @@
 """What `harness run` prints: progress, the result of each run, and the answer."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +10,17 @@ import rich_click as click
 from rich.console import Console
 from rich.status import Status as Spinner
 
+from checkers.headline import headline
 from harness.cli.answer import CommandAnswer, open_page, print_answer
 from harness.cli.display import live_display
 from harness.cli.progress import Pace
-from harness.cli.result import RunReport, print_result
+from harness.cli.result import REPORTED, RunReport, print_result, result
+from harness.cli.run_request import Invocation, RunRequest
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
+from harness.run.campaign import FinishedRun
 from harness.run.monitor import Monitor
+from harness.run.stop import Stop
 from harness.run.store import RunDirectory
 
 
@@ -97,3 +101,36 @@ class RunOutput:
             click.echo(json.dumps(self.reports[0] if self.count == 1 else self.reports))
         elif self.answers:
             print_answer(self.console, CommandAnswer.of_all(self.answers))
+
+
+def report_of(run: FinishedRun, options: Invocation) -> RunReport:
+    """Return what is printed about a run, without the history, which is too large to pickle."""
+    outcome, path = run.outcome, run.directory.path
+    status, line = outcome.judgement.status, headline(outcome.judgement)
+    if options.as_json:
+        troubles = list(outcome.troubles)
+        report = {"run": str(path), "troubles": troubles, **outcome.judgement.json()}
+        return RunReport(path, status, report, None, headline=line)
+    if status not in REPORTED[options.report]:
+        return RunReport(path, status, None, None, outcome.troubles, line)
+    panel = result(
+        outcome.judgement,
+        outcome.history,
+        title=str(path),
+        workload=run.spec.workload,
+        repro_command=run.spec.command,
+        troubles=outcome.troubles,
+    )
+    return RunReport(path, status, None, panel, headline=line)
+
+
+def isolated(request: RunRequest) -> Callable[[int], RunReport]:
+    """Return the function that makes the run of a number; a job process calls it."""
+    ended: list[FinishedRun] = []
+    campaign = request.campaign(None, Stop(), ended.append)
+
+    def make(number: int) -> RunReport:
+        campaign.run([request.spec(request.given.seed.after(number))])
+        return report_of(ended.pop(), request.invocation)
+
+    return make

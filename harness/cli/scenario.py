@@ -19,11 +19,8 @@ from compose.releases import ImageChoice, ImageOptions
 from compose.settings import Settings, Storage
 from harness.cli.bring_up import attached, fresh_cluster, kept_cluster, met_choice
 from harness.cli.display import live_display, no_display
-from harness.cli.image_options import image_options
-from harness.cli.options import SeedType
-from harness.cli.parameter_types import WORD, json_option, number, store_option
+from harness.cli.parameter_types import SEED, WORD, image_options, json_option, number, store_option
 from harness.cli.terminal import Terminal
-from harness.cli.workload import SCENARIO, scenario_of, workload_of
 from harness.clusters.docker_cluster import DockerCluster
 from harness.core.dialect import Dialect
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
@@ -35,12 +32,12 @@ from harness.generators.script import script
 from harness.run.bisection import TryResult
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
 from harness.run.monitor import Monitor
-from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import Store
 from harness.run.torture import TortureCell
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import SCENARIO, scenario_of, workload_of
 from harness.web.run_files import draw
-from nemesis.options import FaultOptions
 from workloads.scenarios.catalogue import SCENARIOS
 from workloads.scenarios.scenario import Scenario, Shown
 
@@ -67,7 +64,7 @@ class ScenarioResult:
     def of(run: FinishedRun) -> "ScenarioResult":
         """Return how a run ended: REPRODUCED if it shows the finding, even where a step did not
         end as it must."""
-        one = _of(run.plan)
+        one = _of(run.spec)
         witness = one.found(run.outcome.judgement)
         if witness:
             return ScenarioResult(one, run, TryResult.REPRODUCED, witness, None)
@@ -110,7 +107,7 @@ class ScenarioOptions(ImageOptions):
     help="Number of runs of each scenario, on one cluster. Default: 1.",
 )
 @click.option(
-    "--seed", type=SeedType(), help="Seed in the names of the runs; scripts make no random choices."
+    "--seed", type=SEED, help="Seed in the names of the runs; scripts make no random choices."
 )
 @image_options
 @click.option("--keep-cluster", is_flag=True, help="Leave the cluster running.")
@@ -156,7 +153,7 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
             )
             campaign.run(
                 [
-                    plan_of(one, first.after(i), choice)
+                    scenario_spec(one, first.after(i), choice)
                     for one in several
                     for i in range(options.count)
                 ]
@@ -188,8 +185,8 @@ def _print_tally(console: Console, one: Scenario, own: Sequence[ScenarioResult])
     console.print(Text.assemble((text, STYLE[worst_]), page), soft_wrap=True)
 
 
-def _of(plan: Plan) -> Scenario:
-    return scenario_of(plan.workload.removeprefix(SCENARIO))
+def _of(spec: RunSpec) -> Scenario:
+    return scenario_of(spec.workload.removeprefix(SCENARIO))
 
 
 def _topology(one: Scenario, versions: Mapping[str, str] | None = None) -> Topology:
@@ -211,14 +208,15 @@ def _by_cluster(chosen: Sequence[Scenario]) -> list[list[Scenario]]:
     return list(groups.values())
 
 
-def plan_of(one: Scenario, seed: Seed, choice: ImageChoice) -> Plan:
-    """Return the plan of one run, which the seed only names."""
+def scenario_spec(one: Scenario, seed: Seed, choice: ImageChoice) -> RunSpec:
+    """Return one run of a scenario, which the seed only names."""
     words = ["harness", "scenario", one.name, *choice.arguments]
-    return Plan(
+    return RunSpec(
         workload=SCENARIO + one.name,
         nemesis=one.nemesis,
         seed=seed,
-        repro_command=shlex.join(words),
+        extend=1,
+        command=shlex.join(words),
         promise="linearizable",
         time_limit_s=one.time_limit_s,
         concurrency=one.clients,
@@ -252,7 +250,7 @@ def campaign_of(
     name = reused.name if reused else f"harness-{Seed.fresh().value:08x}"
     files = store.cluster(name)
 
-    def make(_: Plan, note: Callable[[str], None]) -> Cluster:
+    def make(_: RunSpec, note: Callable[[str], None]) -> Cluster:
         if reused:
             return attached(reused, note)
         return fresh_cluster(
@@ -270,31 +268,29 @@ def campaign_of(
         store=store,
         clusters=ClusterSource(make=make, files=files, leave=bool(reused or keep)),
         workload=workload_of,
-        faults=FaultOptions(),
+        commands={},
         shown=shown or no_display,
         finished=finished,
         draw=draw,
         stop=stop,
-        script=lambda plan: script(_of(plan).steps),
+        script=lambda spec: script(_of(spec).steps),
     )
 
 
 def cell_of(
+    cell: str,
     name: str,
-    words: list[str],
+    images: ImageOptions,
+    store: Store,
     shown: Callable[[Monitor], AbstractContextManager[None]],
     stop: Stop,
 ) -> TortureCell:
-    """Return a scenario as a cell of a matrix, from the words of its command line."""
-    values = scenario.make_context("scenario", words).params
-    (one,) = [scenario_of(chosen) for chosen in values.pop("names")]
-    values.pop("as_json")
-    options = ScenarioOptions(**values)
-    choice = ImageChoice.of(options)
-    campaign = campaign_of([one], Store(Path(options.store)), choice, shown, stop, lambda _: None)
+    """Return a scenario, on the servers that these options choose, as a cell of a matrix."""
+    one, choice = scenario_of(name), ImageChoice.of(images)
+    campaign = campaign_of([one], store, choice, shown, stop, lambda _: None)
     kind = f"scenario {choice.arguments} {one.shards}x{one.replicas} {one.store} {one.disks}"
-    plan = partial(plan_of, one, choice=choice)
-    return TortureCell(name, kind, campaign, plan, choice.dialect)
+    spec = partial(scenario_spec, one, choice=choice)
+    return TortureCell(cell, kind, campaign, spec, choice.dialect)
 
 
 def _show(console: Console, result: ScenarioResult) -> None:

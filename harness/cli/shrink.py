@@ -4,11 +4,12 @@ import json
 import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import rich_click as click
+from msgspec import structs
 from rich.console import Console
 from rich.status import Status as Spinner
 from rich.table import Table
@@ -25,6 +26,7 @@ from harness.cli.candidates import (
 )
 from harness.cli.parameter_types import WORD, json_option, store_option
 from harness.cli.parameter_types import number as number_type
+from harness.cli.run_request import Invocation
 from harness.cli.terminal import Terminal
 from harness.core.errors import EXIT_UNKNOWN, EXIT_VALID, HarnessError, UsageError
 from harness.core.op import Json
@@ -70,8 +72,8 @@ class Shrunk:
         """Return what the file says above the script. It depends on the run alone."""
         before, after = self.before, self.after
         lines = [
-            f"Shrunk from run {self.red.name}, seed {self.red.info.plan.seed}:",
-            f"  {self.red.info.plan.repro_command}",
+            f"Shrunk from run {self.red.name}, seed {self.red.info.spec.seed}:",
+            f"  {self.red.info.spec.command}",
             "",
             f"It is INVALID: {self.red.kind.checker} finds {self.red.kind.kind}.",
             f"Before: {_phrase(before)}.",
@@ -137,7 +139,7 @@ def shrunk(
         why = f"Interrupted: {stop.reason}; this is the smallest run until then."
     elif not shrinker.minimal:
         why = "The budget is spent; a larger one may find a smaller run."
-    request = request_of(small, Path("store"))
+    request = request_of(small)
     return Shrunk(
         red,
         small,
@@ -270,8 +272,8 @@ def _stored(result: Shrunk, store: Store) -> str | None:
     except OSError as error:
         raise HarnessError(f"{result.path}: cannot be written: {error.strerror}") from error
     runs: list[FinishedRun] = []
-    request = request_of(result.small, store.root, result.path)
-    again = replace(request.plan(request.seed), repro_command=result.command)
+    request = request_of(result.small, Invocation(store=str(store.root)), result.path)
+    again = structs.replace(request.spec(request.given.seed), command=result.command)
     request.campaign(None, Stop(), runs.append).run([again])
     return write_comparison(
         result.red.directory.shrunk_page,

@@ -55,7 +55,9 @@ class TomlFile:
         the option does not accept."""
         several = param.multiple or getattr(param.type, "several", False)
         values = value if several and isinstance(value, list) else [value]
-        wanted = int | float if isinstance(param.type, Number) else str
+        wanted: Any = str
+        if isinstance(param.type, Number):
+            wanted = int | float | str if param.type.range.second else int | float
         for one in values:
             if isinstance(one, bool) or not isinstance(one, wanted):
                 what = "text" if wanted is str else "a number"

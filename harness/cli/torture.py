@@ -26,7 +26,6 @@ from harness.cli.parameter_types import WORD, Name, number, store_option
 from harness.cli.progress import Pace
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal, printable
-from harness.cli.workload import workload_of
 from harness.clusters.removal import clean
 from harness.conform.replay import STEPS, steps_with
 from harness.core.clock import utc_now
@@ -59,6 +58,7 @@ from harness.run.rota import steps_made
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
 from harness.run.torture import DONE, Judges, Lane, Torture
+from harness.spec.workload_options import workload_of
 from harness.web.run_files import draw, facts_in
 
 

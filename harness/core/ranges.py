@@ -32,6 +32,8 @@ class Range:
     for whole numbers."""
     word: str = ""
     """Word that is allowed in place of a number; "" if none is."""
+    second: float = 0.0
+    """Length of a second in a range of durations, whose text may have a unit: 1h; 0 in others."""
 
     @property
     def whole(self) -> bool:
@@ -54,6 +56,9 @@ class Range:
         if self.word and given == self.word:
             return self.word
         value = nan
+        shown = given
+        if self.second and isinstance(given, str) and (match := _DURATION.fullmatch(given)):
+            given = round(float(match["number"]) * _UNITS_S[match["unit"]] * self.second, 9)
         plain = is_plain_number(given) if isinstance(given, str) else not isinstance(given, bool)
         if plain and isinstance(given, str | int | float):
             try:
@@ -63,8 +68,12 @@ class Range:
             if isinstance(given, float) and value != given:  # 2.5 is not a whole number
                 value = nan
         if not self.low <= value <= self.high:
-            raise ValueError(f"{shortened(given)}: {self.expected}")
+            raise ValueError(f"{shortened(shown)}: {self.expected}")
         return value
+
+
+_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_DURATION: Final = re.compile(rf"(?P<number>[0-9]+(\.[0-9]+)?)(?P<unit>{'|'.join(_UNITS_S)})")
 
 
 def is_plain_number(text: str) -> bool:
@@ -91,10 +100,10 @@ def shorten_words(text: str, typed: Iterable[str] = ()) -> str:
     return re.sub(rf"\S{{{WORD_MAX + 1},}}", lambda match: shortened(match[0]), text)
 
 
-SECONDS: Final = Range(0.001, 604_800, "seconds")
+SECONDS: Final = Range(0.001, 604_800, "seconds", second=1)
 """Range of durations, up to a week."""
-_CALL_SECONDS: Final = Range(0.001, 3_600, "seconds")
-_MILLISECONDS: Final = Range(1, 3_600_000)
+_CALL_SECONDS: Final = Range(0.001, 3_600, "seconds", second=1)
+_MILLISECONDS: Final = Range(1, 3_600_000, second=1_000)
 _PER_SECOND: Final = Range(0.001, 1_000_000, "operations a second")
 _ROWS: Final = Range(1, 1_000_000)
 
@@ -115,7 +124,7 @@ and a pod."""
 
 RANGES: Final[Mapping[str, Range]] = {
     # Amount and duration of runs.
-    "kept_days": Range(0.0, 36_500.0, "days", word="ever"),
+    "kept_days": Range(0.0, 36_500.0, "days", word="ever", second=1 / 86_400),
     "count": Range(1, 100_000),
     "runs": Range(1, 100_000),
     "jobs": Range(1, 256),
@@ -128,7 +137,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "sim_events": Range(1, 1_000_000_000_000),
     "accept_rate": Range(0.02, 0.99, "a probability"),
     "reject_rate": Range(0.01, 0.98, "a probability"),
-    "hours": Range(0.000001, 8_760, "hours"),
+    "hours": Range(0.000001, 8_760, "hours", second=1 / 3_600),
     "time_limit": SECONDS,
     "extend": Range(1, 1_000),
     "rate": _PER_SECOND,

@@ -13,10 +13,10 @@ from checkers.judge import Judgement
 from checkers.stored import judgement_of
 from checkers.witness import gravest
 from harness.core.bounded_json import load
-from harness.core.engines import Engines
 from harness.core.errors import HarnessError
 from harness.core.history import History
 from harness.core.verdict import Anomaly, Status, Verdict
+from harness.spec.stored_spec import current
 
 RUNNING: Final = "RUNNING"
 CRASHED: Final = "CRASHED"
@@ -57,35 +57,26 @@ class EnginesInfo(msgspec.Struct, frozen=True):
     others: tuple[EngineInfo, ...] = ()
 
 
-class PlanInfo(msgspec.Struct, frozen=True):
-    """Fields of a plan in run.json that every plan has."""
-
-    workload: str = "?"
-    nemesis: str = "?"
-    seed: str = "?"
-    repro_command: str = msgspec.field(default="", name="again")
-    promise: str = ""
-    time_limit_s: float | None = None
-    rate: float | None = None
-    concurrency: int | None = None
-    nodes: tuple[str, ...] = ()
-    quiesce_s: float | None = None
-    check_s: float | None = None
-    engines: EnginesInfo = EnginesInfo()
-    options: dict[str, Any] = {}
-
-
 class ReportedRun(msgspec.Struct, frozen=True):
     """Contents of run.json that a report needs; missing fields are empty."""
 
     state: str = "crashed"
-    plan: PlanInfo = PlanInfo()
+    spec: dict[str, Any] = {}
+    """Options by their long names."""
+    workload_options: dict[str, Any] = {}
+    command: str = msgspec.field(default="", name="again")
+    """Command that repeats the run."""
+    engines: EnginesInfo = EnginesInfo()
     topology: TopologyInfo = TopologyInfo()
     versions: dict[str, str] = {}
     started_utc: str | None = None
     zero_utc: str | None = None
     ended_utc: str | None = None
     error: str | None = None
+
+    def said(self, option: str) -> str:
+        """Return the value of an option as text; "?" if it is not known."""
+        return str(self.spec.get(option, "?"))
 
 
 @dataclass(frozen=True)
@@ -151,8 +142,8 @@ def facts_of(
     raw_results, no_results = stored_object(directory / "results.json")
     found += [reason for reason in (no_info, no_results) if reason]
     if raw_info is None and not no_info:
-        found.append("run.json is missing: its plan is unknown")
-    raw_info = _by_node(raw_info)
+        found.append("run.json is missing: its options are unknown")
+    raw_info = None if raw_info is None else current(raw_info)
     info = _converted(raw_info, ReportedRun, directory / "run.json", found) or ReportedRun()
     results = raw_results or {}
     judgement = None
@@ -175,17 +166,6 @@ def facts_of(
         alive=alive,
         unreadable=bool(no_info or no_results),
     )
-
-
-def _by_node(raw: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return run.json with its servers by node, which older ones have by role."""
-    if raw is None:
-        return None
-    try:
-        plan, nodes = raw["plan"], raw["topology"]["nodes"]
-        return {**raw, "plan": {**plan, "engines": Engines.stored(plan["engines"], nodes)}}
-    except (KeyError, TypeError):
-        return raw
 
 
 def stored_object(path: Path) -> tuple[Mapping[str, Any] | None, str]:

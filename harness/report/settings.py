@@ -1,35 +1,33 @@
-"""Settings of a run as labels and values: plan, options, workload, servers."""
+"""Settings of a run as labels and values: options, workload, servers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from harness.report.facts import NodeInfo, ReportedRun
 
 Lines: TypeAlias = tuple[tuple[str, str], ...]
-UNITS: Final = {"time_limit": "s", "quiesce": "s", "check_time": "s", "interval": "s",
+UNITS: Final = {"time-limit": "s", "quiesce": "s", "check-time": "s", "interval": "s",
                 "duration": "s", "rate": "a second"}  # fmt: skip
 
 
 def groups(info: ReportedRun) -> tuple[tuple[str, Lines], ...]:
     """Return the groups of settings by title, without those that were not given."""
-    plan = info.plan
-    options = {"concurrency": plan.concurrency, "rate": plan.rate, "time_limit": plan.time_limit_s}
-    options |= {name: value for name, value in plan.options.items() if name != "workload_options"}
-    own = plan.options.get("workload_options")
-    said = {"workload": plan.workload, "nemesis": plan.nemesis.replace(",", ", "),
-            "seed": plan.seed, "promise": plan.promise, "began": _date(info.started_utc),
-            "ended": _date(info.ended_utc)}  # fmt: skip
+    shown = ("workload", "nemesis", "seed", "promise")
+    run = {name: info.said(name) for name in shown}
+    run["nemesis"] = run["nemesis"].replace(",", ", ")
+    dates = {"began": _date(info.started_utc), "ended": _date(info.ended_utc)}
+    options = {name: value for name, value in info.spec.items() if name not in shown}
     found = (
-        ("Run", _lines(said.items())),
+        ("Run", _lines({**run, **dates}.items())),
         ("Options", _lines(sorted(options.items()))),
-        ("Workload", _lines(own.items() if isinstance(own, Mapping) else ())),
+        ("Workload", _lines(info.workload_options.items())),
         (
             "Servers",
             (
                 *((node.name, _server(node, info)) for node in info.topology.nodes),
                 *(
                     ("upgraded to", f"{engine.role} {engine.version} {engine.build}".rstrip())
-                    for engine in plan.engines.others
+                    for engine in info.engines.others
                 ),
             ),
         ),
@@ -67,7 +65,7 @@ def _date(utc: str | None) -> str:
 
 def _server(node: NodeInfo, info: ReportedRun) -> str:
     version = info.versions.get(node.name, node.role)
-    engine = info.plan.engines.nodes.get(node.name)
+    engine = info.engines.nodes.get(node.name)
     if engine and version.startswith(f"{engine.build} "):  # every simulated server says one version
         version = f"{engine.build} {engine.version}"
     elif engine:

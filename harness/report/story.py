@@ -38,7 +38,7 @@ def lifetime(fault: Fault) -> str:
 def promise_and_held(facts: Facts) -> str:
     """Return "promised linearizable, held session"; without a verdict only what was promised."""
     ladder = facts.judgement.ladder if facts.judgement else None
-    promised = ladder.promise.value if ladder else facts.info.plan.promise
+    promised = ladder.promise.value if ladder else str(facts.info.spec.get("promise", ""))
     if not promised:
         return ""
     if ladder is None or facts.status == Status.UNKNOWN.value:

@@ -49,8 +49,8 @@ def text_report(facts: Facts) -> RenderableType:
         parts += [Text(), timeline(picture), *_faults(picture)]
     rows = causes(facts.judgement) if facts.judgement is not None else []
     parts += [Text(), *(Text(f"{label:<7}{text}") for label, text in rows)] if rows else []
-    if facts.info.plan.repro_command:
-        parts += [Text(), _line("again", "dim", facts.info.plan.repro_command)]
+    if facts.info.command:
+        parts += [Text(), _line("again", "dim", facts.info.command)]
     return Group(*parts)
 
 

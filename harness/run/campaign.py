@@ -1,7 +1,7 @@
 """Campaigns: several runs on one cluster, which comes up once and always goes down at the end."""
 
 import shutil
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,19 +15,20 @@ from harness.core.verdict import Status
 from harness.run.disk import is_unwritable, why_unwritable
 from harness.run.monitor import Monitor, Phase
 from harness.run.phases import RunContext, RunResult, execute, fresh_token, record
-from harness.run.plan import Plan
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory, Store
+from harness.spec.fault_options import fault_options
+from harness.spec.run_spec import RunSpec
 from nemesis.catalogue import parse_nemesis
+from nemesis.commands import FaultCommands
 from nemesis.composed import check_capabilities, install_proxies
-from nemesis.options import FaultOptions
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
     """Run that has ended."""
 
-    plan: Plan
+    spec: RunSpec
     directory: RunDirectory
     outcome: RunResult
 
@@ -36,7 +37,7 @@ class FinishedRun:
 class ClusterSource:
     """Source of the clusters of a campaign."""
 
-    make: Callable[[Plan, Callable[[str], None]], Cluster]
+    make: Callable[[RunSpec, Callable[[str], None]], Cluster]
     """Return a cluster for this run, and perhaps others, that has yet to be brought up; report
     progress meanwhile."""
     files: Path | None = None
@@ -54,9 +55,9 @@ class Campaign:
 
     store: Store
     clusters: ClusterSource
-    workload: Callable[[Plan], Workload]
-    faults: FaultOptions
-    """Options of the faults of the plans' nemeses."""
+    workload: Callable[[RunSpec], Workload]
+    commands: Mapping[str, FaultCommands]
+    """Faults that commands of the user make, by name."""
     shown: Callable[[Monitor], AbstractContextManager[None]]
     """Show a run while it goes on."""
     finished: Callable[[FinishedRun], None]
@@ -69,62 +70,34 @@ class Campaign:
     Those of others are made on demand."""
     freeze: bool = False
     """True if a run ends with paused servers at a departure from the model of the protocol."""
-    script: Callable[[Plan], Generator | None] = lambda _: None
+    script: Callable[[RunSpec], Generator | None] = lambda _: None
     """Return calls and faults in one sequence, in place of the workload's and the nemesis' own."""
-    timed_faults: Callable[[Plan], Generator | None] = lambda _: None
+    timed_faults: Callable[[RunSpec], Generator | None] = lambda _: None
     """Return faults in place of the nemesis' own."""
 
-    def run(self, plans: Iterable[Plan]) -> None:
-        """Execute the plans one after the other, until all are done or a stop is requested. An
-        iterable that is no sequence yields the next plan after a run is over, and may look at its
-        result. Raise HarnessError, with the cluster down."""
-        final = plans[-1] if isinstance(plans, Sequence) and plans else None
-        cluster: Cluster | None = None
-        try:
-            for plan in plans:
-                title = f"{plan.workload} + {plan.nemesis}, seed {plan.seed}"
-                monitor = Monitor(title, plan.time_limit_s, stop=self.stop)
-                if not self.workload(plan).live_anomalies:
-                    monitor.anomalies = None
-                with self.shown(monitor):
-                    if cluster is None:
-                        with self.stop.interrupting():
-                            self.stop.check()
-                            # Known here before it is up, so that no signal can lose it.
-                            cluster = self.made(plan, monitor)
-                            self.up(cluster)
-                    last = plan is final or self.clusters.per_run
-                    before = cluster.topology
-                    run = self._one(plan, cluster, monitor, drop=self.clusters.leave or not last)
+    def run(self, specs: Sequence[RunSpec]) -> None:
+        """Execute the runs one after the other, until all are done or a stop is requested. Raise
+        HarnessError, with the cluster down."""
+        with self.trials() as trial:
+            for at, spec in enumerate(specs, 1):
                 # Report first, so that a failed teardown cannot lose the verdict.
-                self.finished(run)
-                over = self.clusters.per_run or self._spent(cluster, before, run, last=last)
-                del run  # the next one has its memory
-                if over:
-                    ended, cluster = cluster, None
-                    self.end(ended)
-                    del ended
+                self.finished(trial(spec, last=at == len(specs)))
                 if self.stop:
                     break
+
+    @contextmanager
+    def trials(self) -> Iterator["Trials"]:
+        """Yield what executes one run after another, on clusters that are down afterwards. Raise
+        HarnessError, with the cluster down."""
+        trials = Trials(self)
+        try:
+            yield trials
         finally:
-            if cluster is not None:
-                self.end(cluster)
+            trials.end()
 
-    def _spent(self, cluster: Cluster, before: Topology, run: FinishedRun, *, last: bool) -> bool:
-        """Return whether the next run needs another cluster.
-
-        It does if a server of this one did not survive or was upgraded, or if what kept it from
-        quiescence may keep the next run from it too (a host that left the DDL queue stays out of
-        it). What a script leaves unfinished is its own table, which is dropped.
-        """
-        if self.clusters.leave or last:
-            return False
-        restless = bool(run.outcome.troubles) and self.script(run.plan) is None
-        return restless or cluster.topology != before or bool(cluster.unready())
-
-    def made(self, plan: Plan, monitor: Monitor) -> Cluster:
+    def made(self, spec: RunSpec, monitor: Monitor) -> Cluster:
         """Return a cluster that the caller brings up."""
-        return self.clusters.make(plan, partial(monitor.enter, Phase.SET_UP))
+        return self.clusters.make(spec, partial(monitor.enter, Phase.SET_UP))
 
     def up(self, cluster: Cluster) -> None:
         """Bring a cluster up. Raise ClusterError, also if its files cannot be written."""
@@ -143,23 +116,23 @@ class Campaign:
         else:
             cluster.down()
 
-    def begun(self, plan: Plan, cluster: Cluster) -> RunDirectory:
+    def begun(self, spec: RunSpec, cluster: Cluster) -> RunDirectory:
         """Create a directory for a run on this cluster."""
         durable = not cluster.runtime.reproducible
-        directory = self.store.create(plan.workload, plan.nemesis, plan.seed, durable=durable)
-        met = replace(plan, engines=cluster.engines)
-        directory.begin(met, cluster.topology, cluster.versions())
+        directory = self.store.create(spec.workload, spec.nemesis, spec.seed, durable=durable)
+        directory.begin(spec, cluster.engines, cluster.topology, cluster.versions())
         return directory
 
-    def _nemesis(self, plan: Plan, cluster: Cluster) -> Nemesis:
-        """Return what injects the plan's faults. Raise UsageError if the cluster cannot do them."""
-        nemesis = parse_nemesis(plan.nemesis, cluster.topology, plan.seed, self.faults)
+    def _nemesis(self, spec: RunSpec, cluster: Cluster) -> Nemesis:
+        """Return what injects a run's faults. Raise UsageError if the cluster cannot do them."""
+        options = fault_options(spec, self.commands)
+        nemesis = parse_nemesis(spec.nemesis, cluster.topology, spec.seed, options)
         check_capabilities(nemesis, cluster)
         install_proxies(nemesis, cluster)
         return nemesis
 
     def recorded(
-        self, plan: Plan, cluster: Cluster, directory: RunDirectory, monitor: Monitor
+        self, spec: RunSpec, cluster: Cluster, directory: RunDirectory, monitor: Monitor
     ) -> tuple[str, ...]:
         """Execute a run without judging it, on a cluster that is used again. Return its troubles.
         Raise HarnessError if it does not reach its end. The servers' logs are collected either
@@ -167,8 +140,8 @@ class Campaign:
         with directory.held():
             try:
                 with _crashing(directory):
-                    nemesis = self._nemesis(plan, cluster)
-                    context = self._context(plan, cluster, nemesis, directory, monitor, drop=True)
+                    nemesis = self._nemesis(spec, cluster)
+                    context = self._context(spec, cluster, nemesis, directory, monitor, drop=True)
                     troubles = record(context).troubles
             except BaseException:
                 _collected(cluster, directory)
@@ -181,7 +154,7 @@ class Campaign:
 
     def _context(
         self,
-        plan: Plan,
+        spec: RunSpec,
         cluster: Cluster,
         nemesis: Nemesis,
         directory: RunDirectory,
@@ -189,21 +162,24 @@ class Campaign:
         *,
         drop: bool,
     ) -> RunContext:
-        workload, script = self.workload(plan), self.script(plan)
+        workload, script = self.workload(spec), self.script(spec)
         name = "sim" if cluster.runtime.reproducible else directory.path.name
-        token = fresh_token(name, plan.seed)
+        token = fresh_token(name, spec.seed)
         monitor.enter(Phase.SET_UP, "creating tables")
         stop = self.stop
         return RunContext(
-            plan, cluster, workload, nemesis, directory, monitor, stop, token, drop, script,
-            self.freeze, self.timed_faults(plan),
+            spec, cluster, workload, nemesis, directory, monitor, stop, token, drop, script,
+            self.freeze, self.timed_faults(spec),
         )  # fmt: skip
 
-    def _one(self, plan: Plan, cluster: Cluster, monitor: Monitor, *, drop: bool) -> FinishedRun:
-        nemesis = self._nemesis(plan, cluster)  # refused before anything is made
-        directory = self.begun(plan, cluster)
+    def execute(
+        self, spec: RunSpec, cluster: Cluster, monitor: Monitor, *, drop: bool
+    ) -> FinishedRun:
+        """Execute and judge a run on a cluster that is up. Raise HarnessError."""
+        nemesis = self._nemesis(spec, cluster)  # refused before anything is made
+        directory = self.begun(spec, cluster)
         with directory.held():
-            context = partial(self._context, plan, cluster, nemesis, directory, monitor, drop=drop)
+            context = partial(self._context, spec, cluster, nemesis, directory, monitor, drop=drop)
             outcome = self._executed(cluster, directory, context)
             reported = outcome.judgement.status in self.reported
             history = outcome.history if reported else None
@@ -214,7 +190,7 @@ class Campaign:
                 monitor.enter(Phase.CLEAN_UP, "drawing the report")
                 more.append(self.draw(directory, history))
         troubles = (*outcome.troubles, *[text for text in more if text])
-        return FinishedRun(plan, directory, replace(outcome, troubles=troubles))
+        return FinishedRun(spec, directory, replace(outcome, troubles=troubles))
 
     def _executed(
         self, cluster: Cluster, directory: RunDirectory, context: Callable[[], RunContext]
@@ -229,6 +205,65 @@ class Campaign:
             if None in self.reported:
                 self.draw(directory, None)
             raise
+
+
+@dataclass(slots=True)
+class Trials:
+    """Runs of a campaign, one after another on one cluster as long as it can be used."""
+
+    campaign: Campaign
+    _cluster: Cluster | None = None
+    _topology: Topology | None = None
+    """Topology of the cluster before its last run."""
+    _restless: bool = False
+    """True if something kept the cluster from its rest that may keep the next run from it."""
+
+    def __call__(self, spec: RunSpec, *, last: bool = False) -> FinishedRun:
+        """Execute a run; `last` says that there is none after it. Raise HarnessError."""
+        campaign = self.campaign
+        if self._is_spent:
+            self.end()
+        title = f"{spec.workload} + {spec.nemesis}, seed {spec.seed}"
+        monitor = Monitor(title, spec.time_limit_s, stop=campaign.stop)
+        if not campaign.workload(spec).live_anomalies:
+            monitor.anomalies = None
+        drop = campaign.clusters.leave or not (last or campaign.clusters.per_run)
+        with campaign.shown(monitor):
+            cluster = self._up(spec, monitor)
+            self._topology = cluster.topology
+            run = campaign.execute(spec, cluster, monitor, drop=drop)
+        # What a script leaves unfinished is its own table, which is dropped.
+        self._restless = bool(run.outcome.troubles) and campaign.script(spec) is None
+        return run
+
+    @property
+    def _is_spent(self) -> bool:
+        """Return whether the next run needs another cluster.
+
+        It does if a server of this one did not survive or was upgraded, or if what kept it from
+        quiescence may keep the next run from it too, as a host that left the DDL queue stays out of
+        it. It is asked when the last run was reported, so that no server can cost its verdict.
+        """
+        cluster, clusters = self._cluster, self.campaign.clusters
+        if cluster is None or clusters.leave:
+            return False
+        changed = cluster.topology != self._topology
+        return clusters.per_run or self._restless or changed or bool(cluster.unready())
+
+    def _up(self, spec: RunSpec, monitor: Monitor) -> Cluster:
+        if self._cluster is None:
+            with self.campaign.stop.interrupting():
+                self.campaign.stop.check()
+                # Known here before it is up, so that no signal can lose it.
+                self._cluster = self.campaign.made(spec, monitor)
+                self.campaign.up(self._cluster)
+        return self._cluster
+
+    def end(self) -> None:
+        """End the cluster, if there is one. Raise ClusterError."""
+        ended, self._cluster = self._cluster, None
+        if ended is not None:
+            self.campaign.end(ended)
 
 
 @contextmanager

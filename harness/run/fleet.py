@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import structs
 
 from checkers.judge import Judgement, fitting
 from checkers.ladder import Level
@@ -35,8 +36,9 @@ from harness.run.disk import why_unwritable
 from harness.run.found_runs import COLUMNS, Found, bring, trusted_digest
 from harness.run.history_files import BROKEN
 from harness.run.parquet import history_of_batches, read_parquet
-from harness.run.plan import Plan
 from harness.run.store import RunDirectory, Store
+from harness.spec.run_spec import RunSpec
+from harness.spec.stored_spec import current
 
 SCRATCH: Final = ".fleet"
 """Directory in the store for the files of running tasks."""
@@ -46,7 +48,7 @@ SCRATCH: Final = ".fleet"
 class StoredRuns:
     """Access of a fleet's tasks to stored runs."""
 
-    workload: Callable[[Plan], Workload]
+    workload: Callable[[RunSpec], Workload]
     promise: str | None = None
     """Level that replaces the promise of each run; None: keep it."""
     check_s: float | None = None
@@ -71,20 +73,21 @@ class StoredRuns:
 
     def request(self, run: Path) -> JudgeRequest:
         """Return the request to judge a run, from its run.json."""
-        plan = RunDirectory(run).info().plan
-        level = Level.named(self.promise or plan.promise)
-        workload = self.workload(replace(plan, promise=level.value))
+        info = RunDirectory(run).info()
+        spec = info.spec
+        level = Level.named(self.promise or spec.promise)
+        workload = self.workload(structs.replace(spec, promise=level.value))
         return JudgeRequest(
-            workload=plan.workload,
-            nemesis=plan.nemesis,
-            seed=str(plan.seed),
+            workload=spec.workload,
+            nemesis=spec.nemesis,
+            seed=str(spec.seed),
             promise=level,
             checkers=(
-                *fitting(workload.checkers(), plan.engines.dialect),
+                *fitting(workload.checkers(), info.engines.dialect),
                 *EVERY_RUN,
                 *self.more(),
             ),
-            check_s=self.check_s or plan.check_s,
+            check_s=self.check_s or spec.check_s,
             workload_module=type(workload).__module__,
         )
 
@@ -159,9 +162,10 @@ class StoredRuns:
         said.update(self.asked.encode())
         directory = RunDirectory(run)
         try:
-            plan = load(directory.info_file)["plan"]
-            said.update(json.dumps(plan, sort_keys=True).encode())
-            said.update(plugins.source_digest(plugins.WORKLOADS, str(plan["workload"])))
+            info = current(load(directory.info_file))
+            asked = [info[key] for key in ("spec", "workload_options", "engines")]
+            said.update(json.dumps(asked, sort_keys=True).encode())
+            said.update(plugins.source_digest(plugins.WORKLOADS, str(info["spec"]["workload"])))
         except (OSError, ValueError, KeyError, TypeError):
             said.update(_digest(directory.info_file))
         return said.hexdigest()

@@ -39,14 +39,14 @@ from harness.generators.timing import rate, time_limit, while_answered
 from harness.generators.workers import on_clients, on_nemesis, reserve, together
 from harness.run.call_ends import HarnessIssues, check_call, checked_state
 from harness.run.conformance import Following, following, freeze
-from harness.run.interpreter import Limits, Scheduler, run_threads, workers_on
+from harness.run.interpreter import Scheduler, run_threads, workers_on
 from harness.run.journal import Journal, MemoryJournal
 from harness.run.monitor import Monitor, Phase
-from harness.run.plan import Plan
 from harness.run.simulated import run_tasks
 from harness.run.stop import Stop, watched
 from harness.run.store import RunDirectory
 from harness.sim.world import World
+from harness.spec.run_spec import RunSpec
 
 NOTE_LENGTH_MAX = 80
 
@@ -55,7 +55,7 @@ NOTE_LENGTH_MAX = 80
 class RunContext:
     """Everything that one run needs."""
 
-    plan: Plan
+    spec: RunSpec
     cluster: Cluster
     workload: Workload
     nemesis: Nemesis
@@ -73,6 +73,8 @@ class RunContext:
     """True if the run ends with paused servers at a departure from the model of the protocol."""
     timed_faults: Generator | None = None
     """Faults in place of the nemesis' own."""
+    final_patience_s: float = 30.0
+    """Seconds for which the final reads go on if none of them is answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,13 @@ def execute(context: RunContext) -> RunResult:
     try:
         context.monitor.enter(Phase.JUDGE)
         history = recorder.history()
-        plan = context.plan
+        spec = context.spec
         # On virtual time judging takes none: the same run leaves the same results.
         clock = context.cluster.runtime.clock()
         checkers = applicable(checkers_of(context), history)
         with context.stop.interrupting():
             judgement = judge(
-                history, checkers, plan.check_s, plan.promise, clock=clock, explain=True
+                history, checkers, spec.check_s, spec.promise, clock=clock, explain=True
             )
         troubles += _dropped(context, session)
     finally:
@@ -241,7 +243,7 @@ class _Recorder:
 
     def __init__(self, context: RunContext, session: Session, followed: Following | None) -> None:
         self._context = context
-        self._plan = context.plan
+        self._spec = context.spec
         self._session = session
         self._followed = followed
         self._runtime = context.cluster.runtime
@@ -254,8 +256,8 @@ class _Recorder:
         self._troubles: list[str] = []
         self._issues = HarnessIssues()
         replicas = context.cluster.topology.replicas
-        self._nodes = self._plan.nodes or replicas
-        workers = workers_of(self._nodes, self._plan.concurrency, replicas)
+        self._nodes = self._spec.nodes or replicas
+        workers = workers_of(self._nodes, self._spec.concurrency, replicas)
         self._scheduler = Scheduler(workers, self._writer.op)
         context.monitor.clock = self._clock
 
@@ -292,18 +294,18 @@ class _Recorder:
 
     def _main(self) -> Generator:
         """Return the clients' calls and the faults, until the time limit."""
-        plan, context = self._plan, self._context
+        spec, context = self._spec, self._context
         if context.script is not None:
-            return time_limit(context.script, plan.time_limit_s)
+            return time_limit(context.script, spec.time_limit_s)
         calls = context.workload.generator()
-        if len(self._scheduler.workers) > plan.concurrency + 1:
-            calls = reserve([(plan.concurrency, calls)], sequence(()))
+        if len(self._scheduler.workers) > spec.concurrency + 1:
+            calls = reserve([(spec.concurrency, calls)], sequence(()))
         calls = on_clients(calls)
-        if plan.rate is not None:
-            calls = rate(calls, plan.rate, plan.seed.child("rate"))
+        if spec.rate is not None:
+            calls = rate(calls, spec.rate, spec.seed.child("rate"))
         faults = context.timed_faults or context.nemesis.generator()
         both = together(calls, on_nemesis(faults))
-        return time_limit(both, plan.time_limit_s)
+        return time_limit(both, spec.time_limit_s)
 
     def _final_reads(self) -> None:
         context = self._context
@@ -313,7 +315,7 @@ class _Recorder:
             return
         self._writer.unanswered = unanswered = Unanswered(context.monitor)
         began_ns = self._clock.now_ns()
-        self._calls(while_answered(final, self._plan.final_patience_s))
+        self._calls(while_answered(final, context.final_patience_s))
         if unanswered.calls and not context.stop:
             length_s = (self._clock.now_ns() - began_ns) / 1e9
             text = f"final reads ended after {length_s:.0f} s without {unanswered}"
@@ -323,10 +325,10 @@ class _Recorder:
         """Let clients and nemesis go on, a time limit at a time, until as many calls were
         acknowledged as the checkers need: on a slow machine a short run says too little. Virtual
         time is the same on every machine, and a script has its own end."""
-        plan, context = self._plan, self._context
+        spec, context = self._spec, self._context
         if self._runtime.reproducible or context.script is not None:
             return
-        for number in range(2, plan.extend + 1):
+        for number in range(2, spec.extend + 1):
             lacking = self._lacking()
             if not lacking or context.stop:
                 return
@@ -335,15 +337,15 @@ class _Recorder:
             said: dict[str, Json] = {
                 "lacking": list(lacking),
                 "time_limits": number,
-                "time_limits_max": plan.extend,
+                "time_limits_max": spec.extend,
             }
             self._by_nemesis("extend", None, partial(Done, Kind.OK, said))
-            self._calls(time_limit(left.unlimited(), plan.time_limit_s))
-        lacking = self._lacking() if plan.extend > 1 else ()
+            self._calls(time_limit(left.unlimited(), spec.time_limit_s))
+        lacking = self._lacking() if spec.extend > 1 else ()
         if lacking and not context.stop:
             self._troubles.append(
-                f"operations went on for {plan.extend} times the time limit of "
-                f"{plan.time_limit_s:g} s, and still: {'; '.join(lacking)}; see --extend"
+                f"operations went on for {spec.extend} times the time limit of "
+                f"{spec.time_limit_s:g} s, and still: {'; '.join(lacking)}; see --extend"
             )
 
     def _lacking(self) -> Sequence[str]:
@@ -366,7 +368,6 @@ class _Recorder:
             nemesis=self._fault,
             clock=self._clock,
             stop=self._context.stop.event,
-            limits=Limits(grace_s=self._plan.grace_s),
             issues=self._issues,
         )
 
@@ -425,7 +426,7 @@ class _Recorder:
         """Wait until nothing is pending. The value says what still is, what was waited for and
         until when, and the replicas' state."""
         waited: dict[str, float] = {}
-        deadline_ns = self._clock.now_ns() + int(self._plan.quiesce_s * 1e9)
+        deadline_ns = self._clock.now_ns() + int(self._spec.quiesce_s * 1e9)
         poll_ns = int(self._runtime.poll_s * 1e9)
         pending, state = self._look()
         while pending and not self._context.stop and self._clock.now_ns() < deadline_ns:
@@ -437,7 +438,7 @@ class _Recorder:
             pending = [f"the run was stopped: {self._context.stop.reason}"]
         elif pending:
             self._troubles.append(
-                f"not at rest after {self._plan.quiesce_s:g} s: {'; '.join(pending[:3])}"
+                f"not at rest after {self._spec.quiesce_s:g} s: {'; '.join(pending[:3])}"
             )
         found: dict[str, Json] = {
             "pending": list(pending),

@@ -12,7 +12,8 @@ from harness.core.errors import HarnessError
 from harness.core.verdict import Status
 from harness.fleet.location import Location
 from harness.fleet.verdicts import Verdicts
-from harness.run.store import LATEST, RunDirectory, RunInfo, Store, held, point_latest
+from harness.run.run_info import RunInfo
+from harness.run.store import LATEST, RunDirectory, Store, held, point_latest
 
 KEEP: Final = "keep"
 """File in a run's directory that keeps all of it."""

@@ -4,7 +4,7 @@ pure functions."""
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final, cast
+from typing import cast
 
 import msgspec
 from msgspec.structs import replace as replace_struct
@@ -14,9 +14,8 @@ from harness.generators.script import TimedCall
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.run.script_calls import seconds_text
 from harness.run.scripted import ScriptedRun
-
-REPLACED: Final = ("concurrency", "duration", "extend", "interval", "nodes", "rate")
-"""Options that the times and clients of a script replace."""
+from harness.spec.option import Chooser
+from harness.spec.run_options import OPTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,4 +180,8 @@ def renamed(value: object, names: Mapping[str, str], lost: str | None = None) ->
 
 def simplified(options: Mapping[str, str | tuple[str, ...]]) -> dict[str, str | tuple[str, ...]]:
     """Return the options without those that a script replaces."""
-    return {name: value for name, value in options.items() if name not in REPLACED}
+    return {
+        name: value
+        for name, value in options.items()
+        if Chooser.SCRIPT not in OPTIONS[name].option.chosen_by
+    }

@@ -47,6 +47,8 @@ from harness.run.script_edits import (
     without_server,
 )
 from harness.run.scripted import ScriptedRun
+from harness.spec.option import Chooser
+from harness.spec.run_options import OPTIONS
 
 CANDIDATES_MAX: Final = 3_000
 EVENTS_MAX: Final = 100_000_000
@@ -65,9 +67,6 @@ LADDER_NS: Final = tuple(
 """Durations to which a gap between calls is shortened: 1, 2, 5, 10, … ms."""
 SNAP_NS: Final = 1_000
 """Time from the end of a call to the one that is moved right after it."""
-NEEDED: Final = ("cluster", "keepers", "replicas", "seed", "shards", "time-limit", "workload")
-"""Options without which a script would be another run. Numbers of servers have a pass of their
-own, which the removal of an option would undo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +339,7 @@ class Shrinker:
     def _options(self) -> None:
         """Remove options, and single words of lists of bugs and faults."""
         for name, value in sorted(self.best.options.items()):
-            if name in NEEDED:
+            if Chooser.SHRINK in OPTIONS[name].option.chosen_by:
                 continue
             others = {n: v for n, v in self.best.options.items() if n != name}
             if self.consider(replace(self.best, options=others)) or name not in ("bug", "nemesis"):

@@ -1,13 +1,13 @@
 """Store of runs, in a directory per run: `store/<workload>+<nemesis>/<UTC time>-<seed>/`.
 
-    run.json         the plan, and how the run ended     history.jsonl    the journal
+    run.json         the options, and how the run ended     history.jsonl    the journal
     results.json     the judgement                       history.parquet  the history by columns
     logs/<node>/     each server's logs                  report.html      compose.yml
 
 `latest` in each folder is a link to the run that began last; in the store it is a link to the
 `latest` of the folder with the last run of all.
 
-run.json is one object, see RunInfo. results.json is one object: "schema" 1, "troubles" (what went
+run.json is one object, see `RunInfo`. results.json is one object: "schema" 1, "troubles" (what went
 wrong around the run, a list of sentences), "journal" (the digest of the journal that was judged),
 and the fields of Judgement.json: "status", "ladder", and "verdicts", a list of objects with
 "checker", "status", "decides", "summary", "checked", "seconds", "figures" and "anomalies". Both are
@@ -22,9 +22,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from shutil import copyfile
 from threading import get_native_id
-from typing import Any, Final, Literal, TypeAlias, TypeVar
-
-import msgspec
+from typing import Final, TypeVar
 
 from checkers.judge import Judgement
 from harness import clusters
@@ -42,9 +40,10 @@ from harness.run.history_files import BEFORE, HistoryFiles
 from harness.run.journal import Contents
 from harness.run.json_file import read_json, unwritable, write_json
 from harness.run.named import named, path_hint
-from harness.run.plan import Plan
+from harness.run.run_info import RunInfo, run_info_of
+from harness.spec.run_spec import RunSpec
 
-SCHEMA_VERSION: Final = 1
+RESULTS_SCHEMA: Final = 1
 LATEST: Final = "latest"
 NAME_LENGTH_MAX: Final = 80
 RESERVE_BYTES: Final = 1 << 16
@@ -56,36 +55,6 @@ LEAST_BYTES: Final = 1 << 20
 """Free space in bytes below which a store counts as full before a run begins."""
 
 T = TypeVar("T")
-State: TypeAlias = Literal["running", "recorded", "finished", "crashed"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInfo:
-    """run.json: these fields by these names.
-
-    "plan" is an object with the fields of Plan, but "again" for `repro_command`, and "seed" as text
-    such as "0x5eed"; "topology" is an object with "nodes", a list of objects with the fields of
-    Node, and "bucket", the fields of Bucket or null; times are ISO 8601, UTC.
-    """
-
-    schema: int = SCHEMA_VERSION
-    state: State
-    """State of the run. "running" also remains after a kill -9, which leaves no record of the
-    end."""
-    plan: Plan
-    topology: Topology
-    versions: Mapping[str, str] = field(default_factory=dict)
-    """Version that each node runs."""
-    started_utc: str
-    zero_utc: str | None = None
-    """Date of time 0 of the history, because servers log dates; None on virtual time."""
-    ended_utc: str | None = None
-    status: str | None = None
-    """Status of the judgement of a finished run: VALID, UNKNOWN or INVALID."""
-    error: str | None = None
-    """Reason of a crash."""
-    troubles: tuple[str, ...] = ()
-    """Sentences about what went wrong around a recorded run, which is judged later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,22 +101,22 @@ class RunDirectory:
         """Directory of the servers' logs."""
         return self.path / "logs"
 
-    def begin(self, plan: Plan, topology: Topology, versions: Mapping[str, str]) -> None:
+    def begin(
+        self, spec: RunSpec, engines: Engines, topology: Topology, versions: Mapping[str, str]
+    ) -> None:
         """Write run.json, before anything happens."""
         info = RunInfo(
             state="running",
-            plan=plan,
+            spec=spec,
+            engines=engines,
             topology=topology,
             versions=dict(versions),
             started_utc=_stamp(utc_now()),
         )
-        raw = msgspec.to_builtins(info)
-        raw["plan"]["seed"] = str(plan.seed)
-        raw["plan"]["again"] = raw["plan"].pop("repro_command")
         try:
             with self._reserve.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
-            write_json(self.info_file, raw, durable=self.durable)
+            write_json(self.info_file, info.stored(), durable=self.durable)
         except (OSError, HarnessError) as error:
             # Nothing is left of a run that could not say that it began.
             self._reserve.unlink(missing_ok=True)
@@ -231,7 +200,7 @@ class RunDirectory:
         that, which is among the stored troubles."""
         kept = self._keep_results() if judgement.status is Status.UNKNOWN else ()
         results = {
-            "schema": SCHEMA_VERSION,
+            "schema": RESULTS_SCHEMA,
             "troubles": [*troubles, *kept],
             "journal": self.history_files.digest(),
             **judgement.json(),
@@ -254,19 +223,8 @@ class RunDirectory:
         """Read run.json. Raises HarnessError, which names the file."""
         raw = read_json(self.info_file)
         try:
-            plan = raw["plan"]
-            assert isinstance(plan, dict)
-            seed = {"value": int(plan["seed"], 16)}
-            topology: Any = raw["topology"]
-            engines = Engines.stored(plan.get("engines", {}), topology["nodes"])
-            said = {
-                **plan,
-                "seed": seed,
-                "engines": engines,
-                "repro_command": plan["again"],
-            }
-            return msgspec.convert({**raw, "plan": said}, RunInfo)
-        except (AssertionError, KeyError, TypeError, ValueError) as error:
+            return run_info_of(raw)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise HarnessError(
                 f"{self.info_file}: is not what a run writes ({error}); was it edited, or written "
                 "by another version?"

@@ -25,10 +25,10 @@ from harness.fleet.rows import RunSummary
 from harness.run.campaign import Campaign, copy_cluster
 from harness.run.monitor import Monitor, Phase
 from harness.run.night import Night, Slot
-from harness.run.plan import Plan
 from harness.run.rota import Rota, steps_of
 from harness.run.stop import Stop
 from harness.run.store import RunDirectory
+from harness.spec.run_spec import RunSpec
 
 EXCLUSIVE_PHASES = (Phase.SET_UP, Phase.FAULTS)
 """Phases of a run during which no other run begins."""
@@ -58,7 +58,7 @@ class TortureCell:
     cluster: str
     """Text that is equal for cells that run on the same cluster."""
     campaign: Campaign
-    plan: Callable[[Seed], Plan]
+    spec: Callable[[Seed], RunSpec]
     dialect: Dialect | None = None
     """Dialect of its servers; None if a user's image decides it."""
 
@@ -186,13 +186,13 @@ class Torture:
         number = self.night.next
         cell = self._next_cell(self.lanes.index(lane))
         before = sum(slot.cell == cell.name for slot in self.night.slots.values())
-        plan = cell.plan(self.seed.after(before))
-        self.night.say("begin", number, cell=cell.name, seed=str(plan.seed))
+        spec = cell.spec(self.seed.after(before))
+        self.night.say("begin", number, cell=cell.name, seed=str(spec.seed))
         clock = WallClock()
-        monitor = self._monitor(number, cell, plan)
+        monitor = self._monitor(number, cell, spec)
         try:
-            cluster = self._cluster_of(lane, cell, plan, monitor)
-            directory = cell.campaign.begun(plan, cluster)
+            cluster = self._cluster_of(lane, cell, spec, monitor)
+            directory = cell.campaign.begun(spec, cluster)
             path = directory.path.resolve().relative_to(self.store.resolve()).as_posix()
             self.night.say("directory", number, path=path)
             assert lane.on is not None, "it brought the cluster up"
@@ -203,21 +203,23 @@ class Torture:
             monitor.enter(Phase.CLEAN_UP, DONE)
             self._broke(lane, number, error)
             return
-        record = partial(_recorded, cell.campaign, plan, cluster, directory, monitor, clock)
+        record = partial(_recorded, cell.campaign, spec, cluster, directory, monitor, clock)
         # Simulated servers stay on the thread that made them.
         end = _here(record) if cell.campaign.clusters.per_run else pool.submit(record)
         lane.run = _LaneRun(number, path, monitor, end)
         end.add_done_callback(lambda _: self._news.put(None))
 
-    def _monitor(self, number: int, cell: TortureCell, plan: Plan) -> Monitor:
-        monitor = Monitor(f"run {number}: {cell.name}, seed {plan.seed}", plan.time_limit_s)
-        if not cell.campaign.workload(plan).live_anomalies:
+    def _monitor(self, number: int, cell: TortureCell, spec: RunSpec) -> Monitor:
+        monitor = Monitor(f"run {number}: {cell.name}, seed {spec.seed}", spec.time_limit_s)
+        if not cell.campaign.workload(spec).live_anomalies:
             monitor.anomalies = None
         monitor.listeners.append(lambda *_: self._news.put(None))
         self.shown(monitor)
         return monitor
 
-    def _cluster_of(self, lane: Lane, cell: TortureCell, plan: Plan, monitor: Monitor) -> Cluster:
+    def _cluster_of(
+        self, lane: Lane, cell: TortureCell, spec: RunSpec, monitor: Monitor
+    ) -> Cluster:
         """Return the cluster that is up, or a new one if another is needed."""
         if lane.cluster is not None and lane.fits(cell):
             return lane.cluster
@@ -225,7 +227,7 @@ class Torture:
         with self.stop.interrupting():
             # The lane has it before it is up, so that no signal can lose it.
             lane.on = cell
-            lane.cluster = cell.campaign.made(plan, monitor)
+            lane.cluster = cell.campaign.made(spec, monitor)
             cell.campaign.up(lane.cluster)
         return lane.cluster
 
@@ -301,7 +303,7 @@ def _here(work: Callable[[], _End]) -> Future[_End]:
 
 def _recorded(
     campaign: Campaign,
-    plan: Plan,
+    spec: RunSpec,
     cluster: Cluster,
     directory: RunDirectory,
     monitor: Monitor,
@@ -310,7 +312,7 @@ def _recorded(
     """Record a run in a lane's thread. `clock` starts with the run."""
     before = cluster.topology
     try:
-        troubles = campaign.recorded(plan, cluster, directory, monitor)
+        troubles = campaign.recorded(spec, cluster, directory, monitor)
         # A cluster whose servers were upgraded does not fit the next run.
         healthy = not troubles and cluster.topology == before and not cluster.unready()
     finally:

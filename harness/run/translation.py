@@ -39,6 +39,8 @@ from harness.run.played_run import (
 )
 from harness.run.scripted import ScriptedRun
 from harness.run.stepwise import node_step, rule_step
+from harness.spec.option import Chooser, On
+from harness.spec.run_options import OPTIONS
 from nemesis.message_rules import NAME
 
 AWAITED: Final = frozenset({"assign", "commit", "fail", "lose", "number", "part"})
@@ -48,8 +50,6 @@ MERGED: Final = re.compile(r"_(\d+)_(?!\1_)\d+_[1-9]\d*$")
 there."""
 STOPPED: Final = "stop-fetches-one"
 TIME_LIMIT_S: Final = 120
-SIMULATED: Final = frozenset({"bug", "cluster", "nemesis", "protocol", "seed", "time-limit"})
-"""Options that only a simulated run has, or that the translation chooses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,12 @@ def translated(
         if isinstance(call.call.value, dict) and call.call.nemesis and "name" in call.call.value
     ]
     nemesis = ",".join(dict.fromkeys((NAME, *families)))
-    options = {n: v for n, v in script.options.items() if n not in SIMULATED}
+    options = {
+        name: value
+        for name, value in script.options.items()
+        if OPTIONS[name].option.on is not On.SIMULATED
+        and Chooser.TRANSLATION not in OPTIONS[name].option.chosen_by
+    }
     options |= {"cluster": "docker", "nemesis": nemesis, "time-limit": str(TIME_LIMIT_S)}
     if options.get("read") in ("server", "sync", "linearizable", "thesis"):
         options["read"] = "sequential"

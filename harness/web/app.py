@@ -294,7 +294,7 @@ class _Pages:
             over = [p for p in [*self._tails] if not (p.is_dir() and RunDirectory(p).alive)]
             for path in over:
                 self._tails.pop(path, None)
-            promised = run.info().plan.promise == Level.LINEARIZABLE.value
+            promised = run.info().spec.promise == Level.LINEARIZABLE.value
             tail = self._tails.setdefault(run.path, Tail(run.journal, promised))
         figures = tail.read()
         if not alive:

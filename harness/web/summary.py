@@ -1,14 +1,16 @@
 """Summary of a run: what the list, the heat map and the trends know of it."""
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from checkers.triage.explanation import KNOWN, NOT_EXPLAINED
+from harness.core.protocols import ANY_NODE
 from harness.core.verdict import Status
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE, stored_object
 from harness.run.store import RunDirectory
+from harness.spec.run_options import OPTIONS
+from harness.spec.stored_spec import current
 
 STATUSES: Final = (*(status.value for status in Status), CRASHED, UNREADABLE, RUNNING)
 SCENARIO: Final = "scenario-"
@@ -17,13 +19,6 @@ DEFAULTS: Final = "defaults"
 """Name of the settings of a run that was given none."""
 GROUPS: Final = ("run", "scenario", "exploration")
 """Kinds of runs, which lists keep apart."""
-NOT_SETTINGS: Final = frozenset(
-    {"workload", "nemesis", "seed", "server-seed", "cluster", "clickhouse", "zookeeper"}
-    | {"clickhouse-image", "zookeeper-image", "keeper-image", "time-limit", "extend", "rate"}
-    | {"concurrency", "quiesce", "check-time", "interval", "duration", "op-timeout"}
-    | {"quorum-timeout", "report", "script", "count", "promise"}
-)
-"""Options of a run that are not among its settings: what it is, where and how long it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +96,8 @@ def summary_of(run: RunDirectory) -> Summary:
     (raw_info, no_info), (raw_results, no_results) = map(
         stored_object, (run.info_file, run.results_file)
     )
-    info, results = raw_info or {}, raw_results or {}
-    plan, ladder = _inner(info, "plan"), _inner(results, "ladder")
+    info, results = current(raw_info or {}), raw_results or {}
+    spec, ladder = _inner(info, "spec"), _inner(results, "ladder")
     trouble = "; ".join(filter(None, (no_info, no_results)))
     status = str(results.get("status", ""))
     if status not in STATUSES:
@@ -111,21 +106,21 @@ def summary_of(run: RunDirectory) -> Summary:
     folder = run.path.parent.name.partition("+")
     versions = tuple(sorted({str(version) for version in _inner(info, "versions").values()}))
     started = str(info.get("started_utc") or "")[:19].replace("T", " ")
-    workload = str(plan.get("workload", folder[0] if no_info else "?"))
-    nemesis = str(plan.get("nemesis", folder[2] if no_info else "?"))
-    seed = str(plan.get("seed", "?"))
+    workload = str(spec.get("workload", folder[0] if no_info else "?"))
+    nemesis = str(spec.get("nemesis", folder[2] if no_info else "?"))
+    seed = str(spec.get("seed", "?"))
     held = "" if status == Status.UNKNOWN.value else str(ladder.get("held") or "")
-    promise = str(ladder.get("promise") or plan.get("promise", ""))
+    promise = str(ladder.get("promise") or spec.get("promise", ""))
     cause = _cause(_inner(results, "explanation"))
-    settings = _settings(str(plan.get("again") or ""))
+    settings = _settings(spec)
     kinds, first_s = _anomalies(results)
     words = (
         name, workload, nemesis, seed, status, promise, held, settings, *kinds, cause, trouble,
-        started, *versions, plan.get("again", ""),
+        started, *versions, info.get("again", ""),
     )  # fmt: skip
     return Summary(
         name=name, workload=workload, nemesis=nemesis, seed=seed, status=status,
-        promise=promise, held=held, settings=settings, modes=_modes(workload, plan), kinds=kinds,
+        promise=promise, held=held, settings=settings, modes=_modes(workload, info), kinds=kinds,
         first_s=first_s, staleness=_staleness(results), cause=cause, trouble=trouble,
         versions=versions, started=started, text=" ".join(map(str, words)).lower(),
     )  # fmt: skip
@@ -138,27 +133,23 @@ def _cause(explanation: Mapping[str, Any]) -> str:
     return ", ".join(str(one.get("name")) for one in defects if isinstance(one, dict))
 
 
-def _settings(command: str) -> str:
-    """Return the settings in the command that repeats a run."""
-    try:
-        words = shlex.split(command)[2:]
-    except ValueError:
-        return ""
-    found: list[str] = []
-    for at, word in enumerate(words):
-        flag, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or flag in NOT_SETTINGS:
-            continue
-        after = words[at + 1 : at + 2]
-        given = (
-            value if equals else "" if after[:1] and after[0].startswith("--") else " ".join(after)
-        )
-        found.append(given if flag == "option" else f"{flag} {given}".rstrip())
-    return ", ".join(found)
+def _settings(spec: Mapping[str, Any]) -> str:
+    """Return the options that say what is tested, and are not as by default."""
+    given = [
+        (name, spec[name])
+        for name, entry in OPTIONS.items()
+        if entry.option.setting and spec.get(name, entry.plain_default) != entry.plain_default
+    ]
+    return ", ".join(
+        text if name == "option" else f"{name} {text}"
+        for name, value in given
+        if value != [ANY_NODE]  # the clients of a script
+        for text in [", ".join(map(str, value)) if isinstance(value, list) else str(value)]
+    )
 
 
-def _modes(workload: str, plan: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    own = _inner(_inner(plan, "options"), "workload_options")
+def _modes(workload: str, info: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    own = _inner(info, "workload_options")
     if workload != "quorum-set" or not {"insert", "read"} <= own.keys():
         return None
     return str(own["insert"]), str(own.get("quorum", "")), str(own["read"])

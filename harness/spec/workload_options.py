@@ -1,4 +1,4 @@
-"""Workloads and their options, made from a command line or a stored plan."""
+"""Workloads and their options, made from a run's options."""
 
 import ast
 import inspect
@@ -9,28 +9,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from checkers.ladder import Level
-from harness.cli.catalogue import workload_entry
 from harness.core.errors import UsageError
 from harness.core.protocols import Workload
 from harness.core.ranges import Quorum, did_you_mean, quoted, range_of, unknown_name
-from harness.run.plan import Plan
+from harness.spec.catalogue import workload_entry
+from harness.spec.run_options import OPTIONS, workload_flags
+from harness.spec.run_spec import RunSpec
 from workloads.options import PacedOptions, WorkloadOptions
 
 if TYPE_CHECKING:
     # Most commands run no scenario, so the module is imported where one is needed.
     from workloads.scenarios.scenario import Scenario
 
-FLAGS: Mapping[str, str] = {
-    "insert": "insert",
-    "read": "read",
-    "quorum": "quorum",
-    "quorum_timeout": "quorum_timeout_ms",
-    "writers": "writers",
-    "keys": "keys",
-    "ops_per_key": "ops_per_key",
-    "op_timeout": "timeout_s",
-}
-"""Flags of the command line that set an option of the workload, by name."""
 SCENARIO = "scenario-"
 """Prefix of the workload name of a scenario."""
 EXPLORED = "explore-"
@@ -39,43 +29,56 @@ SHARED = frozenset(field.name for field in fields(PacedOptions))
 """Names of the options that workloads share."""
 
 
-def options_of(name: str, flags: Mapping[str, Any], words: Sequence[str]) -> WorkloadOptions:
-    """Return the options of a workload from `flags`, by name, and `words` of the form NAME=VALUE.
-    Raises UsageError for an option that the workload does not have, and for an invalid value."""
-    kind = workload_entry(name).options
-    types = get_type_hints(kind)
-    known = {field.name: types[field.name] for field in _fields(kind)}
+def options_of(spec: RunSpec) -> WorkloadOptions:
+    """Return the options of a run's workload, from flags and from NAME=VALUE. Raises UsageError for
+    an option that the workload does not have, and for an invalid value."""
+    known = _types(spec.workload)
     given: dict[str, Any] = {}
-    for flag, value in flags.items():
-        field = FLAGS[flag]
+    for flag, value in workload_flags(spec).items():
+        field = OPTIONS[flag].option.workload_option
         if field not in known:
-            raise UsageError(f"--{flag.replace('_', '-')}: {_no_option(name, field, known)}")
+            raise UsageError(f"--{flag}: {_no_option(spec.workload, field, known)}")
         given[field] = value
+    given |= named_options(spec.workload, spec.option)
+    return workload_entry(spec.workload).options(**given)
+
+
+def named_options(workload: str, words: Sequence[str]) -> dict[str, Any]:
+    """Return the values that words of the form NAME=VALUE give options of a workload. Raises
+    UsageError."""
+    known = _types(workload)
+    given: dict[str, Any] = {}
     for word in words:
         field, equals, text = word.partition("=")
         field = field.replace("-", "_")
         if not equals or field not in known:
-            raise UsageError(f"--option {quoted(word)}: {_no_option(name, field, known)}")
+            raise UsageError(f"--option {quoted(word)}: {_no_option(workload, field, known)}")
         given[field] = _value(field, word, text, known[field])
-    return kind(**given)
+    return given
 
 
-def workload_of(plan: Plan) -> Workload:
-    """Return the workload of a plan, with the options of its run."""
-    if plan.workload.startswith(SCENARIO):
-        return scenario_of(plan.workload.removeprefix(SCENARIO)).workload
-    name = "quorum-set" if plan.workload.startswith(EXPLORED) else plan.workload
+def _types(workload: str) -> dict[str, Any]:
+    kind = workload_entry(workload).options
+    types = get_type_hints(kind)
+    return {field.name: types[field.name] for field in _fields(kind)}
+
+
+def workload_of(spec: RunSpec) -> Workload:
+    """Return the workload of a run, with its options. Raises UsageError."""
+    if spec.workload.startswith(SCENARIO):
+        return scenario_of(spec.workload.removeprefix(SCENARIO)).workload
+    name = "quorum-set" if spec.workload.startswith(EXPLORED) else spec.workload
     try:
         entry = workload_entry(name)
     except UsageError as error:
         raise UsageError(f"workload {error}") from error
     known = {field.name for field in fields(entry.options)}
-    given: dict[str, Any] = {n: v for n, v in plan.workload_options.items() if n in known}
+    given: dict[str, Any] = {n: v for n, v in spec.workload_options.items() if n in known}
     return entry.make(
         entry.options(**given),
-        plan.seed.child("workload"),
-        Level.named(plan.promise),
-        plan.nemesis != "none",
+        spec.seed.child("workload"),
+        Level.named(spec.promise),
+        spec.nemesis != "none",
     )
 
 

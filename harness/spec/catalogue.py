@@ -1,4 +1,4 @@
-"""Explicit catalogue of the workloads, checkers and clusters, and the plug-ins beside them."""
+"""Explicit catalogue of the workloads and checkers, and the plug-ins beside them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,13 +32,6 @@ from workloads.truncation import TruncationOptions, truncation
 from workloads.unknown_insert import UnknownInsertOptions, unknown_insert
 from workloads.zero_copy import ZeroCopyOptions, zero_copy
 from workloads.zk_register import ZkRegister, ZkRegisterOptions
-
-CLUSTERS: Mapping[str, str] = {
-    "docker": "real ClickHouse and ZooKeeper servers in containers",
-    "auto": "docker if an engine answers, else sim",
-    "external": "servers that somebody else runs, described by --servers FILE",
-    "sim": "simulated servers on virtual time: the same seed gives the same run, byte for byte",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ LINTERS := .venv/.linters
 SERVERS := .venv/.servers
 # Without make's own jobs, which cargo would wait for.
 CARGO := env --unset=MAKEFLAGS --unset=MFLAGS cargo
-PYTHON_ROOMS := distribution harness workloads nemesis checkers compose tests benches
-CRATES := checkers/histories checkers/porcupine checkers/porcupine/arrow-interface harness/clusters/faulty_disk harness/clusters/packet_queue harness/native harness/sim/explorer harness/sim/simulator
+PYTHON_ROOMS := distribution crates harness workloads nemesis checkers compose tests benches
 
 run: $(READY)  ## run 30 s of faults on real servers (simulated ones without a Docker engine) and print a verdict
 	.venv/bin/harness run --cluster auto --nemesis partition --time-limit 30 || [ $$? -le 2 ] # 0 to 2 are verdicts
@@ -53,7 +52,7 @@ clean:  ## remove what runs left in Docker, then everything that was built
 	[ ! -x .venv/bin/harness ] || .venv/bin/harness clean
 	rm -rf .venv target harness/native/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-SOURCES := pyproject.toml constraints.txt setup.sh distribution/wheel_backend.py $(shell find checkers/porcupine/python -name "*.py*" -not -name "*.pyc") $(shell find $(addsuffix /src,$(CRATES)) -type f) Cargo.toml $(addsuffix /Cargo.toml,$(CRATES))
+SOURCES := pyproject.toml constraints.txt setup.sh distribution/wheel_backend.py Cargo.toml $(wildcard crates/*/Cargo.toml) $(shell find crates/*/src crates/porcupine/python -type f -not -name "*.pyc")
 
 $(READY): $(SOURCES) $(wildcard compose/images/*/*)
 	./setup.sh

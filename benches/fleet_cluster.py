@@ -85,7 +85,7 @@ def image(client: docker.DockerClient) -> str:
             shutil.copytree(packages, f"{directory}/site", ignore=skipped)
             _build(client, IMAGE, directory, RECIPE, base_image(client, print))
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as directory:
-        skip = shutil.ignore_patterns("__pycache__", "src", "target", "*.rs")
+        skip = shutil.ignore_patterns("__pycache__")
         for room in ("harness", "checkers", "workloads", "nemesis", "compose"):
             shutil.copytree(own / room, f"{directory}/site/{room}", ignore=skip)
         _build(client, f"{IMAGE}:code", directory, CODE_RECIPE, IMAGE)

@@ -4,7 +4,7 @@
 it as JSON. Single-threaded; the time is the median CPU time of calls of `check`, from a list of
 Python objects and from Arrow columns, so that both include reading, validating and grouping the
 history. "alone" is the median wall time of the check alone, from operations in memory
-(checkers/porcupine/examples/check_alone.rs): so is what is quoted, and it is compared with the
+(crates/porcupine/examples/check_alone.rs): so is what is quoted, and it is compared with the
 lesser of the first two, and with this. The memory is by how much the first check raised the peak
 of the process; what is quoted includes the Go runtime and the history. HISTORIES=DIR adds
 published logs, with truth.json.
@@ -87,7 +87,7 @@ def as_arrow(history: list[pyporcupine.Operation]) -> pa.Table:
     return pa.table(fields)
 
 
-CRATE = Path(__file__).parent.parent / "checkers" / "porcupine" / "Cargo.toml"
+CRATE = Path(__file__).parent.parent / "crates" / "porcupine" / "Cargo.toml"
 
 
 def cargo(command: str) -> list[str]:

@@ -3,7 +3,7 @@
     python -m benches.porcupine_flames [DIRECTORY]
 
 Needs `perf`, the programs of `cargo install inferno`, and a pyporcupine with symbols: `cargo build
---release --features python` in checkers/porcupine, and target/release/libpyporcupine.so in front on
+--release --features python` in crates/porcupine, and target/release/libpyporcupine.so in front on
 PYTHONPATH as pyporcupine.abi3.so. Samples are of CPU time; what is not under the check is left out.
 """
 

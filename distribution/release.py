@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CHECKER = ROOT / "checkers" / "porcupine"
+CHECKER = ROOT / "crates" / "porcupine"
 CHANGELOGS = (ROOT / "CHANGELOG.md", CHECKER / "CHANGELOG.md")
 UNRELEASED = "not yet released"
 GLIBC = "manylinux2014"

@@ -4,7 +4,7 @@ the programs that run in containers.
 maturin builds one extension module per wheel, and the harness has two: `harness.native._native` and
 `pyporcupine`. They cannot be one library, because each brings a memory allocator of its own. So
 maturin builds both wheels, and the package `pyporcupine` is moved into that of the harness.
-`pip install ./checkers/porcupine` installs the checker alone; it does not use this backend.
+`pip install ./crates/porcupine` installs the checker alone; it does not use this backend.
 """
 
 import base64
@@ -23,7 +23,7 @@ from typing import Any
 import maturin
 
 ROOT = Path(__file__).resolve().parent.parent
-CHECKER = ROOT / "checkers" / "porcupine"
+CHECKER = ROOT / "crates" / "porcupine"
 PACKAGE = "pyporcupine/"
 """What the checker's wheel contributes; its metadata stay behind."""
 EXECUTABLE = 0o100755

@@ -13,7 +13,7 @@ import pytest
 from harness.clusters.docker_cluster import DockerCluster
 
 ROOT = Path(__file__).parents[1]
-CRATES = sorted(path.parent for path in ROOT.glob("*/**/src/lib.rs") if "target" not in path.parts)
+CRATES = sorted(path.parent for path in ROOT.glob("crates/*/src/lib.rs"))
 IMPORT = re.compile(r"\b(crate|super)::((?:\w+::)*)(\w+|\{[^}]*)")
 TESTS = re.compile(r"#\[cfg\(test\)\]\nmod \w+ \{.*", re.DOTALL)
 COMMENT = re.compile(r"//.*")
@@ -101,7 +101,7 @@ def test_simulated_zookeeper_does_not_know_its_clients() -> None:
     assert known == {(name,) for name in may}
 
 
-ROOMS = ("harness", "workloads", "nemesis", "checkers", "compose")
+ROOMS = ("crates", "harness", "workloads", "nemesis", "checkers", "compose")
 
 
 def homes_by_class() -> dict[str, set[str]]:

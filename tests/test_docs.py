@@ -35,11 +35,11 @@ DOCS = sorted(
     [
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
-        ROOT / "checkers" / "porcupine" / "README.md",
+        *(ROOT / "crates").rglob("README.md"),
         *(ROOT / "docs").rglob("*.md"),
     ]
 )
-PACKAGES = ("harness", "workloads", "nemesis", "checkers", "compose")
+PACKAGES = ("crates", "harness", "workloads", "nemesis", "checkers", "compose")
 EXAMPLE = re.compile(r"<!-- file: (\w+)\.py -->\n```python\n(.*?)```", re.DOTALL)
 LINES_MAX = 60
 

@@ -8,9 +8,7 @@ from pathlib import Path
 import pyporcupine
 import pytest
 
-STUB = (
-    Path(__file__).resolve().parents[1] / "checkers/porcupine/python/pyporcupine/_pyporcupine.pyi"
-)
+STUB = Path(__file__).resolve().parents[1] / "crates/porcupine/python/pyporcupine/_pyporcupine.pyi"
 DOCUMENTED = {
     node.name: ast.get_docstring(node)
     for node in ast.parse(STUB.read_text()).body
@@ -29,7 +27,7 @@ def test_help_shows_the_docstring_of_the_stub(name: str) -> None:
     assert inspect.getdoc(getattr(pyporcupine, name)) == DOCUMENTED[name]
 
 
-README = Path(__file__).resolve().parents[1] / "checkers/porcupine/README.md"
+README = Path(__file__).resolve().parents[1] / "crates/porcupine/README.md"
 
 
 def test_examples_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

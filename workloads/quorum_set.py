@@ -252,7 +252,7 @@ class QuorumSet:
 
 def set_calls(options: QuorumSetOptions, seed: Seed) -> Generator:
     """Return inserts on a few nodes at a time, which take turns, and reads on all nodes, without
-    end. harness/sim/simulator/src/interpreter/set_calls.rs has the rules and their reasons."""
+    end. crates/simulator/src/interpreter/set_calls.rs has the rules and their reasons."""
     rules = {
         "keys": options.keys,
         "ops_per_key": options.ops_per_key,

@@ -1,4 +1,4 @@
-"""Programs of ours that run in containers: crates of this directory, linked statically, because an
+"""Programs of ours that run in containers: crates of the workspace, linked statically, because an
 image may have an older C library than this machine.
 
 An installed wheel has them compiled. In a checkout they are compiled when they are first needed.
@@ -22,8 +22,7 @@ PROGRAMS: Final = (PACKET_QUEUE, FAULTY_DISK)
 """Each is called like its crate; the crate's directory has underscores."""
 SHIPPED: Final = "harness/clusters/compiled"
 """Directory of a wheel that has the programs."""
-_HERE: Final = Path(__file__).parent
-_WORKSPACE: Final = _HERE.parents[1]
+_WORKSPACE: Final = Path(__file__).parents[2]
 _BUILD_S: Final = 600
 
 
@@ -57,7 +56,7 @@ def _shipped(name: str) -> Path:
 
 
 def _crate(name: str) -> Path:
-    return _HERE / name.replace("-", "_")
+    return _WORKSPACE / "crates" / name.replace("-", "_")
 
 
 def _compiled(name: str) -> Path:

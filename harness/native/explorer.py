@@ -1,4 +1,4 @@
-"""Explores every interleaving of small models of the protocol (`harness/sim/explorer`)."""
+"""Explores every interleaving of small models of the protocol (`crates/explorer`)."""
 
 from harness.native._native import MODELS, Claim, Exploration, Step
 

@@ -1,4 +1,4 @@
-"""Keeps histories in columns and finds out what became of sets in them (`checkers/histories`)."""
+"""Keeps histories in columns and finds out what became of sets in them (`crates/histories`)."""
 
 from harness.native._native import (
     Calls,

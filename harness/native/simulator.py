@@ -1,4 +1,4 @@
-"""Simulates ZooKeeper and ClickHouse servers on virtual time (`harness/sim/simulator`)."""
+"""Simulates ZooKeeper and ClickHouse servers on virtual time (`crates/simulator`)."""
 
 from harness.native._native import (
     FETCH_NS,

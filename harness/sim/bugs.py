@@ -139,7 +139,7 @@ class Protocol:
     defects: frozenset[str]
     """Bugs that belong to the protocol."""
     mechanisms: frozenset[str]
-    """What its servers have and 18.16.1 lacks (`harness/sim/simulator/src/protocol.rs`)."""
+    """What its servers have and 18.16.1 lacks (`crates/simulator/src/protocol.rs`)."""
     reading: str
     """Meaning of `select_sequential_consistency` for queries that do not choose one."""
 

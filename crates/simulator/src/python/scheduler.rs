@@ -15,7 +15,7 @@ use crate::interpreter::scheduler::{self, Next};
 use crate::interpreter::workers::{Slot, Worker, Workers};
 use crate::world::Ns;
 
-/// Schedules one history; see `harness/sim/simulator/src/interpreter/scheduler.rs`.
+/// Schedules one history; see `crates/simulator/src/interpreter/scheduler.rs`.
 #[pyclass(module = "harness.native.simulator", frozen)]
 pub struct Scheduler {
     pub(super) inner: Rc<RefCell<scheduler::Scheduler>>,

@@ -1,7 +1,7 @@
 //! Models the disk of one server: the faults in force, and what a power cut leaves.
 //!
 //! The rules are those of the disk that real servers have with `--storage faulty`
-//! (harness/clusters/faulty_disk, docs/storage.md): data is durable after an fsync of its file, or
+//! (crates/faulty_disk, docs/storage.md): data is durable after an fsync of its file, or
 //! once it is 30 s old; changes of metadata are journalled by any fsync, or after 5 s; an fsync that
 //! fails leaves its pages clean, so that nothing ever writes them.
 

@@ -10,7 +10,7 @@ from harness.core.topology import Topology
 from harness.sim.bugs import DEFAULT, bugs
 
 if TYPE_CHECKING:
-    from harness.native.simulator import Replica
+    from harness.native.simulator import ReplicaState
 
 
 def table_on(cluster: SimCluster) -> ReplicatedTable:
@@ -35,7 +35,7 @@ def rows(cluster: SimCluster, node: str, table: ReplicatedTable) -> list[tuple[i
     return sorted(connect(cluster, node).rows(f"SELECT key, value FROM {table.name}", (int, int)))
 
 
-def replica_of(cluster: SimCluster, node: str, table: ReplicatedTable) -> "Replica":
+def replica_of(cluster: SimCluster, node: str, table: ReplicatedTable) -> "ReplicaState":
     """Return the node's server with the state of its only table."""
     found = cluster.simulation.servers.replica(node, table.name)
     assert found is not None

@@ -101,7 +101,7 @@ def test_simulated_zookeeper_does_not_know_its_clients() -> None:
     assert known == {(name,) for name in may}
 
 
-ROOMS = ("crates", "harness", "workloads", "nemesis", "checkers", "compose")
+ROOMS = ("harness", "workloads", "nemesis", "checkers", "compose")
 
 
 def homes_by_class() -> dict[str, set[str]]:
@@ -177,8 +177,12 @@ MEASURES = {
     ),
     "files of the command line": (45, len(python_of("harness/cli"))),
     "stubs of Rust modules that are kept by hand": (
-        4,
-        sum(1 for room in ROOMS for _ in (ROOT / room).rglob("*.pyi")),
+        0,
+        sum(
+            "Written by distribution/stubs.py" not in path.read_text()
+            for room in ("crates", *ROOMS)
+            for path in (ROOT / room).rglob("*.pyi")
+        ),
     ),
 }
 """Figures of the layout that may only fall: the limit and the figure. Whoever lowers a figure

@@ -17,8 +17,8 @@ DOCUMENTED = {
 
 
 def test_the_public_names_are_documented() -> None:
-    names = ["HistoryError", "Operation", "Step", "ObjectResult", "Result", "InvalidError"]
-    names += ["UndecidedError", "ModelError", "Call", "check", "visualize"]
+    names = ["HistoryError", "ModelError", "InvalidError", "UndecidedError", "Call", "Operation"]
+    names += ["Step", "ObjectResult", "Result", "check", "visualize"]
     assert list(DOCUMENTED) == names
 
 

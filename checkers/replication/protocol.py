@@ -1,7 +1,7 @@
 """Checks the rules of replication against the record of what replicas and ZooKeeper agreed on.
 
 The record is the entry "protocol" of the run's "quiesce": facts in order, each a list of its name,
-its time in ns, and what harness/native/simulator.pyi says of it. Only a simulated cluster, which
+its time in ns, and what `Simulation.record` says of it. Only a simulated cluster, which
 sees every write, leaves one. These are the invariants of the protocol; what clients
 see of a breach, if anything, other checkers say.
 """

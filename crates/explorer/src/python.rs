@@ -10,23 +10,34 @@ use crate::models;
 use crate::search::{Finding, Progress, Search, Step as Taken};
 use crate::states::Word;
 
-/// A claim of the model, and what the search knows about it.
+/// Who acts. In Python: `Literal["client", "replica", "fault"]`.
+type Actor = &'static str;
+/// Why a search ended. In Python: `Literal["whole", "states", "memory"]`.
+type End = &'static str;
+
+/// A property that every state must have, and what the search knows about it.
 #[pyclass(frozen, get_all, module = "harness.native.explorer")]
 pub struct Claim {
     name: &'static str,
     text: &'static str,
+    /// Number of states to which it applies; for comes-to-rest, of steps.
     applied: u64,
+    /// Number of actions to the nearest state that violates it; None if there is none so far.
     broken_after: Option<u32>,
 }
 
-/// A step of a counterexample and the state after it.
+/// A step of a counterexample and the state after it. The first step is the initial state.
 #[pyclass(frozen, get_all, module = "harness.native.explorer")]
 pub struct Step {
     action: Option<&'static str>,
-    who: Option<&'static str>,
+    who: Option<Actor>,
+    /// The replica, from 0.
     replica: Option<u8>,
+    /// A record, a log entry or another replica, from 0.
     other: Option<u8>,
+    /// The state after the step, as (column, text).
     state: Vec<(String, String)>,
+    /// For each replica the records, from 1, that a client could read there.
     visible: Vec<Vec<u32>>,
 }
 
@@ -94,6 +105,11 @@ impl<M: Model + Send + Sync, W: Word + Send + Sync> Explore for Search<M, W> {
 }
 
 /// A search over one model. It proceeds only during calls of `advance`.
+///
+/// `states_max` and `memory_mb` (10**6 bytes) limit it; None is no limit. With `symmetry`, states
+/// that differ only by a permutation of replicas are one state. `protocol` has the mechanisms and
+/// the defects of a server version; those that the model does not know are left out. Raises
+/// ValueError for parameters that the model does not take.
 #[pyclass(module = "harness.native.explorer")]
 pub struct Exploration {
     search: Box<dyn Explore>,
@@ -181,16 +197,17 @@ impl Exploration {
         })
     }
 
-    /// Searches for `seconds` and returns whether the search has ended; see `ended`. The GIL is
-    /// released.
+    /// Search for this time without the GIL; return whether the search has ended.
     fn advance(&mut self, py: Python<'_>, seconds: f64) -> bool {
         let time = Duration::from_secs_f64(seconds.clamp(0.0, 3600.0));
         self.progress = py.detach(|| self.search.advance(time));
         self.progress != Progress::Going
     }
 
+    /// Why the search ended: every state was found, or a limit was reached. None if it has
+    /// not.
     #[getter]
-    fn ended(&self) -> Option<&'static str> {
+    fn ended(&self) -> Option<End> {
         match self.progress {
             Progress::Going => None,
             Progress::Whole => Some("whole"),
@@ -204,16 +221,19 @@ impl Exploration {
         self.search.counts().states
     }
 
+    /// Number of examined steps, including those to known states.
     #[getter]
     fn transitions(&self) -> u64 {
         self.search.counts().transitions
     }
 
+    /// The greatest distance of a found state from the initial one, in actions.
     #[getter]
     fn depth(&self) -> u32 {
         self.search.counts().depth
     }
 
+    /// Number of states that are not expanded yet.
     #[getter]
     fn frontier(&self) -> u32 {
         self.search.counts().frontier
@@ -228,6 +248,7 @@ impl Exploration {
         self.search.claims()
     }
 
+    /// Return a shortest path that violates a claim; None if there is none so far.
     fn trace(&self, claim: &str) -> Option<Vec<Step>> {
         self.search.trace(claim)
     }
@@ -235,6 +256,8 @@ impl Exploration {
 
 /// Adds `harness.native.explorer` to the extension module.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // MODELS: list[tuple[str, list[str], list[str], list[str]]]
+    // Each model, with its mutants, its fixes, and the defects of protocols that it has as switches.
     module.add("MODELS", models::catalogue())?;
     module.add_class::<Claim>()?;
     module.add_class::<Step>()?;

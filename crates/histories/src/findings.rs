@@ -12,31 +12,32 @@ use crate::masks::Mask;
 use crate::sets::{Insert, Read, Set};
 use crate::words::Word;
 
-/// What was found about one key. Inserts are given by their bit, reads by their index in the set.
+/// What was found about the values of one key.
 #[derive(Default)]
 #[cfg_attr(
     feature = "python",
     pyo3::pyclass(frozen, get_all, module = "harness.native.histories")
 )]
 pub struct Findings {
-    /// Reads that lack at least one value acknowledged before they were invoked.
+    /// Number of reads that lack a value acknowledged before they were invoked.
     pub stale_reads: usize,
-    /// Acknowledged values that a later read lacks, lost values included, with the first and the
+    /// Acknowledged inserts that a later read lacks, lost ones included, with the first and the
     /// last such read; in order of the first one.
     pub missed: Vec<(u32, usize, usize)>,
-    /// Acknowledged values that no final read has although every replica answered one after the
-    /// acknowledgement, with those final reads.
+    /// Acknowledged inserts that no final read has although every replica answered one after
+    /// the acknowledgement, with those final reads.
     pub lost: Vec<(u32, Vec<usize>)>,
-    /// Acknowledged values that no final read has, while some replica answered none after the
+    /// Acknowledged inserts that no final read has, while some replica answered none after the
     /// acknowledgement.
     pub unaccounted: Vec<u32>,
-    /// Number of unaccounted values that no read has at all.
+    /// Number of unaccounted inserts that no read has at all.
     pub never_read: usize,
-    /// Values that one read returned several times: their bit, the first such read and how often it
-    /// returned them.
+    /// Bits whose value one read returned several times, the first such read, and how often it
+    /// returned the value.
     pub duplicates: Vec<(u32, usize, usize)>,
-    /// Values that a read returned although nobody inserted them or their insert began after the
-    /// read ended: their bit and the first such read.
+    /// Bits whose value a read returned although no insert can have caused it by the end of the
+    /// first such read: nobody tried, every attempt was refused, or none had begun; with that
+    /// read.
     pub phantoms: Vec<(u32, usize)>,
     /// Number of inserts of unknown outcome that some read shows.
     pub appeared: usize,

@@ -26,8 +26,8 @@ pyo3::create_exception!(
     harness.native.histories,
     FormError,
     pyo3::exceptions::PyValueError,
-    "A line does not have the form that the journal writes. It may still be a valid operation. args
-    has the number of the line, from 1."
+    "A line does not have the form that the journal writes. It may still be a valid operation.
+    args has the number of the line, from 1."
 );
 
 pyo3::create_exception!(
@@ -41,11 +41,12 @@ pyo3::create_exception!(
     harness.native.histories,
     OddValue,
     pyo3::exceptions::PyValueError,
-    "An insert whose value is not an integer, or a read whose value is not an array of integers, of
-    64 bits each. args has the operation's row."
+    "An insert whose value is not an integer, or a read whose value is not an array of integers,
+    of 64 bits each. args has the operation's row."
 );
 
-/// The operations of a history in columns, one row each.
+/// The operations of a history in columns, one row each. Raises FormError and RuleError for
+/// lines that `harness.core.lines` would not write.
 #[pyclass(frozen, module = "harness.native.histories")]
 struct Columns {
     history: Arc<History>,
@@ -65,6 +66,10 @@ impl Columns {
     }
 }
 
+/// Buffers by column. In Python: `dict[str, list[bytes]]`.
+type ColumnBuffers = PyDict;
+/// What a key's calls operate on. In Python: `Literal["set", "register"]`.
+type ObjectName = str;
 /// (f, ends, durations in ns at the given quantiles, errors).
 type FTally = (String, Ends, Vec<i64>, Vec<(String, usize)>);
 /// (node, f, ends).
@@ -83,27 +88,35 @@ impl Columns {
         self.history.len()
     }
 
+    /// Memory that the operations take.
     #[getter]
     fn size_bytes(&self) -> usize {
         self.history.bytes()
     }
 
+    /// Return the lines of all operations, as `harness.core.lines` writes them.
     fn lines<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let lines = self.parts.lines(&self.history, 0..self.history.len());
         PyBytes::new(py, &lines)
     }
 
+    /// Return the line of an operation without its newline.
     fn line<'py>(&self, py: Python<'py>, row: usize) -> Bound<'py, PyBytes> {
         let line = self.parts.lines(&self.history, row..row + 1);
         PyBytes::new(py, &line[..line.len() - 1])
     }
 
+    /// Return the lines of these rows, in their order.
     fn lines_at<'py>(&self, py: Python<'py>, rows: Vec<usize>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.parts.lines(&self.history, rows.into_iter()))
     }
 
-    /// Returns (validity, offsets, data) of each column, by name.
-    fn arrow<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// Return Arrow buffers by column name: validity bitmap, offsets if entries differ in size,
+    /// data. The columns are process (int32, the nemesis is -1), node and f (int32, indices into
+    /// `words`), kind (int32: invoke, ok, fail, info), key, value and time_ns (int64), values
+    /// (lists of int64), detail and error (texts). Raises OddValue for a number that does not
+    /// fit.
+    fn arrow<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, ColumnBuffers>> {
         let made = table(&self.history).map_err(bad_value)?;
         let columns = PyDict::new(py);
         for (name, column) in [
@@ -124,7 +137,7 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Returns the interned texts of each column that has them, by name.
+    /// Return the interned texts of the columns node and f.
     fn words(&self) -> [(&'static str, Vec<String>); 2] {
         [
             ("node", self.history.nodes.all()),
@@ -136,19 +149,25 @@ impl Columns {
         self.history.time_ns[row]
     }
 
+    /// Return the rows of the nemesis.
     fn nemesis(&self) -> Vec<usize> {
         self.rows(|row| self.history.process[row] == NEMESIS)
     }
 
+    /// Return the rows whose value is an object.
     fn objects(&self) -> Vec<usize> {
         self.rows(|row| matches!(self.history.value[row], Value::Object(_)))
     }
 
+    /// Return the rows of invocation and end of the client calls at these places in order of
+    /// invocation. The end is None if the call never ended.
     fn pairs(&self, places: Vec<usize>) -> Vec<(u32, Option<u32>)> {
         let pairs = places.iter().map(|&place| &self.history.pairs[place]);
         pairs.map(|pair| (pair.invoke, row_of(pair.end))).collect()
     }
 
+    /// Return the places of the client calls with one of these names and, if any is given, one
+    /// of these kinds ("ok", "fail" or "info"), as 32-bit numbers.
     fn places<'py>(
         &self,
         py: Python<'py>,
@@ -158,6 +177,8 @@ impl Columns {
         bytes_of(py, &self.history.places(&fs, &kinds))
     }
 
+    /// Return the times in ns at which the calls at these places began, and those at which they
+    /// may have ended, as 64-bit numbers: 2**63 - 1 for a call that is not ok.
     fn spans<'py>(
         &self,
         py: Python<'py>,
@@ -167,6 +188,9 @@ impl Columns {
         (bytes_of(py, &begins), bytes_of(py, &ends))
     }
 
+    /// Return those of the calls at these places that name the same key and the same number as
+    /// another of them, as 32-bit numbers: their places, group by group in order of the first call
+    /// of each, and the number of places up to the end of each group.
     fn repeated<'py>(
         &self,
         py: Python<'py>,
@@ -176,10 +200,12 @@ impl Columns {
         (bytes_of(py, &groups.places), bytes_of(py, &groups.ends))
     }
 
+    /// Return the number of client calls.
     fn calls_count(&self) -> usize {
         self.history.pairs.len()
     }
 
+    /// Return every key that a client named, ascending.
     fn keys(&self) -> Vec<i64> {
         let pairs = self.history.pairs.iter();
         let mut keys: Vec<i64> = pairs
@@ -190,6 +216,7 @@ impl Columns {
         keys
     }
 
+    /// Return every node that a client call names, in no particular order.
     fn nodes(&self) -> Vec<String> {
         let pairs = self.history.pairs.iter();
         let mut nodes: Vec<Word> = pairs
@@ -203,6 +230,7 @@ impl Columns {
             .collect()
     }
 
+    /// Whether some client call was in flight during the closed interval.
     fn called_between(&self, begin_ns: i64, end_ns: i64) -> bool {
         self.history.pairs.iter().any(|pair| {
             let begun = self.history.time_ns[pair.invoke as usize] <= end_ns;
@@ -210,6 +238,11 @@ impl Columns {
         })
     }
 
+    /// Count the client calls. For each f: the numbers that ended ok, fail and info; the
+    /// durations in ns of those that ended ok, at the quantiles by nearest rank (empty without an
+    /// ok call); and how often each error code occurred, in order of the calls, where the code is
+    /// the text before the first colon. For each node and f: the numbers that ended ok, fail and
+    /// info.
     fn tally(&self, quantiles: Vec<f64>) -> (Vec<FTally>, Vec<NodeTally>) {
         let (by_f, by_node) = tally(&self.history);
         let text = |word| self.history.fs.text(word).unwrap_or_default();
@@ -228,6 +261,8 @@ impl Columns {
         (of_f.collect(), of_node.collect())
     }
 
+    /// Return the set of each key that has inserts or reads, the missing key first, then
+    /// ascending. Raises OddValue.
     fn sets(&self) -> PyResult<Vec<Set>> {
         let made = sets::sets(&self.history).map_err(bad_value)?;
         let made = made.into_iter().map(|set| Set {
@@ -238,8 +273,10 @@ impl Columns {
         Ok(made.collect())
     }
 
-    fn calls(&self, object: &str) -> PyResult<Vec<Calls>> {
-        let object = match object {
+    /// Return the calls that constrain each key's object of this kind, in the order in which
+    /// keys are first called. Raises OddValue.
+    fn calls(&self, kind: &ObjectName) -> PyResult<Vec<Calls>> {
+        let object = match kind {
             "set" => Object::Set,
             _ => Object::Register,
         };
@@ -252,7 +289,9 @@ impl Columns {
     }
 }
 
-/// Everything that was asked of one key.
+/// Everything that was asked of one key: the calls "insert", and the answered calls "read" and
+/// "final-read". An insert is identified by its bit; inserted values have the first bits, in order
+/// of their first attempt. A read is identified by its index in order of invocation.
 #[pyclass(frozen, module = "harness.native.histories")]
 struct Set {
     history: Arc<History>,
@@ -275,10 +314,15 @@ impl Set {
         self.set.key
     }
 
+    /// Return the value of each bit. Values that were only read have a bit too.
     fn values(&self) -> Vec<i64> {
         self.set.values.clone()
     }
 
+    /// Return of the insert at a place, in order of the first attempt: value, bit, kind ("ok" if
+    /// acknowledged, "fail" if every attempt was refused, otherwise "info"), the row of the first
+    /// attempt that was not refused (of the first attempt if every one was), the row of the first
+    /// acknowledgement, and the number of attempts.
     fn insert(&self, place: usize) -> Insert {
         let one = &self.set.inserts[place];
         let kind = one.kind.name();
@@ -292,6 +336,7 @@ impl Set {
         )
     }
 
+    /// Return the place of the value's insert, None if nobody tried to insert it.
     fn place(&self, value: i64) -> Option<usize> {
         let places = self.places.get_or_init(|| {
             let inserts = self.set.inserts.iter().enumerate();
@@ -300,7 +345,7 @@ impl Set {
         places.get(&value).copied()
     }
 
-    /// Numbers of inserts that ended Ok, Fail and Info.
+    /// Return the numbers of inserts that are ok, fail and info.
     fn ends(&self) -> Ends {
         let count = |kind| {
             self.set
@@ -312,20 +357,24 @@ impl Set {
         [count(Kind::Ok), count(Kind::Fail), count(Kind::Info)]
     }
 
+    /// Return the inserts that were tried more than once.
     fn repeated(&self) -> Vec<u32> {
         let repeated = self.set.inserts.iter().filter(|one| one.attempts > 1);
         repeated.map(|one| one.bit).collect()
     }
 
+    /// Return the rows of invocation and end, and whether some value came more than once.
     fn read(&self, read: usize) -> Read {
         let one = &self.set.reads[read];
         (one.invoke, one.end, one.duplicated)
     }
 
+    /// Return the number of reads.
     fn reads_count(&self) -> usize {
         self.set.reads.len()
     }
 
+    /// Return the reads called "final-read".
     fn finals(&self) -> Vec<usize> {
         let places = 0..self.set.reads.len();
         places
@@ -333,6 +382,7 @@ impl Set {
             .collect()
     }
 
+    /// Return the last "final-read" of each node, nodes in order of their first one.
     fn last_finals(&self) -> Vec<(String, usize)> {
         let mut last: Vec<(Word, usize)> = Vec::new();
         for read in self.finals() {
@@ -348,6 +398,7 @@ impl Set {
             .collect()
     }
 
+    /// Whether the reads returned the same values, each value once.
     fn same(&self, reads: Vec<usize>) -> bool {
         let mut reads = reads.into_iter().map(|read| &self.set.reads[read]);
         let Some(first) = reads.next() else {
@@ -357,10 +408,12 @@ impl Set {
         !first.duplicated && reads.all(|read| !read.duplicated && self.set.mask(read).equals(mask))
     }
 
+    /// Return the bits of the values that a read returned, little-endian.
     fn mask<'py>(&self, py: Python<'py>, read: usize) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.set.mask(&self.set.reads[read]).bytes())
     }
 
+    /// Examine every value. `replicas` are the nodes from which a final read is expected.
     fn examined(&self, replicas: Vec<String>) -> Findings {
         // A node that no operation names answered no read.
         let word = |name: &String| self.history.nodes.find(name).unwrap_or(NONE - 1);
@@ -368,6 +421,11 @@ impl Set {
         examine(&self.history, &self.set, &replicas)
     }
 
+    /// Check monotonic reads, read your writes, monotonic writes and writes follow reads.
+    /// Return for each: the number of reads of which something is demanded, the number that lack a
+    /// demanded value, and the `max_violations` of these that ended first, each with the read, the
+    /// first missing bit, and the first insert that demands it (for the latter two guarantees).
+    /// Every value must have been tried only once.
     fn bounds(&self, max_violations: usize) -> Vec<(usize, usize, Vec<Violation>)> {
         let found = bounds(&self.history, &self.set, max_violations)
             .into_iter()
@@ -380,7 +438,8 @@ impl Set {
     }
 }
 
-/// The calls that constrain one key.
+/// The calls that constrain the set of one key, in order of invocation: inserts that may have
+/// happened, and answered reads.
 #[pyclass(frozen, module = "harness.native.histories")]
 struct Calls {
     history: Arc<History>,
@@ -398,6 +457,7 @@ impl Calls {
         self.calls.rows.len()
     }
 
+    /// Return the number of reads.
     fn reads(&self) -> usize {
         self.calls
             .is_read
@@ -406,15 +466,25 @@ impl Calls {
             .count()
     }
 
+    /// Whether some process invoked a call at the very time at which its previous call and
+    /// another call ended. No times can express that it follows only the former.
     fn ties(&self) -> bool {
         self.calls.ties(&self.history)
     }
 
+    /// Return the rows of invocation and end of each call.
     fn rows(&self) -> Vec<(u32, Option<u32>)> {
         let rows = self.calls.rows.iter();
         rows.map(|&(invoke, end)| (invoke, row_of(end))).collect()
     }
 
+    /// Export one row per call with the columns that `pyporcupine` takes: process, f ("add" or
+    /// "read"), value, call, ret, output. Reads have no value, and only reads have an output. ret
+    /// is null if the call did not end ok.
+    ///
+    /// If a process invoked a call at the very time at which its previous call ended, and nothing
+    /// else ended then, the call is one nanosecond later here: it then follows its predecessor and
+    /// no other call.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -427,7 +497,7 @@ impl Calls {
     }
 }
 
-/// The buffers of a column as `Columns.arrow` returns them.
+/// The buffers of a column as `Columns.arrow` returns them. In Python: `list[bytes]`.
 type Buffers = [PyBackedBytes; 3];
 
 /// Makes the columns of a history from batches of Arrow buffers.
@@ -438,6 +508,9 @@ struct ColumnsBuilder {
 
 #[pymethods]
 impl ColumnsBuilder {
+    /// Begin a history with memory for so many operations, numbers in lists, and bytes of
+    /// objects, which then need not be copied as it grows. Unless it is `whole`, the operations
+    /// are some of a history's, and keep their indices.
     #[new]
     #[pyo3(signature = (rows=0, numbers=0, raw=0, *, whole))]
     fn new(rows: usize, numbers: usize, raw: usize, whole: bool) -> ColumnsBuilder {
@@ -450,8 +523,10 @@ impl ColumnsBuilder {
         ColumnsBuilder { history }
     }
 
-    /// Appends operations; `columns` are the buffers of each column, by name, and `words` the texts
-    /// of those that hold indices. Returns the bytes that the operations take so far.
+    /// Append operations that are given as `Columns.arrow` returns them, with the texts of node,
+    /// kind and f, and with their index, and return the bytes that all of them take so far. The
+    /// columns node, key, value, values, detail and error may be missing, and count as null. Raises
+    /// FormError for a row that lacks a field, and RuleError.
     fn append(
         &mut self,
         py: Python<'_>,
@@ -487,6 +562,7 @@ impl ColumnsBuilder {
         Ok(history.bytes())
     }
 
+    /// Return the columns. Nothing may be appended afterwards. Raises RuleError.
     fn finish(&mut self, py: Python<'_>) -> PyResult<Columns> {
         let mut history = take(&mut self.history);
         py.detach(|| history.match_ends()).map_err(refused)?;

@@ -20,24 +20,25 @@ from pyporcupine._pyporcupine import (
 )
 from pyporcupine.events import from_events
 from pyporcupine.importers.files import ImportedHistory, read
+from pyporcupine.protocols import ArrowColumns, Model, State
 
 if TYPE_CHECKING:
-    from pyporcupine._pyporcupine import ArrowColumns as ArrowColumns
-    from pyporcupine._pyporcupine import Model as Model
-    from pyporcupine._pyporcupine import State as State
     from pyporcupine._pyporcupine import Unknown as Unknown
 
 __all__ = [
     "MEMORY_MB",
     "UNKNOWN",
+    "ArrowColumns",
     "Call",
     "HistoryError",
     "ImportedHistory",
     "InvalidError",
+    "Model",
     "ModelError",
     "ObjectResult",
     "Operation",
     "Result",
+    "State",
     "Step",
     "UndecidedError",
     "__version__",

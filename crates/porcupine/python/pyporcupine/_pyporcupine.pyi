@@ -1,16 +1,46 @@
-"""Decides whether concurrent histories are linearizable or sequentially consistent."""
+"""Written by distribution/stubs.py from the crates porcupine."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from types import EllipsisType
-from typing import Any, Final, Literal, NoReturn, Protocol, TypeVar, final
+from typing import Any, Final, Literal, NoReturn, final
+
+from pyporcupine.protocols import ArrowColumns, Model
 
 __version__: str
-MEMORY_MB: Final[float]
-"""A quarter of the memory of the machine or of the container."""
 
 class HistoryError(ValueError):
     """A row of a history breaks the rules of histories. The text names the row and the field."""
+
+class ModelError(RuntimeError):
+    """A model written in Python raised an exception (`__cause__`) or returned an invalid value. The
+    text names the row, the state, the call and the output about which the model was asked."""
+
+class InvalidError(Exception):
+    """A history is INVALID. The text names the first keys, the reasons, and the operations."""
+
+class UndecidedError(Exception):
+    """The status of a history is UNKNOWN. The text names the first keys and the limits that they
+    reached."""
+
+MEMORY_MB: Final[float]
+"""A quarter of the memory of the machine or of the container."""
+UNKNOWN: Final[Unknown]
+"""The output of a call that never returned. Models written in Python test it by `is`."""
+
+@final
+class Call:
+    """A call: everything about an operation that a model may see, except its output.
+
+    `match call: case Call("write", value): …` destructures it."""
+    @property
+    def f(self) -> str: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def key(self) -> int | str | None: ...
+    __match_args__: Final = ("f", "value", "key")
+    def __new__(cls, f: str, value: Any = None, key: int | str | None = None) -> Call: ...
 
 @final
 class Operation:
@@ -24,9 +54,19 @@ class Operation:
     A process has one operation in flight; one that never returned stays in flight for good.
     Operations with different keys concern different objects.
 
-    The model defines `f`, `value` and `output`; see `check`.
-    """
-
+    The model defines `f`, `value` and `output`; see `check`."""
+    @property
+    def f(self) -> str: ...
+    @property
+    def key(self) -> int | str | None: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def call(self) -> int: ...
+    @property
+    def ret(self) -> int | None: ...
+    @property
+    def output(self) -> Any: ...
     def __new__(
         cls,
         process: int | str,
@@ -40,27 +80,13 @@ class Operation:
     ) -> Operation: ...
     @property
     def process(self) -> int | str: ...
-    @property
-    def f(self) -> str: ...
-    @property
-    def key(self) -> int | str | None: ...
-    @property
-    def value(self) -> Any: ...
-    @property
-    def call(self) -> int: ...
-    @property
-    def ret(self) -> int | None: ...
-    @property
-    def output(self) -> Any: ...
 
 @final
 class Step:
     """`from_op` must come before `to_op`, because `why`; both are positions in the history.
 
     The steps of a cycle follow each other and the last leads back to the first. A step about one
-    operation has from_op == to_op.
-    """
-
+    operation has from_op == to_op."""
     @property
     def from_op(self) -> int: ...
     @property
@@ -82,7 +108,6 @@ class Step:
     ]:
         """same value: both operate on one value, which was written once, so no operation on another
         value comes between them."""
-
     @property
     def value(self) -> int | None:
         """set: the value that is seen, missed, duplicated or was never added."""
@@ -90,8 +115,6 @@ class Step:
 @final
 class ObjectResult:
     """The verdict on one key. Testing it for truth raises TypeError; compare `status` instead."""
-
-    def __bool__(self) -> NoReturn: ...
     @property
     def key(self) -> int | str | None: ...
     @property
@@ -99,11 +122,6 @@ class ObjectResult:
     @property
     def reason(self) -> str:
         """A clause for human readers."""
-
-    @property
-    def operations(self) -> int:
-        """Number of operations on this key."""
-
     @property
     def witness(self) -> list[int]:
         """Positions of operations that together prove the violation, ascending; empty unless
@@ -126,9 +144,7 @@ class ObjectResult:
 
         If no operations of the history, in whatever order, make an operation possible, the witness
         is that one, with few that provide what it found, if there are any. `reason` says so; it
-        also says if no operations that make it possible were found.
-        """
-
+        also says if no operations that make it possible were found."""
     @property
     def explanation(self) -> list[Step]: ...
     @property
@@ -136,104 +152,35 @@ class ObjectResult:
         """Positions in an order that explains the operations. If the key is INVALID: a longest
         order that explains all that returned before the operation `stuck`. Empty unless requested,
         and for a set that is not sequentially consistent."""
-
     @property
     def alternatives(self) -> list[list[int]]:
         """If the key is INVALID and a linearization was requested: further orders that explain all
         that returned before `stuck`, each with an operation in flight that the previous ones
         lack."""
-
     @property
     def stuck(self) -> int | None:
         """Position of the operation that no order explains together with all that returned before
         it, if the search or the linearization of a set found it."""
+    @property
+    def operations(self) -> int:
+        """Number of operations on this key."""
+    def __bool__(self) -> NoReturn: ...
 
 @final
 class Result:
     """The verdict on a history. Testing it for truth raises TypeError; compare `status` or call
     `raise_if_invalid` instead."""
-
-    def __bool__(self) -> NoReturn: ...
-    def raise_if_invalid(self) -> None:
-        """Return if the status is VALID. Raises InvalidError if it is INVALID, and UndecidedError
-        if it is UNKNOWN."""
-
     @property
     def status(self) -> Literal["VALID", "INVALID", "UNKNOWN"]:
         """The worst status of the objects: INVALID, then UNKNOWN, then VALID. VALID if there are no
         operations."""
-
     @property
     def objects(self) -> list[ObjectResult]:
         """One result per key, in the order in which the keys first appear."""
-
-class InvalidError(Exception):
-    """A history is INVALID. The text names the first keys, the reasons, and the operations."""
-
-class UndecidedError(Exception):
-    """The status of a history is UNKNOWN. The text names the first keys and the limits that they
-    reached."""
-
-class ModelError(RuntimeError):
-    """A model written in Python raised an exception (`__cause__`) or returned an invalid value. The
-    text names the row, the state, the call and the output about which the model was asked."""
-
-@final
-class Call:
-    """A call: everything about an operation that a model may see, except its output.
-
-    `match call: case Call("write", value): …` destructures it."""
-
-    __match_args__: Final = ("f", "value", "key")
-    def __new__(cls, f: str, value: Any = None, key: int | str | None = None) -> Call: ...
-    @property
-    def f(self) -> str: ...
-    @property
-    def value(self) -> Any: ...
-    @property
-    def key(self) -> int | str | None: ...
-
-@final
-class Unknown:
-    """The type of UNKNOWN. Comparing, hashing or testing it raises TypeError."""
-
-UNKNOWN: Final[Unknown]
-"""The output of a call that never returned. Models written in Python test it by `is`."""
-
-State = TypeVar("State", bound=Hashable)
-
-class Model(Protocol[State]):
-    """A model written in Python. The search is the same as for built-in models. The GIL is held
-    only during a step, and each step is called once per state, call and output.
-
-    States are compared by `==` and `hash`, so they must be immutable: tuples, frozensets or frozen
-    dataclasses. A step takes microseconds; that of a built-in model takes nanoseconds.
-
-    A model may also have
-    `partition(history) -> Mapping[key, positions]`: the operations that are judged together, each
-    position once; without it, those of equal key.
-    `describe(operation) -> str`: the text of an operation in a picture.
-    """
-
-    def init(self) -> State:
-        """Return the initial state, which must not be None."""
-
-    def step(self, state: State, call: Call, output: Any, /) -> State | list[State] | None:
-        """Return the state after a call that returned `output` in `state`, a list of all possible
-        states, or None if that is impossible. If `output is UNKNOWN`, the call never returned:
-        return the states for every output that it may have had. The case that it did not happen
-        need not be included."""
-
-class ArrowColumns(Protocol):
-    """Any source of Arrow columns: a table of pyarrow, a data frame of polars or pandas.
-
-    The columns are read in place: process, call (ints), ret (ints and nulls), f (texts), and as
-    the model needs them key, value, output, and expected (what a cas compares with, if value is
-    only the new value). call and ret may be timestamps or durations; every column may be a
-    dictionary. Positions are row numbers.
-    """
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+    def raise_if_invalid(self) -> None:
+        """Return if the status is VALID. Raises InvalidError if it is INVALID, and UndecidedError
+        if it is UNKNOWN."""
+    def __bool__(self) -> NoReturn: ...
 
 def check(
     history: Sequence[Operation] | ArrowColumns,
@@ -307,8 +254,7 @@ def check(
     grows with the history.
 
     Raises HistoryError for a row that breaks the rules of histories, ModelError for a model that
-    fails, ValueError and TypeError for other arguments.
-    """
+    fails, ValueError and TypeError for other arguments."""
 
 def visualize(
     history: Sequence[Operation] | ArrowColumns,
@@ -334,7 +280,7 @@ def visualize(
     threads: int | None = None,
     title: str = "History",
     unit: Literal["ns", "us", "ms", "s"] | None = None,
-    bands: Iterable[tuple[int, int | None, str]] = (),
+    bands: Iterable[tuple[int, int | None, str]] | None = (),
 ) -> Result:
     """Decide a history and draw it into one self-contained HTML file at `path`.
 
@@ -349,5 +295,9 @@ def visualize(
     per operation in addition to its text. Drawing takes time proportional to what is visible:
     10,000 operations move without a visible delay.
 
-    Returns the same as `check`. Raises the same exceptions, and OSError.
-    """
+    Returns the same as `check`. Raises the same exceptions, and OSError."""
+
+@final
+class Unknown:
+    """The type of UNKNOWN. Comparing, hashing or testing it raises TypeError."""
+    def __bool__(self) -> NoReturn: ...

@@ -4,7 +4,11 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList, PyString, PyTuple};
 
-use super::operation::Operation;
+use super::operation::{Operation, OptionalKey, OptionalValue};
+use super::NoReturn;
+
+/// A key. In Python: `int | str | None`.
+type PyKey = PyAny;
 
 /// A call: everything about an operation that a model may see, except its output.
 ///
@@ -13,7 +17,7 @@ use super::operation::Operation;
 pub struct Call {
     f: String,
     value: Py<PyAny>,
-    key: Py<PyAny>,
+    key: Py<PyKey>,
 }
 
 impl Call {
@@ -36,7 +40,7 @@ impl Call {
 
     #[new]
     #[pyo3(signature = (f, value=None, key=None))]
-    fn new(py: Python<'_>, f: String, value: Option<Py<PyAny>>, key: Option<Py<PyAny>>) -> Self {
+    fn new(py: Python<'_>, f: String, value: OptionalValue, key: OptionalKey) -> Self {
         Self {
             f,
             value: value.unwrap_or_else(|| py.None()),
@@ -82,7 +86,7 @@ impl Unknown {
         Self::refuse()
     }
 
-    fn __bool__(&self) -> PyResult<bool> {
+    fn __bool__(&self) -> PyResult<NoReturn> {
         Self::refuse()
     }
 

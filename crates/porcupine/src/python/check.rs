@@ -18,6 +18,15 @@ use crate::order::Consistency;
 use crate::validate::validate;
 use crate::verdict::Request;
 
+/// A model, by name or written in Python.
+/// In Python: `Literal["set", "register", "cas-register", "key-value", "append-log", "counter",
+/// "queue", "fifo-queue", "mutex", "multi-register"] | Model[Any]`.
+pub type PyModelArgument = PyAny;
+/// The operations. In Python: `Sequence[Operation] | ArrowColumns`.
+pub type PyHistory = PyAny;
+/// What is decided. In Python: `Literal["linearizable", "sequential"]`.
+pub type ConsistencyName = str;
+
 #[doc = include_str!("check.txt")]
 #[pyfunction]
 #[pyo3(signature = (
@@ -28,9 +37,9 @@ use crate::verdict::Request;
 #[allow(clippy::too_many_arguments)]
 pub fn check(
     py: Python<'_>,
-    history: &Bound<'_, PyAny>,
+    history: &Bound<'_, PyHistory>,
     model: ModelArgument,
-    consistency: &str,
+    consistency: &ConsistencyName,
     initial: Initial,
     time_s: Option<f64>,
     memory_mb: Option<f64>,
@@ -76,7 +85,7 @@ pub fn check(
     Result::new(py, keyed, verdicts, witness)
 }
 
-/// The model argument.
+/// The model argument. In Python: `PyModelArgument`.
 pub enum ModelArgument {
     Named(Kind),
     Python(Py<PyAny>),
@@ -94,7 +103,8 @@ impl<'py> FromPyObject<'_, 'py> for ModelArgument {
     }
 }
 
-/// The initial value argument.
+/// The initial value.
+/// In Python: `int | str | bool | EllipsisType | None`.
 pub enum Initial {
     /// `...`: the model's default.
     Model,

@@ -15,6 +15,9 @@ use pyo3::prelude::*;
 
 use crate::rows::BadRow;
 
+/// A truth test that is refused. In Python: `NoReturn`.
+type NoReturn = bool;
+
 pyo3::create_exception!(
     pyporcupine,
     HistoryError,
@@ -47,12 +50,17 @@ pyo3::create_exception!(
 #[pymodule]
 #[pyo3(name = "_pyporcupine")]
 fn pyporcupine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // __version__: str
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("HistoryError", module.py().get_type::<HistoryError>())?;
     module.add("ModelError", module.py().get_type::<ModelError>())?;
     module.add("InvalidError", module.py().get_type::<InvalidError>())?;
     module.add("UndecidedError", module.py().get_type::<UndecidedError>())?;
+    // MEMORY_MB: Final[float]
+    // A quarter of the memory of the machine or of the container.
     module.add("MEMORY_MB", check::memory_mb())?;
+    // UNKNOWN: Final[Unknown]
+    // The output of a call that never returned. Models written in Python test it by `is`.
     module.add("UNKNOWN", Py::new(module.py(), call::Unknown)?)?;
     module.add_class::<call::Call>()?;
     module.add_class::<operation::Operation>()?;

@@ -9,7 +9,7 @@ use pyo3::IntoPyObjectExt;
 
 use crate::process::Names;
 
-/// A client. Numbers come before names.
+/// A client. Numbers come before names. In Python: `int | str`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Process {
     Number(i64),
@@ -59,6 +59,13 @@ impl<'py> FromPyObject<'_, 'py> for Process {
     }
 }
 
+/// A client. In Python: `int | str`.
+type PyProcess = PyAny;
+/// A key. In Python: `int | str | None`.
+pub type OptionalKey = Option<Py<PyAny>>;
+/// What the model says. In Python: `Any`.
+pub type OptionalValue = Option<Py<PyAny>>;
+
 /// A call and its end.
 ///
 /// `call` and `ret` are times on one clock, in any unit. An operation precedes another if its
@@ -76,15 +83,15 @@ pub struct Operation {
     #[pyo3(get)]
     pub f: String,
     #[pyo3(get)]
-    pub key: Option<Py<PyAny>>,
+    pub key: OptionalKey,
     #[pyo3(get)]
-    pub value: Option<Py<PyAny>>,
+    pub value: OptionalValue,
     #[pyo3(get)]
     pub call: i64,
     #[pyo3(get)]
     pub ret: Option<i64>,
     #[pyo3(get)]
-    pub output: Option<Py<PyAny>>,
+    pub output: OptionalValue,
 }
 
 #[pymethods]
@@ -94,11 +101,11 @@ impl Operation {
     fn new(
         process: Process,
         f: String,
-        key: Option<Py<PyAny>>,
-        value: Option<Py<PyAny>>,
+        key: OptionalKey,
+        value: OptionalValue,
         call: i64,
         ret: Option<i64>,
-        output: Option<Py<PyAny>>,
+        output: OptionalValue,
     ) -> Self {
         Self {
             process,
@@ -112,7 +119,7 @@ impl Operation {
     }
 
     #[getter]
-    fn process(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    fn process(&self, py: Python<'_>) -> PyResult<Py<PyProcess>> {
         self.process.in_python(py)
     }
 

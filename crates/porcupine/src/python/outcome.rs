@@ -7,9 +7,17 @@ use pyo3::prelude::*;
 use pyo3::IntoPyObjectExt;
 
 use super::list_rows::Keyed;
-use super::{InvalidError, UndecidedError};
+use super::operation::OptionalKey;
+use super::{InvalidError, NoReturn, UndecidedError};
 use crate::partition::Partition;
 use crate::verdict::{self, Status, Verdict};
+
+/// A status. In Python: `Literal["VALID", "INVALID", "UNKNOWN"]`.
+type StatusName = &'static str;
+/// A reason. In Python: `Literal["real-time", "process-order", "read sees add", "read misses add",
+/// "read never-added value", "duplicate in read", "read sees write", "read never-written value",
+/// "same value", "cannot be placed"]`.
+type Why = String;
 
 /// `from_op` must come before `to_op`, because `why`; both are positions in the history.
 ///
@@ -19,7 +27,10 @@ use crate::verdict::{self, Status, Verdict};
 pub struct Step {
     from_op: usize,
     to_op: usize,
-    why: String,
+    /// same value: both operate on one value, which was written once, so no operation on another
+    /// value comes between them.
+    why: Why,
+    /// set: the value that is seen, missed, duplicated or was never added.
     value: Option<i64>,
 }
 
@@ -54,19 +65,49 @@ impl Step {
 #[pyclass(frozen, module = "pyporcupine")]
 pub struct ObjectResult {
     #[pyo3(get)]
-    pub key: Option<Py<PyAny>>,
+    pub key: OptionalKey,
     #[pyo3(get)]
-    pub status: &'static str,
+    pub status: StatusName,
+    /// A clause for human readers.
     #[pyo3(get)]
     pub reason: String,
+    /// Positions of operations that together prove the violation, ascending; empty unless
+    /// INVALID.
+    ///
+    /// set: with the reads restricted to the values that the witness's adds add, the witness is
+    /// illegal, but no longer so if any of its operations is dropped; or it is the one read that
+    /// is illegal by itself.
+    /// append-log whose values are all different: the same, with "append" for "add".
+    /// register and fifo-queue whose values are all different, linearizable: few operations that
+    /// are illegal by themselves.
+    /// Otherwise, linearizable: the witness contains an operation that cannot be placed. When it
+    /// returns, the others have an order that explains them, but not with it, although it is
+    /// possible after some of them in whatever order. No operation can be dropped without losing
+    /// one of these.
+    /// Otherwise, sequential: the witness is illegal, although each of its operations that returned
+    /// is possible after some of the others in whatever order, and no operation can be dropped
+    /// without losing one of these.
+    /// Queues: nor does the witness leave a value in the queue more often than the history does.
+    ///
+    /// If no operations of the history, in whatever order, make an operation possible, the witness
+    /// is that one, with few that provide what it found, if there are any. `reason` says so; it
+    /// also says if no operations that make it possible were found.
     #[pyo3(get)]
     pub witness: Vec<usize>,
     #[pyo3(get)]
     explanation: Vec<Py<Step>>,
+    /// Positions in an order that explains the operations. If the key is INVALID: a longest
+    /// order that explains all that returned before the operation `stuck`. Empty unless requested,
+    /// and for a set that is not sequentially consistent.
     #[pyo3(get)]
     pub linearization: Vec<usize>,
+    /// If the key is INVALID and a linearization was requested: further orders that explain all
+    /// that returned before `stuck`, each with an operation in flight that the previous ones
+    /// lack.
     #[pyo3(get)]
     pub alternatives: Vec<Vec<usize>>,
+    /// Position of the operation that no order explains together with all that returned before
+    /// it, if the search or the linearization of a set found it.
     #[pyo3(get)]
     pub stuck: Option<usize>,
     /// The rows of every object, and the index of this object.
@@ -114,6 +155,7 @@ impl ObjectResult {
 
 #[pymethods]
 impl ObjectResult {
+    /// Number of operations on this key.
     #[getter]
     fn operations(&self) -> usize {
         self.rows().len()
@@ -134,7 +176,7 @@ impl ObjectResult {
         Ok((restorer(py, "_object_result")?, state.into_py_any(py)?))
     }
 
-    fn __bool__(&self) -> PyResult<bool> {
+    fn __bool__(&self) -> PyResult<NoReturn> {
         refuse_truth_test(self.status)
     }
 
@@ -154,7 +196,10 @@ impl ObjectResult {
 /// `raise_if_invalid` instead.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct Result {
-    pub status: &'static str,
+    /// The worst status of the objects: INVALID, then UNKNOWN, then VALID. VALID if there are no
+    /// operations.
+    pub status: StatusName,
+    /// One result per key, in the order in which the keys first appear.
     pub objects: Vec<Py<ObjectResult>>,
 }
 
@@ -198,8 +243,8 @@ const NAMED_MAX: usize = 3;
 
 #[pymethods]
 impl Result {
-    /// Returns if the status is VALID. Raises InvalidError if it is INVALID, and UndecidedError if
-    /// it is UNKNOWN.
+    /// Return if the status is VALID. Raises InvalidError if it is INVALID, and UndecidedError
+    /// if it is UNKNOWN.
     fn raise_if_invalid(&self, py: Python<'_>) -> PyResult<()> {
         if self.status == Status::Valid.name() {
             return Ok(());
@@ -233,7 +278,7 @@ impl Result {
         Ok((restorer(py, "_result")?, state.into_py_any(py)?))
     }
 
-    fn __bool__(&self) -> PyResult<bool> {
+    fn __bool__(&self) -> PyResult<NoReturn> {
         refuse_truth_test(self.status)
     }
 

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::check::{check, Initial};
+use super::check::{check, ConsistencyName, Initial, PyHistory, PyModelArgument};
 use super::custom::operations;
 use super::model::failed;
 use super::operation::{Operation, Process};
@@ -24,6 +24,11 @@ const LABEL_MAX: usize = 2000;
 /// Integers up to this are exact in JavaScript.
 const EXACT_MAX: i64 = 1 << 53;
 
+/// The unit of times. In Python: `Literal["ns", "us", "ms", "s"]`.
+type Unit = str;
+/// Spans of time. In Python: `Iterable[tuple[int, int | None, str]]`.
+type Bands = PyAny;
+
 #[doc = include_str!("visualize.txt")]
 #[pyfunction]
 #[pyo3(signature = (
@@ -34,17 +39,17 @@ const EXACT_MAX: i64 = 1 << 53;
 #[allow(clippy::too_many_arguments)]
 pub fn visualize(
     py: Python<'_>,
-    history: &Bound<'_, PyAny>,
-    model: &Bound<'_, PyAny>,
+    history: &Bound<'_, PyHistory>,
+    model: &Bound<'_, PyModelArgument>,
     path: std::path::PathBuf,
-    consistency: &str,
+    consistency: &ConsistencyName,
     initial: Initial,
     time_s: Option<f64>,
     memory_mb: Option<f64>,
     threads: Option<usize>,
     title: &str,
-    unit: Option<&str>,
-    bands: Option<&Bound<'_, PyAny>>,
+    unit: Option<&Unit>,
+    bands: Option<&Bound<'_, Bands>>,
 ) -> PyResult<Result> {
     let unit_s = unit.map(seconds_per_unit).transpose()?;
     let all = operations(history)?;

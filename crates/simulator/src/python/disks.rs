@@ -15,7 +15,7 @@ use crate::simulation;
 use crate::simulation::disks::Wanted;
 use crate::world::{Ns, MS};
 
-/// The disks of a simulation's servers, by name.
+/// The disks of a simulation's servers. For one thread only.
 #[pyclass(module = "harness.native.simulator")]
 pub struct Disks {
     simulation: Rc<simulation::Simulation>,
@@ -41,6 +41,8 @@ type Flipped = (String, usize, u32, u8, u8);
 
 #[pymethods]
 impl Disks {
+    /// Access the disks, and let the servers sync what `fsync` says: default, inserts, all or
+    /// never. Raises ValueError for another word.
     #[new]
     fn new(simulation: PyRef<'_, Simulation>, fsync: &str) -> PyResult<Disks> {
         let fsync = Fsync::from_name(fsync).ok_or_else(|| PyValueError::new_err(fsync.to_owned()));
@@ -51,22 +53,29 @@ impl Disks {
         })
     }
 
+    /// Begin a fault of a disk, in place of an earlier one of this name: full, readonly, slow,
+    /// fail-reads, fail-writes or fail-sync. Raises ValueError for another kind.
     fn set_fault(&self, name: &str, fault: &str, kind: &str, delay_ms: Ns) -> PyResult<()> {
         let kind = FaultKind::from_name(kind).ok_or_else(|| PyValueError::new_err(kind.to_owned()));
         self.device(name)?.set(fault, kind?, delay_ms * MS);
         Ok(())
     }
 
+    /// End a fault; no-op if it is not in force.
     fn clear_fault(&self, name: &str, fault: &str) -> PyResult<()> {
         self.device(name)?.clear(fault);
         Ok(())
     }
 
+    /// Return the number of requests that each fault in force applied to, the numbers of changes
+    /// and pages that are not durable, and the number of flipped bits.
     fn state(&self, name: &str) -> PyResult<State> {
         let state = self.simulation.disk_state(found(&self.nodes, name)?);
         Ok((state.hits, state.changes, state.pages, state.flips))
     }
 
+    /// Return what a "write", a "sync" and a "read" meet: the name of the error, "" for none,
+    /// and the milliseconds that they take.
     fn probe(&self, name: &str) -> PyResult<Vec<(&'static str, &'static str, Ns)>> {
         let device = self.device(name)?;
         let seen = |what, (delay_ns, done): Served| {
@@ -83,12 +92,16 @@ impl Disks {
         ])
     }
 
+    /// Write two files and sync one of them. That fsync commits all changes of metadata.
     fn mark(&self, name: &str) -> PyResult<()> {
         let now_ns = self.simulation.world.now_ns();
         self.device(name)?.mark(now_ns);
         Ok(())
     }
 
+    /// Kill a node and take from its disk what is not durable; a seed lets some survive. Return
+    /// the numbers of changes, pages and files that were lost and of what survived, and whether of
+    /// the two marked files the synced and the other one are whole.
     fn cut(&self, name: &str, torn: Option<u64>) -> PyResult<(u64, u64, u64, u64, bool, bool)> {
         let node = found(&self.nodes, name)?;
         let cut = self.simulation.cut_power(node, torn.map(Seed));
@@ -104,6 +117,8 @@ impl Disks {
         ))
     }
 
+    /// Flip a bit of a file that the seed chooses. Return file, offset, bit, and the byte as it
+    /// should be read and as it is; None if there is no such file.
     fn flip(
         &self,
         name: &str,
@@ -122,11 +137,13 @@ impl Disks {
         Ok(flipped.map(|one| (one.path, one.offset, one.bit, one.byte, one.read)))
     }
 
+    /// Flip the flipped bits of a disk back, unless their files are gone.
     fn restore_bits(&self, name: &str) -> PyResult<()> {
         self.simulation.restore_bits(found(&self.nodes, name)?);
         Ok(())
     }
 
+    /// Make everything durable on all disks.
     fn sync(&self) {
         self.simulation.sync_disks();
     }

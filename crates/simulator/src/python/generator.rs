@@ -18,7 +18,8 @@ use crate::interpreter::{Failure, Kind};
 use crate::seed::Seed;
 use crate::world::Ns;
 
-/// A generator of Rust as a Python value.
+/// A generator of harness/core/protocols.py in Rust. It is immutable; the generators that it
+/// holds may be written in Python. harness/generators documents each of them.
 #[pyclass(module = "harness.native.simulator", frozen)]
 pub struct Combinator(pub(super) Box<dyn Generator>);
 
@@ -28,9 +29,15 @@ unsafe impl Send for Combinator {}
 unsafe impl Sync for Combinator {}
 
 type Parts<'py> = Vec<Bound<'py, PyAny>>;
+/// Makes the call of a number. In Python: `Callable[[int], Any]`.
+type MakeCall = PyAny;
+/// Numbers by name. In Python: `dict[str, int]`.
+type Numbers = PyDict;
 
 #[pymethods]
 impl Combinator {
+    /// Return the step and the next generator. Raises UsageError for a call that no worker could
+    /// ever take, and passes on the exceptions of a generator in Python.
     fn op<'py>(
         &self,
         py: Python<'py>,
@@ -42,6 +49,7 @@ impl Combinator {
         Ok((seen.said(py, step)?, Combinator(after)))
     }
 
+    /// Return the generator after the end of a call; itself if nothing changes.
     fn update<'py>(
         slf: Bound<'py, Self>,
         context: &Bound<'py, PyAny>,
@@ -58,11 +66,14 @@ impl Combinator {
         }
     }
 
+    /// Whether events matter to the generator.
     #[getter]
     fn listens(&self) -> bool {
         self.0.listens()
     }
 
+    /// Return the generator that a time limit limits, in its current state. Raises TypeError for
+    /// any other generator.
     fn unlimited(&self) -> PyResult<Combinator> {
         let inner = self.0.unlimited();
         let inner = inner.ok_or_else(|| PyTypeError::new_err("a time limit is expected"))?;
@@ -70,7 +81,7 @@ impl Combinator {
     }
 
     #[staticmethod]
-    fn numbered(make: Py<PyAny>) -> Combinator {
+    fn numbered(make: Py<MakeCall>) -> Combinator {
         Combinator(Box::new(Numbered { make, number: 0 }))
     }
 
@@ -133,6 +144,7 @@ impl Combinator {
         Ok(Combinator(Box::new(Phases::new(parts))))
     }
 
+    /// If `nodes` is empty: all nodes that workers use at the first question.
     #[staticmethod]
     fn each_node(generator: &Bound<'_, PyAny>, nodes: Vec<String>) -> PyResult<Combinator> {
         let nodes = nodes.into_iter().map(Rc::from).collect();
@@ -146,8 +158,10 @@ impl Combinator {
         Ok(Combinator(Box::new(UntilOk::new(calls, tries, pause_ns))))
     }
 
+    /// Generate the calls of quorum-set. `rules` are keys, ops_per_key, writers, burst_inserts,
+    /// paced_inserts, and in nanoseconds refused_pause_ns, pause_ns, hanging_ns.
     #[staticmethod]
-    fn set_calls(seed: u64, rules: &Bound<'_, PyDict>) -> PyResult<Combinator> {
+    fn set_calls(seed: u64, rules: &Bound<'_, Numbers>) -> PyResult<Combinator> {
         let rule = |name: &str| rules.as_any().get_item(name);
         let rules = Rules {
             keys: rule("keys")?.extract()?,

@@ -19,7 +19,8 @@ use crate::network::Node;
 use crate::server::Settings;
 use crate::world::Ns;
 
-/// Executes clients' calls and faults on a simulation's servers.
+/// Executes a generator's calls on a simulation's servers and writes the lines of their history.
+/// For one thread only.
 #[pyclass(module = "harness.native.simulator")]
 pub struct Interpreter {
     inner: interpreter::Interpreter,
@@ -30,10 +31,19 @@ unsafe impl Send for Interpreter {}
 // SAFETY: as above.
 unsafe impl Sync for Interpreter {}
 
+/// What `Interpreter` says of `statements`.
+/// In Python: `tuple[bool, str, Sequence[dict[str, int | str]], int]`.
 type StatementWords = (bool, String, Vec<HashMap<String, Word>>, Ns);
+
+/// Executes the other calls. In Python: `Host`.
+type PyHost = PyAny;
 
 #[pymethods]
 impl Interpreter {
+    /// Execute the calls of the scheduler's generator. `statements` gives for each f whether it
+    /// is an INSERT of the call's key and value, the SQL (of a SELECT without the key), settings
+    /// that successive values use in turn, and the timeout in nanoseconds. `zero_ns` is the
+    /// simulation's time at the history's time 0.
     #[new]
     fn new(
         simulation: PyRef<'_, Simulation>,
@@ -62,16 +72,21 @@ impl Interpreter {
         })
     }
 
+    /// Whether nothing is in flight and nothing will be.
     #[getter]
     fn over(&self) -> bool {
         self.inner.over()
     }
 
+    /// Start no more calls.
     fn exhaust(&mut self) {
         self.inner.exhaust();
     }
 
-    fn step(&mut self, host: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    /// Run the simulation; return the caller's next due number, or None if the run is over or
+    /// `lines` have waited for 20 ms. Raises as `Scheduler.poll` does, and passes on the host's
+    /// exceptions.
+    fn step(&mut self, host: &Bound<'_, PyHost>) -> PyResult<Option<u64>> {
         match self.inner.step(&PythonHost(host)) {
             Ok(Stop::Due(number)) => Ok(Some(number)),
             Ok(Stop::Pause) => Ok(None),
@@ -79,13 +94,16 @@ impl Interpreter {
         }
     }
 
-    fn pump(&mut self, host: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Start every call that is due now. Raises as `step` does.
+    fn pump(&mut self, host: &Bound<'_, PyHost>) -> PyResult<()> {
         self.inner.pump(&PythonHost(host)).map_err(raised)
     }
 
+    /// End a call of the host's; `pump` must follow. Passes on exceptions of generator and
+    /// host.
     fn end<'py>(
         &mut self,
-        host: &Bound<'py, PyAny>,
+        host: &Bound<'py, PyHost>,
         number: i64,
         done: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
@@ -96,10 +114,13 @@ impl Interpreter {
         self.inner.tell(&ended, &line, &op).map_err(raised)
     }
 
+    /// Return the history's lines since the last call.
     fn lines<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
         self.inner.take_lines(|lines| PyBytes::new(py, lines))
     }
 
+    /// Return, since the last call: the number of client calls that began, and the numbers that
+    /// ended, by f and kind.
     fn counts(&mut self) -> (u64, Vec<(String, &'static str, u64)>) {
         let counts = self.inner.take_counts();
         let ended = counts.ended.into_iter();
@@ -107,6 +128,7 @@ impl Interpreter {
         (counts.begun, ended.collect())
     }
 
+    /// Every key that clients named, ascending.
     #[getter]
     fn keys(&self) -> Vec<i64> {
         self.inner.keys().iter().copied().collect()

@@ -14,7 +14,8 @@ fn resource_of(nemesis: &str) -> PyResult<Resource> {
     Resource::of(nemesis).ok_or_else(unknown)
 }
 
-/// The machines of a simulation's servers.
+/// What lies under the servers of a simulation. Resources have the names of the nemeses that
+/// take them away.
 #[pyclass(module = "harness.native.simulator")]
 pub struct Machines {
     servers: Py<Simulation>,
@@ -43,10 +44,13 @@ impl Machines {
 
     // --- clocks ---------------------------------------------------------------------------------
 
+    /// Set the clock rate of a server, for all its lives: that of its timers.
     fn skew(&self, py: Python<'_>, name: &str, rate: f64) -> PyResult<()> {
         self.with(py, name, |simulation, node| simulation.skew(node, rate))
     }
 
+    /// Set a server's wall clock: what is added to it, in every second period only if there is
+    /// one, and its speed.
     fn set_wall(
         &self,
         py: Python<'_>,
@@ -60,43 +64,51 @@ impl Machines {
         })
     }
 
+    /// Return what a server's wall clock shows.
     fn wall_ns(&self, py: Python<'_>, name: &str) -> PyResult<Ns> {
         self.with(py, name, |simulation, node| simulation.world.wall_ns(node))
     }
 
     // --- resources ------------------------------------------------------------------------------
 
-    fn starve(&self, py: Python<'_>, name: &str, nemesis: &str) -> PyResult<()> {
-        let resource = resource_of(nemesis)?;
+    /// Take a resource away from a server.
+    fn starve(&self, py: Python<'_>, name: &str, resource: &str) -> PyResult<()> {
+        let resource = resource_of(resource)?;
         self.with(py, name, |simulation, node| {
             simulation.starve(node, resource)
         })
     }
 
-    fn feed(&self, py: Python<'_>, name: &str, nemesis: &str) -> PyResult<()> {
-        let resource = resource_of(nemesis)?;
+    /// Give a resource back to a server; no-op if it does not lack it.
+    fn feed(&self, py: Python<'_>, name: &str, resource: &str) -> PyResult<()> {
+        let resource = resource_of(resource)?;
         self.with(py, name, |simulation, node| simulation.feed(node, resource))
     }
 
-    fn lacks(&self, py: Python<'_>, name: &str, nemesis: &str) -> PyResult<bool> {
-        let resource = resource_of(nemesis)?;
+    /// Return whether a server's machine lacks the resource.
+    fn lacks(&self, py: Python<'_>, name: &str, resource: &str) -> PyResult<bool> {
+        let resource = resource_of(resource)?;
         self.with(py, name, |simulation, node| {
             simulation.world.lacks(node, resource)
         })
     }
 
+    /// Return the number of periods in which a server had used up its CPU time, and had more to
+    /// do.
     fn throttled(&self, py: Python<'_>, name: &str) -> PyResult<u64> {
         self.with(py, name, |simulation, node| {
             simulation.world.machine(node).throttled.get()
         })
     }
 
+    /// Return whether the last life of a server ended because it lacked memory.
     fn killed(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.with(py, name, |simulation, node| {
             simulation.world.machine(node).killed.get()
         })
     }
 
+    /// Return whether a server answers on a new connection.
     fn accepts(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.with(py, name, |simulation, node| simulation.accepts(node))
     }

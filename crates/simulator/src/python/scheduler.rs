@@ -15,11 +15,16 @@ use crate::interpreter::scheduler::{self, Next};
 use crate::interpreter::workers::{Slot, Worker, Workers};
 use crate::world::Ns;
 
-/// Schedules one history; see `crates/simulator/src/interpreter/scheduler.rs`.
+/// Schedules one history: which worker does what next, and the index of each operation.
+///
+/// This is a state machine without threads, clocks or I/O: the caller passes the time and the calls
+/// that ended. It outlives generators, so that the phases of one run form one history. An info
+/// retires a client's process: the worker continues as process + number of clients. Two threads
+/// must not use it at the same time.
 #[pyclass(module = "harness.native.simulator", frozen)]
 pub struct Scheduler {
     pub(super) inner: Rc<RefCell<scheduler::Scheduler>>,
-    sink: Py<PyAny>,
+    sink: Py<Sink>,
     known: RefCell<KnownWorkers>,
 }
 
@@ -27,6 +32,9 @@ pub struct Scheduler {
 unsafe impl Send for Scheduler {}
 // SAFETY: as above.
 unsafe impl Sync for Scheduler {}
+
+/// Receives operations. In Python: `Callable[[Any], object]`.
+type Sink = PyAny;
 
 /// A call that was assigned to a worker and is in flight from now on.
 #[pyclass(module = "harness.native.simulator", frozen, get_all)]
@@ -37,8 +45,11 @@ pub struct Assigned {
 
 #[pymethods]
 impl Scheduler {
+    /// Create a scheduler. The first of `workers` is used first. `sink` receives every operation
+    /// in the order of the history, except those of calls that an `Interpreter` makes; its
+    /// exceptions are passed on.
     #[new]
-    fn new(py: Python<'_>, workers: Vec<Bound<'_, PyAny>>, sink: Py<PyAny>) -> PyResult<Scheduler> {
+    fn new(py: Python<'_>, workers: Vec<Bound<'_, PyAny>>, sink: Py<Sink>) -> PyResult<Scheduler> {
         let roams = &classes(py)?.any_node;
         let (mut clients, mut free) = (Vec::new(), Vec::new());
         for worker in workers {
@@ -59,6 +70,7 @@ impl Scheduler {
         })
     }
 
+    /// All workers by number, the nemesis first.
     #[getter]
     fn workers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let inner = self.inner.borrow();
@@ -68,6 +80,7 @@ impl Scheduler {
         PyTuple::new(py, workers.collect::<PyResult<Vec<_>>>()?)
     }
 
+    /// Return the worker's call in flight.
     fn call_of<'py>(&self, py: Python<'py>, number: i64) -> PyResult<Option<Bound<'py, PyAny>>> {
         let inner = self.inner.borrow();
         match self.slot(number) {
@@ -76,16 +89,25 @@ impl Scheduler {
         }
     }
 
+    /// The current generator in its current state.
     #[getter]
     fn generator(&self) -> Combinator {
         Combinator(self.inner.borrow().generator().copied())
     }
 
+    /// Take all further calls from this generator. The history continues.
     fn follow(&self, generator: &Bound<'_, PyAny>) -> PyResult<()> {
         self.inner.borrow_mut().follow(generator_of(generator)?);
         Ok(())
     }
 
+    /// Begin the generator's next call, if it has one now: return Assigned, Pending or
+    /// Exhausted. `prefer` is the number of the worker that asks: if it is free, the generator sees
+    /// it first.
+    ///
+    /// Exhausted means that there are no more calls; some may still be in flight. Raises
+    /// HarnessError if the generator waits for a call to end although none is in flight, if it
+    /// waits for a time that has passed, or if it gives a call to a worker that is not free.
     #[pyo3(signature = (now_ns, prefer=None))]
     fn poll<'py>(
         &self,
@@ -109,6 +131,8 @@ impl Scheduler {
         }
     }
 
+    /// Record a call that no generator made, such as the healing after a run, in flight on a
+    /// free worker. Return the operation.
     fn begin<'py>(
         &self,
         py: Python<'py>,
@@ -126,6 +150,8 @@ impl Scheduler {
         self.record_begun(py, slot)
     }
 
+    /// Record the end of a worker's call and free the worker. An end without a value gets its
+    /// call's value. Return the operation.
     fn complete<'py>(
         &self,
         py: Python<'py>,

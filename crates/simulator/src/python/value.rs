@@ -6,7 +6,7 @@ use pyo3::Borrowed;
 
 use crate::table::parts::Value;
 
-/// A value of a row or of a setting.
+/// A value of a row or of a setting. In Python: `int | str`.
 pub enum Word {
     Int(i64),
     Text(String),

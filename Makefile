@@ -64,11 +64,11 @@ $(LINTERS): $(MODULES) constraints-spark.txt constraints-dev.txt
 	./setup.sh check
 	touch $@
 
-# Servers of other versions, the newest engine, and programs of containers that runs compile when
-# they need them.
+# Servers of other versions, the newest engine, and what is otherwise compiled when it is needed.
 $(SERVERS): $(READY) $(LINTERS)
 	./setup.sh test
 	.venv/bin/harness build --clickhouse 18.16,24.8,25.8 --zookeeper 3.8,3.9 --object-store
 	.venv/bin/python -m harness.clusters.embedded_engine
 	.venv/bin/python -m harness.clusters.programs
+	.venv/bin/python -m harness.native.explorer
 	touch $@

@@ -54,9 +54,15 @@ class Stub:
 STUBS: Final = (
     Stub(
         "harness/native/_native.pyi",
-        ("histories", "simulator", "explorer"),
+        ("histories", "simulator"),
         "harness.native.simulator",
         "harness/native/simulator.py",
+    ),
+    Stub(
+        "harness/native/_explorer.pyi",
+        ("explorer",),
+        "harness.native.explorer",
+        "harness/native/explorer.py",
     ),
     Stub(
         "crates/porcupine/python/pyporcupine/_pyporcupine.pyi",

@@ -1,9 +1,10 @@
-"""Build backend of the distribution `clickhouse-harness`: one wheel with both extension modules and
+"""Build backend of the distribution `clickhouse-harness`: one wheel with all extension modules and
 the programs that run in containers.
 
-maturin builds one extension module per wheel, and the harness has two: `harness.native._native` and
+maturin builds one extension module per wheel, and every run needs two: `harness.native._native` and
 `pyporcupine`. They cannot be one library, because each brings a memory allocator of its own. So
-maturin builds both wheels, and the package `pyporcupine` is moved into that of the harness.
+maturin builds both wheels, and the package `pyporcupine` is moved into that of the harness. What
+few commands need, a checkout compiles when it is first needed, and a wheel has compiled.
 `pip install ./crates/porcupine` installs the checker alone; it does not use this backend.
 """
 
@@ -60,7 +61,7 @@ def build_wheel(
 ) -> str:
     """Build the wheel; return its name."""
     name = maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
-    _add_checker(Path(wheel_directory) / name, config_settings, compiled_programs())
+    _add_checker(Path(wheel_directory) / name, config_settings, compiled_later())
     return name
 
 
@@ -94,13 +95,17 @@ def missing_tool() -> str | None:
     return None
 
 
-def compiled_programs() -> dict[str, Path]:
-    """Compile the programs that run in containers; return their files by their paths in the wheel.
-    A checkout compiles them when they are needed."""
+def compiled_later() -> dict[str, Path]:
+    """Compile what a checkout compiles when it is needed: the explorer, and the programs that run
+    in containers. Return their files by their paths in the wheel."""
     sys.path.insert(0, str(ROOT))
     from harness.clusters import programs
+    from harness.native import cargo
 
-    return {f"{programs.SHIPPED}/{name}": programs.program(name) for name in programs.PROGRAMS}
+    return {
+        "harness/native/_explorer.abi3.so": cargo.extension("explorer"),
+        **{f"{programs.SHIPPED}/{name}": programs.program(name) for name in programs.PROGRAMS},
+    }
 
 
 def _add_checker(

@@ -14,7 +14,10 @@ sys.path.insert(0, str(ROOT / "distribution"))
 import stubs  # noqa: E402
 from rust_items import RustError, items_of, text_of, tokens_of  # noqa: E402
 
+import harness.native.explorer  # noqa: E402, F401 - in a checkout this compiles its module
+
 MODULES = {
+    "_explorer.pyi": "harness.native._explorer",
     "_native.pyi": "harness.native._native",
     "_pyporcupine.pyi": "pyporcupine._pyporcupine",
 }

@@ -1,7 +1,7 @@
 //! Explores every interleaving of small models of the replication protocol, breadth first.
 //!
-//! The library is plain Rust. The feature `python` adds the Python module
-//! `harness.native.explorer`.
+//! The library is plain Rust. The feature `python` makes it the extension module
+//! `harness.native._explorer`.
 
 pub mod fields;
 pub mod model;
@@ -10,4 +10,4 @@ pub mod search;
 pub mod states;
 
 #[cfg(feature = "python")]
-pub mod python;
+mod python;

@@ -1,4 +1,4 @@
-//! Defines the Python module `harness.native.explorer`.
+//! Defines the extension module `harness.native._explorer`.
 
 use std::time::Duration;
 
@@ -254,8 +254,9 @@ impl Exploration {
     }
 }
 
-/// Adds `harness.native.explorer` to the extension module.
-pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+/// Explores every interleaving of small models of the replication protocol, breadth first.
+#[pymodule(gil_used = true)]
+fn _explorer(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // MODELS: list[tuple[str, list[str], list[str], list[str]]]
     // Each model, with its mutants, its fixes, and the defects of protocols that it has as switches.
     module.add("MODELS", models::catalogue())?;

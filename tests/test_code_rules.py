@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.docker_cluster import DockerCluster
+from harness.spec.catalogue import WORKLOADS
+from harness.spec.run_spec import RunSpec
 
 ROOT = Path(__file__).parents[1]
 CRATES = sorted(path.parent for path in ROOT.glob("crates/*/src/lib.rs"))
@@ -156,6 +158,22 @@ def occurrences(pattern: str, *rooms: str) -> int:
     return sum(len(compiled.findall(text)) for text in python_of(*rooms))
 
 
+TERMS_OF_CLICKHOUSE = {"zero-copy"}
+"""Names of workloads that are words of the database as well."""
+
+
+def names_in_crates() -> int:
+    """Return how many lines of the crates name an option of the command line, or a workload whose
+    name is no word of its own."""
+    options = {f"--{name.replace('_', '-')}" for name in RunSpec.__struct_fields__}
+    options |= set(re.findall(r'"(--[a-z-]+)', "".join(python_of("harness/cli", "harness/spec"))))
+    workloads = {name for name in WORKLOADS if "-" in name} - TERMS_OF_CLICKHOUSE
+    named = re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(options | workloads))})(?![\w-])")
+    texts = [path.read_text() for path in ROOT.glob("crates/*/src/**/*.rs")]
+    assert len(texts) > 200
+    return sum(1 for text in texts for line in text.splitlines() if named.search(line))
+
+
 MEASURES = {
     "files that make a command's context outside of the command": (
         1,
@@ -176,6 +194,7 @@ MEASURES = {
         occurrences(r"def (?:_?json|stored|as_json)\(", "harness", "checkers"),
     ),
     "files of the command line": (45, len(python_of("harness/cli"))),
+    "lines of crates that name an option or a workload": (2, names_in_crates()),
     "stubs of Rust modules that are kept by hand": (
         0,
         sum(

@@ -1,9 +1,8 @@
 //! Models the disk of one server: the faults in force, and what a power cut leaves.
 //!
-//! The rules are those of the disk that real servers have with `--storage faulty`
-//! (crates/faulty_disk, docs/storage.md): data is durable after an fsync of its file, or
-//! once it is 30 s old; changes of metadata are journalled by any fsync, or after 5 s; an fsync that
-//! fails leaves its pages clean, so that nothing ever writes them.
+//! The rules are those of the disk that real servers get (crates/faulty_disk): data is durable after
+//! an fsync of its file, or once it is 30 s old; changes of metadata are journalled by any fsync, or
+//! after 5 s; an fsync that fails leaves its pages clean, so that nothing ever writes them.
 
 use std::cell::{Cell, RefCell};
 
@@ -15,7 +14,7 @@ const WRITEBACK_NS: Ns = 30 * SECOND;
 /// Age at which the journal commits changes of metadata by itself (commit=5 of ext4).
 const JOURNAL_NS: Ns = 5 * SECOND;
 
-/// What servers sync, as `--fsync` says.
+/// What servers sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fsync {
     /// ZooKeeper its log, ClickHouse no part.

@@ -1,12 +1,33 @@
-"""Checks which servers answer during an outage: which calls need ZooKeeper, and which do not."""
+"""Checks which servers answer during an outage: which calls need ZooKeeper, and which do not.
+
+A call is judged if it ended, and if the run recorded its replica's ensemble of ZooKeeper. With the
+times of faults as `checkers.availability.downtime` defines them:
+
+near        a fault may affect a call from its invocation until `recover_s` after its end; it is
+            near a replica that it names
+alone       a majority of ZooKeeper was killed, `settle_s` before the call began and until after it
+            had ended
+served      less than half of ZooKeeper is down, in faults that were in force `recover_s` before the
+            call and during all of it, and the replica may connect to a server that runs
+
+Violated: a plain read on a replica that no fault is near was not answered ("unanswered-read"),
+whatever ZooKeeper does; an insert was acknowledged or a sequentially consistent read answered while
+its replica was alone ("served-without-zookeeper"); an insert on a replica that is served, and that
+no fault is near, was not acknowledged ("refused-insert"), however many other replicas are dead.
+Doubtful: a run in which no call tested any of this.
+
+A call near a fault without nodes, such as a partition, is not judged, and "alone" must not begin
+with the kill: a session outlives its server for some time, so that this is right:
+    kill zk1 zk2 at 1.0 s     insert 7 on ch1 at 1.1 s → ok
+"""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.availability.downtime import Outage, RecentOutages, outages
-from checkers.conclusion import conclude
-from checkers.phrasing import FEW, during, listed, number, on_key, seconds, where
+from checkers.conclusion import Findings, anomaly
+from checkers.phrasing import during, listed, number, on_key, seconds, where
 from harness.core.history import History, Pair
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Verdict
@@ -35,17 +56,7 @@ class Member:
 
 
 class Availability:
-    """Checks four claims about every call whose circumstances are known.
-
-    1. A plain read on a replica that no fault is near is answered, whatever ZooKeeper does.
-    2. Without a majority of ZooKeeper, dead for `settle_s` before the call and until after it, no
-       insert is acknowledged and no sequentially consistent read answered.
-    3. An insert on a replica that no fault is near, with ZooKeeper whole, is acknowledged, however
-       many other replicas are dead.
-    4. So is one while a minority of ZooKeeper is down, `recover_s` after the last event there, if
-       the replica may connect to a server that runs.
-    A call near a fault without nodes, such as a partition, is not judged.
-    """
+    """Checks the calls whose circumstances are known."""
 
     name = "availability"
 
@@ -58,8 +69,7 @@ class Availability:
         members = _members(history)
         recent = RecentOutages(outages(history), self._recover_ns)
         counts: Counter[str] = Counter()
-        kinds: Counter[str] = Counter()
-        broken: list[tuple[str, Pair]] = []
+        found = Findings(self.name)
         for pair in history.calls(PLAIN, SEQUENTIAL, INSERT):
             if pair.end is None or pair.invoke.node is None:
                 continue
@@ -69,17 +79,15 @@ class Availability:
             near = recent.near(pair.invoke.time_ns, pair.end.time_ns)
             claims, wrong = self._judged(pair, near, member)
             counts.update(claims)
-            kinds.update(wrong)
-            broken += [(kind, pair) for kind in wrong if len(broken) < FEW]
+            for kind in wrong:
+                found.add_anomalies(kind, _witness(history, kind, pair))
         checked = sum(counts[name] for name in ("plain-reads", "inserts", "refused-alone"))
-        checked += kinds.total()
-        return Verdict(
-            checker=self.name,
-            status=conclude(kinds, checked=checked),
-            summary=_summary(kinds, counts, known=bool(members)),
-            checked=checked,
-            anomalies=tuple(_anomaly(history, *one) for one in broken),
-            figures={**counts, "anomalies": dict(kinds)},
+        return found.verdict(
+            checked=checked + sum(found.counts.values()),
+            broken="; ".join(number(count, kind) for kind, count in sorted(found.counts.items())),
+            nothing="no call tested a claim" if members else "the run did not record its replicas",
+            held=_supported(counts),
+            figures={**counts},
         )
 
     def _judged(
@@ -148,16 +156,13 @@ def _members(history: History) -> dict[str, Member]:
     return {}
 
 
-def _summary(kinds: Mapping[str, int], counts: Mapping[str, int], *, known: bool) -> str:
-    if kinds:
-        return "; ".join(f"{number(count, kind)}" for kind, count in sorted(kinds.items()))
+def _supported(counts: Mapping[str, int]) -> str:
     supported = [
         f"{number(counts[name], noun) if noun else f'{counts[name]:,} of them'} {text}"
         for name, (noun, text) in CLAIMS.items()
         if counts.get(name)
     ]
-    nothing = "no call tested a claim" if known else "the run did not record its replicas"
-    return listed(supported, most=len(CLAIMS)) or nothing
+    return listed(supported, most=len(CLAIMS))
 
 
 _WHY = {
@@ -167,15 +172,15 @@ _WHY = {
 }
 
 
-def _anomaly(history: History, kind: str, pair: Pair) -> Anomaly:
+def _witness(history: History, kind: str, pair: Pair) -> Iterator[Anomaly]:
     invoke, end = pair.invoke, pair.end
     assert end is not None, "only calls that ended are judged"
     ended = f"ended {end.kind}" + (f" ({end.error})" if end.error else "")
-    return Anomaly(
-        kind=kind,
-        text=f"op #{invoke.index} {invoke.f}{on_key(invoke)}{where(invoke)} at "
+    yield anomaly(
+        kind,
+        f"op #{invoke.index} {invoke.f}{on_key(invoke)}{where(invoke)} at "
         f"{seconds(invoke.time_ns)} {ended}, yet {_WHY[kind]}{during(history, invoke.time_ns)}",
-        ops=(invoke.index, end.index),
+        pair,
         key=invoke.key,
         time_ns=invoke.time_ns,
     )

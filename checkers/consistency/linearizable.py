@@ -1,4 +1,21 @@
-"""Decides linearizability and sequential consistency of every key with `pyporcupine`."""
+"""Decides linearizability and sequential consistency of every key with `pyporcupine`.
+
+The calls of a key that constrain it are those that may have happened: writes that were not refused,
+and answered reads. A history of them is *linearizable* if there is one order of the calls that
+explains every answer, in which a call comes before each that began after it had ended and after
+each earlier one of its own process (Herlihy & Wing 1990); it is *sequential* if the order has to
+keep only that of each process (Lamport 1979). A call that never ended, or whose outcome is unknown,
+may stand anywhere after its begin, or nowhere.
+
+Violated: a key without such an order. Doubtful: a key of which time or memory did not suffice to
+say, and a history without an answered read. Each key is judged on its own. For linearizability
+this equals a check of all keys together; for sequential consistency it is weaker: here each key has
+an order, and both together have none:
+    p0 write x 1 → ok, write y 1 → ok     p1 read y → 1, read x → nothing
+
+Times are intervals that include their ends, so calls that touch in one nanosecond are concurrent,
+except that a process makes its own calls one after the other.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,13 +24,13 @@ from typing import Final
 
 import pyporcupine
 
+from checkers.conclusion import Findings, anomaly
 from checkers.consistency.calls import Calls, Consistency
 from checkers.consistency.objects import ObjectModel, SetObject
-from checkers.phrasing import FEW, during, listed, number
+from checkers.phrasing import during, listed, number
 from harness.core.clock import WallClock
 from harness.core.history import History, Pair, memoize_per_history
-from harness.core.op import Json
-from harness.core.verdict import Anomaly, Status, Verdict, worst
+from harness.core.verdict import Anomaly, Status, Verdict
 
 REMAINING_SHARE: Final = 0.05
 """Share of the whole time that remains for the other keys after one is INVALID."""
@@ -58,9 +75,6 @@ class KeyVerdict:
 
 class Linearizable:
     """Checks every key on its own: one checker is "linearizable", the other "sequential".
-
-    For linearizability this equals a check of all keys together; for sequential consistency it is
-    weaker.
 
     `memory_mb` is the budget of each key, because keys are judged one after the other; the time
     that `check_within` gets is for all keys.
@@ -119,15 +133,24 @@ class Linearizable:
         """Return the verdict on a history whose keys have these verdicts."""
         judged = [one for one in keys if one.result is not None]
         reads = sum([one.calls.reads for one in judged])
-        anomalies = [one.anomaly for one in judged if one.anomaly is not None]
-        anomalies.sort(key=lambda anomaly: (len(anomaly.ops), anomaly.time_ns))
-        return Verdict(
-            checker=self.name,
-            status=worst(one.status for one in keys) if reads else Status.UNKNOWN,
-            summary=self._summary(keys, reads),
+        broken = [one.anomaly for one in judged if one.anomaly is not None]
+        found = Findings(self.name, kinds=sorted({a.kind for a in broken}), smallest_first=True)
+        for one in sorted(broken, key=lambda a: (len(a.ops), a.time_ns)):
+            found.add_anomalies(one.kind, [one])
+        for reason in _doubts(keys):
+            found.add_doubt(reason)
+        of = number(len(keys), "key")
+        return found.verdict(
             checked=sum([len(one.calls) for one in judged]) if reads else 0,
-            anomalies=tuple(anomalies[:FEW]),
-            figures=_figures(keys, anomalies, reads),
+            broken=f"{len(broken)} of {of} not {self.name} ({number(reads, 'read')})",
+            nothing="no read was answered",
+            held=f"{of} {self.name} ({number(reads, 'read')})",
+            figures={
+                "keys": len(keys),
+                "reads_ok": reads,
+                "writes": sum([len(one.calls) for one in judged]) - reads,
+                "by_key": {str(one.key): one.status.value for one in judged},
+            },
             cut_short=any(one.status is Status.UNKNOWN for one in keys),
         )
 
@@ -141,8 +164,8 @@ class Linearizable:
             left_s = max(time_s - clock.now_ns() / 1e9, LEAST_S)
             result = self._check(one, "sequential", left_s)
         broken = result.status == "INVALID"
-        anomaly = _anomaly(history, one.calls, result, self.model) if broken else None
-        return KeyVerdict(one.calls, result, anomaly)
+        witness = _witness(history, one.calls, result, self.model) if broken else None
+        return KeyVerdict(one.calls, result, witness)
 
     def _check(
         self, one: KeyCalls, consistency: Consistency, time_s: float
@@ -165,40 +188,13 @@ class Linearizable:
             one.decided[consistency] = result
         return result
 
-    def _summary(self, keys: Sequence[KeyVerdict], reads: int) -> str:
-        of = number(len(keys), "key")
-        broken = sum(one.status is Status.INVALID for one in keys)
-        if broken:
-            return f"{broken} of {of} not {self.name} ({number(reads, 'read')})"
-        late = [one.key for one in keys if one.result is None]
-        doubts = [
-            f"key {one.key}: {one.reason}"
-            for one in keys
-            if one.status is Status.UNKNOWN and one.result is not None
-        ]
-        if late:
-            doubts.append(f"no time left for key {listed(late)}")
-        if doubts:
-            return "; ".join(doubts)
-        if not reads:
-            return "no read was answered"
-        return f"{of} {self.name} ({number(reads, 'read')})"
 
-
-def _figures(
-    keys: Sequence[KeyVerdict], anomalies: Sequence[Anomaly], reads: int
-) -> dict[str, Json]:
-    kinds: dict[str, Json] = {}
-    for kind in sorted({anomaly.kind for anomaly in anomalies}):
-        kinds[kind] = sum(anomaly.kind == kind for anomaly in anomalies)
-    judged = [one for one in keys if one.result is not None]
-    return {
-        "keys": len(keys),
-        "reads_ok": reads,
-        "writes": sum([len(one.calls) for one in judged]) - reads,
-        "by_key": {str(one.key): one.status.value for one in judged},
-        "anomalies": kinds,
-    }
+def _doubts(keys: Sequence[KeyVerdict]) -> list[str]:
+    """Return which keys are not decided, and why."""
+    unknown = [one for one in keys if one.status is Status.UNKNOWN]
+    doubts = [f"key {one.key}: {one.reason}" for one in unknown if one.result is not None]
+    late = [one.key for one in unknown if one.result is None]
+    return [*doubts, f"no time left for key {listed(late)}"] if late else doubts
 
 
 @memoize_per_history
@@ -215,7 +211,7 @@ def _by_key(history: History, model: ObjectModel) -> tuple[KeyCalls, ...]:
     return found
 
 
-def _anomaly(
+def _witness(
     history: History, calls: Calls, result: pyporcupine.ObjectResult, model: ObjectModel
 ) -> Anomaly:
     """Return the anomaly with its witness in words: the calls in order of time, then why no order
@@ -230,20 +226,17 @@ def _anomaly(
     ]
     if cycle:
         steps.append(f"no order explains them: {', '.join(cycle)}")
-    ops = {pair.invoke.index for pair in members}
-    ops |= {pair.end.index for pair in members if pair.end is not None}
     first = next((s.value for s in result.explanation if s.value is not None), None)
     seen = max((pair.end or pair.invoke for pair in members), key=lambda op: op.index)
     named = ", ".join(f"#{_index(pair)}" for pair in members)
     of = "" if calls.key is None else f"key {calls.key}: "
-    return Anomaly(
-        kind=_kind(result),
-        text=f"{of}{result.reason} (op {named}){during(history, seen.time_ns)}",
-        ops=tuple(sorted(ops)),
+    return anomaly(
+        _kind(result),
+        f"{of}{result.reason} (op {named}){during(history, seen.time_ns)}",
+        *members,
         key=members[0].invoke.key,
         value=first,
-        time_ns=seen.time_ns,
-        steps=tuple(steps),
+        steps=steps,
     )
 
 

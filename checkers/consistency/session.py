@@ -8,13 +8,23 @@ With V(r) the set that a read r returned, and program order that of one process 
   writes follow reads   r1 before w2                 ⇒ V(r1) ⊆ V(r) wherever w2 ∈ V(r)
 The last two bind the reads of every process. Sequential consistency of the key implies all four.
 A refused insert is no write; one of unknown outcome is a write wherever it is seen.
+
+Violated: an answered read that lacks a value which a guarantee demands of it; the anomaly has the
+guarantee's name, and a read counts once, however many values it lacks. Doubtful: a guarantee that
+bound no read, because if no process ever read after its own write, nothing is known of "read your
+writes"; and a history in which a value was tried twice, because then a read does not say which of
+the writes it saw.
+
+"Monotonic reads" is not "no read is older than an earlier one": the earlier read must be of the
+same process. Of two replicas that are not yet equal this is right:
+    p0 insert 1 → ok     p1 read on ch1 → [1]     p2 read on ch2 → []
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.conclusion import conclude
+from checkers.conclusion import Findings, anomaly, unjudged
 from checkers.phrasing import (
     FEW,
     during,
@@ -27,7 +37,8 @@ from checkers.phrasing import (
 )
 from checkers.sets.key_sets import AnsweredRead, InsertOutcome, KeySet, key_sets
 from harness.core.history import History, memoize_per_history
-from harness.core.verdict import Anomaly, Status, Verdict
+from harness.core.op import Op
+from harness.core.verdict import Anomaly, Verdict
 
 MONOTONIC_READS: Final = "monotonic-reads"
 READ_YOUR_WRITES: Final = "read-your-writes"
@@ -61,42 +72,38 @@ class Bound:
 
 
 class SessionGuarantee:
-    """Checks one of the four guarantees; `SESSION_GUARANTEES` has them all.
-
-    VALID needs a read of which something was demanded: if no process ever read after its own write,
-    nothing is known of "read your writes". Linear in the number of values read.
-    """
+    """Checks one of the four guarantees; `SESSION_GUARANTEES` has them all. Linear in the number of
+    values read."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def check(self, history: History) -> Verdict:
-        """Return one verdict over all keys."""
+        """Return one verdict over all keys. VALID needs a read of which something was demanded."""
         keys = key_sets(history)
         repeated = [insert for key in keys for insert in key.repeated]
         if repeated:
-            return Verdict(
-                checker=self.name,
-                status=Status.UNKNOWN,
-                summary=f"value {repeated[0].value} was tried {repeated[0].attempts} times, so "
+            return unjudged(
+                self.name,
+                f"value {repeated[0].value} was tried {repeated[0].attempts} times, so "
                 "it does not say which write a read saw; unique values expected",
-                checked=0,
             )
-        found = _bounds(history)[self.name]
-        bound = sum([one.reads for one in found])
-        broken = sum([one.broken for one in found])
-        first = [demand for one in found for demand in one.first]
+        found = Findings(self.name, kinds=[self.name])
+        bounds = _bounds(history)[self.name]
+        bound = sum([one.reads for one in bounds])
+        broken = sum([one.broken for one in bounds])
+        first = [demand for one in bounds for demand in one.first]
         first.sort(key=lambda demand: demand.read.end.index)
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, checked=bound),
-            summary=_summary(self.name, broken, bound),
+        missing = (_missing(history, self.name, demand) for demand in first)
+        found.add_anomalies(self.name, missing, broken)
+        return found.verdict(
             checked=bound,
-            anomalies=tuple([_anomaly(history, self.name, demand) for demand in first[:FEW]]),
+            broken=f"{self.name} broken by {number(broken, 'read')} (of {bound:,} that it binds)",
+            nothing="not tested: no answered read is bound by it",
+            held=f"{self.name} kept by {number(bound, 'read')}",
             figures={
                 "reads_ok": sum([key.found.reads_count() for key in keys]),
                 "reads_bound": bound,
-                "anomalies": {self.name: broken},
             },
         )
 
@@ -122,27 +129,16 @@ def _bounds_of(key: KeySet) -> list[Bound]:
 SESSION_GUARANTEES: Final = tuple([SessionGuarantee(name) for name in _NAMES])
 
 
-def _summary(name: str, broken: int, demands: int) -> str:
-    if broken:
-        return f"{name} broken by {number(broken, 'read')} (of {demands:,} that it binds)"
-    if demands:
-        return f"{name} kept by {number(demands, 'read')}"
-    return "not tested: no answered read is bound by it"
-
-
-def _anomaly(history: History, name: str, demand: Demand) -> Anomaly:
-    key, read, value = demand.key, demand.read, demand.value
+def _missing(history: History, name: str, demand: Demand) -> Anomaly:
+    read, value = demand.read, demand.value
     reason, ops, steps = _reason(history, name, demand)
-    indices = {read.invoke.index, read.end.index, *ops}
-    return Anomaly(
-        kind=name,
-        text=(
-            f"value {value}{on_key(read.invoke)} is missing from op #{read.invoke.index} "
-            f"{read.invoke.f}{where(read.invoke)} of process {read.invoke.process}, {reason}"
-            f"{during(history, read.invoke.time_ns)}"
-        ),
-        ops=tuple(sorted(indices)),
-        key=key.key,
+    return anomaly(
+        name,
+        f"value {value}{on_key(read.invoke)} is missing from op #{read.invoke.index} "
+        f"{read.invoke.f}{where(read.invoke)} of process {read.invoke.process}, {reason}"
+        f"{during(history, read.invoke.time_ns)}",
+        *(read.invoke, read.end, *ops),
+        key=demand.key.key,
         value=value,
         time_ns=read.end.time_ns,
         steps=(*steps, read_answered(history, read.invoke, read.end, f"without {value}")),
@@ -151,7 +147,7 @@ def _anomaly(history: History, name: str, demand: Demand) -> Anomaly:
 
 def _reason(
     history: History, name: str, demand: Demand
-) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
+) -> tuple[str, tuple[Op, ...], tuple[str, ...]]:
     """Return why the read had to return the value: in words, with the ops and steps that show
     it."""
     key, read, value = demand.key, demand.read, demand.value
@@ -161,31 +157,31 @@ def _reason(
         ack = key.inserts[value].ack
         assert ack is not None, "only acknowledged writes are demanded"
         step = insert_acknowledged(history, value, ack)
-        return f"which wrote it (op #{ack.index})", (ack.index,), (step,)
+        return f"which wrote it (op #{ack.index})", (ack,), (step,)
     earlier = _earlier_read(key, read.invoke.process, value, read.invoke.index)
     step = read_answered(history, earlier.invoke, earlier.end, f"with {value}")
-    ops = (earlier.invoke.index, earlier.end.index)
+    ops = (earlier.invoke, earlier.end)
     return f"which had read it (op #{earlier.end.index})", ops, (step,)
 
 
 def _reason_by_write(
     history: History, name: str, demand: Demand, write: InsertOutcome
-) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
+) -> tuple[str, tuple[Op, ...], tuple[str, ...]]:
     key, value = demand.key, demand.value
     who, began = write.invoke.process, insert_began(history, write.value, write.invoke)
     if name == MONOTONIC_WRITES:
         ack = key.inserts[value].ack
         assert ack is not None, "only acknowledged writes are demanded"
         step, did = insert_acknowledged(history, value, ack), "wrote"
-        ops: tuple[int, ...] = (ack.index,)
+        ops: tuple[Op, ...] = (ack,)
     else:
         earlier = _earlier_read(key, who, value, write.invoke.index)
         step = read_answered(history, earlier.invoke, earlier.end, f"with {value}")
-        ops, did = (earlier.invoke.index, earlier.end.index), "read"
+        ops, did = (earlier.invoke, earlier.end), "read"
     return (
         f"which has {write.value}: process {who} {did} {value} before it wrote {write.value} "
         f"(op #{write.invoke.index})",
-        (*ops, write.invoke.index),
+        (*ops, write.invoke),
         (step, began),
     )
 

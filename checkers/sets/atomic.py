@@ -1,10 +1,23 @@
-"""Checks that an insert of several values is seen as a whole or not at all."""
+"""Checks that an insert of several values is seen as a whole or not at all.
+
+An `insert-many` inserts a tuple of values, each of which no other call inserts. Of these values an
+answered read returns all or none.
+
+Violated: an answered read returned some of them and not all, during the run ("torn") or at rest
+("half"), after which the others cannot come. Doubtful: a run in which no read returned a whole
+insert.
+
+How the insert ended makes no difference. It may be thought that a refused one, or one of unknown
+outcome, may leave a part behind; but its rows are one block, which is committed or not:
+    insert-many 1 2 3 → info     read → 1 2 3     read → 1 2
+The last read is torn.
+"""
 
 from array import array
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
-from checkers.conclusion import conclude
-from checkers.phrasing import FEW, listed, number, on_key, read_answered, seconds, where
+from checkers.conclusion import Findings, anomaly
+from checkers.phrasing import listed, number, on_key, read_answered, seconds, where
 from checkers.sets.key_sets import FINAL_READ, READS, read_values
 from harness.core.errors import HistoryError
 from harness.core.history import History, Pair
@@ -15,29 +28,8 @@ INSERT_MANY = "insert-many"
 KINDS = ("torn", "half")
 
 
-@dataclass(frozen=True, slots=True)
-class Torn:
-    """An insert, and a read that returned a part of it."""
-
-    insert: Pair
-    invoke: Op
-    """The read."""
-    end: Op
-    seen: tuple[int, ...]
-
-    @property
-    def kind(self) -> str:
-        """Return "half" for a final read, after which nothing more can come, else "torn"."""
-        return "half" if self.end.f == FINAL_READ else "torn"
-
-
 class Atomic:
-    """Checker: a read returns all values of an `insert-many` or none ("torn"), and so do all reads
-    at rest ("half").
-
-    Values are unique. Which insert failed or not makes no difference: nothing of it may be seen
-    alone. Linear in the values read.
-    """
+    """Checker: a read returns all values of an `insert-many` or none. Linear in the values read."""
 
     name = "atomic"
 
@@ -50,7 +42,8 @@ class Atomic:
         for at, insert in enumerate(inserts):
             sizes.append(len(_values(insert)))
             owner |= dict.fromkeys(_values(insert), at)
-        torn: list[Torn] = []
+        found = Findings(self.name, kinds=KINDS)
+        torn: set[int] = set()
         whole = 0
         for invoke, end in history.answered(*READS):
             seen: dict[int, list[int]] = {}
@@ -59,24 +52,21 @@ class Atomic:
                     seen.setdefault(owner[value], []).append(value)
             for at, values in seen.items():
                 if len(set(values)) < sizes[at]:
-                    torn.append(Torn(inserts[at], invoke, end, tuple(values)))
+                    torn.add(at)
+                    kind = "half" if end.f == FINAL_READ else "torn"
+                    found.add_anomalies(
+                        kind, _torn(history, kind, inserts[at], invoke, end, values)
+                    )
                 else:
                     whole += 1
-        status = conclude(torn, checked=whole)
-        return Verdict(
-            checker=self.name,
-            status=status,
-            summary=_summary(torn, whole),
+        if not whole:
+            found.add_doubt("no read showed any")
+        reads = number(sum(found.counts.values()), "read")
+        return found.verdict(
             checked=len(inserts),
-            anomalies=tuple(
-                _anomaly(history, one)
-                for kind in KINDS
-                for one in [t for t in torn if t.kind == kind][:FEW]
-            ),
-            figures={
-                "whole": whole,
-                "anomalies": {kind: sum(one.kind == kind for one in torn) for kind in KINDS},
-            },
+            broken=f"{reads} returned a part of {number(len(torn), 'insert')}",
+            held=f"{number(whole, 'read')} returned whole inserts",
+            figures={"whole": whole},
         )
 
 
@@ -89,24 +79,17 @@ def _values(pair: Pair) -> tuple[int, ...]:
     return value
 
 
-def _summary(torn: list[Torn], whole: int) -> str:
-    if torn:
-        inserts = len({one.insert.invoke.index for one in torn})
-        return f"{number(len(torn), 'read')} returned a part of {number(inserts, 'insert')}"
-    return f"{number(whole, 'read')} returned whole inserts" if whole else "no read showed any"
-
-
-def _anomaly(history: History, one: Torn) -> Anomaly:
-    insert, invoke, end = one.insert.invoke, one.invoke, one.end
-    many = len(_values(one.insert))
-    part = f"with {len(one.seen)} of the {many} values: {listed(one.seen)}"
-    ended = one.insert.end
+def _torn(
+    history: History, kind: str, torn: Pair, invoke: Op, end: Op, seen: Sequence[int]
+) -> Iterator[Anomaly]:
+    insert, ended, many = torn.invoke, torn.end, len(_values(torn))
+    part = f"with {len(seen)} of the {many} values: {listed(seen)}"
     how = "never ended" if ended is None else f"ended {ended.kind} at {seconds(ended.time_ns)}"
-    return Anomaly(
-        kind=one.kind,
-        text=f"op #{end.index} {end.f}{on_key(end)}{where(end)} "
-        f"returned {len(one.seen)} of the {many} values of op #{insert.index}",
-        ops=(insert.index, invoke.index, end.index),
+    yield anomaly(
+        kind,
+        f"op #{end.index} {end.f}{on_key(end)}{where(end)} "
+        f"returned {len(seen)} of the {many} values of op #{insert.index}",
+        *(insert, invoke, end),
         key=insert.key,
         time_ns=end.time_ns,
         steps=(

@@ -1,12 +1,30 @@
-"""Checks that all replicas answer the same once the cluster is at rest."""
+"""Checks that all replicas answer the same once the cluster is at rest.
+
+`checkers.quiescence` determines the replicas, and whether the cluster was at rest. The last final
+read of a key on each replica returned a multiset of values; these are to be equal.
+
+Violated, at rest: two replicas return a value not equally often, though it was settled before the
+first final read of its key began ("diverged"). A value is settled if its insert was acknowledged,
+or some read has returned it, or its every try was refused, or nobody tried it, because then it must
+not appear late.
+
+Doubtful: a cluster that was not at rest, a replica without a final read of some key, and a
+difference in a value that is not settled, because an insert of unknown outcome may take effect
+between two final reads:
+    insert 1 on ch1 → info     final-read on ch2 → []     final-read on ch1 → [1]
+So is a difference with a replica whose disk a fault struck and that has refused a call since the
+cluster came to rest: it notices only when it is asked that it cannot read a part, removes it, and
+fetches it again. A replica that has yet to check a part is at rest, because 18.16.1 may never do it
+(see `checkers.quiescence`); the witness mentions such parts.
+"""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
-from checkers.conclusion import conclude
-from checkers.phrasing import FEW, listed, number, on_key, read_answered, seconds
+from checkers.conclusion import Findings, anomaly
+from checkers.phrasing import listed, number, on_key, read_answered, seconds
 from checkers.quiescence import Quiescence, quiescence_of
 from checkers.sets.key_sets import AnsweredRead, KeySet, key_sets
 from checkers.taken import taken_of
@@ -26,18 +44,7 @@ class Difference:
 
 
 class Convergence:
-    """Checker: the last final reads of a key on all replicas return the same multiset.
-
-    `checkers.quiescence` determines the replicas, and whether the cluster was at rest. A difference
-    is INVALID at rest if the value was settled before the first final read of its key began:
-    acknowledged, or seen by some read, or refused, or never tried, because such a value must not
-    appear late. A difference in other values is UNKNOWN: an insert of unknown outcome may take
-    effect between two final reads. So is one with a replica whose disk a fault struck and that
-    has refused a call since the cluster was at rest: it notices only when it is asked that it
-    cannot read a part, removes it, and fetches it again.
-    A replica that has yet to check a part is at rest, because 18.16.1 may never do it (see
-    `checkers.quiescence`); the witness mentions such parts.
-    """
+    """Checker: the last final reads of a key on all replicas return the same multiset."""
 
     name = "convergence"
 
@@ -46,6 +53,7 @@ class Convergence:
         difference."""
         rest = quiescence_of(history)
         keys = key_sets(history)
+        found = Findings(self.name, kinds=["diverged"])
         finals = {key.key: dict(key.found.last_finals()) for key in keys}
         differences: list[Difference] = []
         unsettled: list[int] = []
@@ -53,36 +61,40 @@ class Convergence:
             settled, other = _differences(key, finals[key.key])
             differences += settled
             unsettled += other
-        doubts = _doubts(rest, finals)
+        _add_doubts(found, rest, finals)
         if unsettled:
-            doubts += (
+            found.add_doubt(
                 f"{number(len(unsettled), 'value')} of unknown outcome on some replicas only: "
-                f"{listed(unsettled)}",
+                f"{listed(unsettled)}"
             )
         if not keys:
-            doubts += ("no key was used",)
+            found.add_doubt("no key was used")
         fetching = _fetching_again(history, rest) if differences else frozenset()
         diverged = [one for one in differences if one.less.invoke.node not in fetching]
-        if len(diverged) < len(differences) and rest.reached:
-            doubts += (f"{listed(sorted(fetching))} could not read what a fault had struck",)
-        diverged = diverged if rest.reached else []
-        if differences and not rest.reached:
-            doubts += (f"{number(len(differences), 'value')} not on every replica yet",)
+        if rest.reached:
+            if len(diverged) < len(differences):
+                found.add_doubt(
+                    f"{listed(sorted(fetching))} could not read what a fault had struck"
+                )
+            for one in diverged:
+                found.add_anomalies("diverged", _diverged(history, one, rest))
+        elif differences:
+            found.add_doubt(f"{number(len(differences), 'value')} not on every replica yet")
         checked = sum(len(reads) for reads in finals.values())
-        return Verdict(
-            checker=self.name,
-            status=conclude(diverged, doubts=doubts),
-            summary=_summary(diverged, doubts, rest, len(keys)),
+        replicas, of = len(rest.nodes), number(len({one.key.key for one in diverged}), "key")
+        at = "" if rest.at_ns is None else f" at {seconds(rest.at_ns)}"
+        return found.verdict(
             checked=checked,
-            anomalies=tuple(_anomaly(history, one, rest) for one in diverged[:FEW]),
+            broken=f"{number(len(diverged), 'value')} not equally on all {replicas} replicas at "
+            f"rest ({of} of {len(keys)})",
+            held=f"{number(replicas, 'replica')} equal in {number(len(keys), 'key')}{at}",
             figures={
-                "replicas": len(rest.nodes),
+                "replicas": replicas,
                 "keys": len(keys),
                 "final_reads_used": checked,
                 "rest_at_s": None if rest.at_ns is None else rest.at_ns / 1e9,
                 "pending": None if rest.pending is None else list(rest.pending),
                 "unsettled": len(unsettled),
-                "anomalies": {"diverged": len(diverged)},
             },
         )
 
@@ -101,17 +113,17 @@ def _fetching_again(history: History, rest: Quiescence) -> frozenset[str]:
     )
 
 
-def _doubts(rest: Quiescence, finals: Mapping[int | None, Mapping[str, int]]) -> tuple[str, ...]:
-    doubts: list[str] = []
+def _add_doubts(
+    found: Findings, rest: Quiescence, finals: Mapping[int | None, Mapping[str, int]]
+) -> None:
     if rest.pending is None:
-        doubts.append("the run did not record that the cluster came to rest")
+        found.add_doubt("the run did not record that the cluster came to rest")
     elif rest.pending:
-        doubts.append(f"pending: {listed(rest.pending)}")
+        found.add_doubt(f"pending: {listed(rest.pending)}")
     for key, reads in finals.items():
         silent = [node for node in rest.nodes if node not in reads]
         if silent:
-            doubts.append(f"no final read of key {key} on {listed(silent)}")
-    return tuple(doubts)
+            found.add_doubt(f"no final read of key {key} on {listed(silent)}")
 
 
 def _differences(key: KeySet, places: Mapping[str, int]) -> tuple[list[Difference], list[int]]:
@@ -144,7 +156,7 @@ def _settled(key: KeySet, value: int) -> bool:
     return any(read.mask & insert.bit for read in key.reads if read.end.time_ns < begin_ns)
 
 
-def _anomaly(history: History, one: Difference, rest: Quiescence) -> Anomaly:
+def _diverged(history: History, one: Difference, rest: Quiescence) -> Iterator[Anomaly]:
     more, less = one.more, one.less
     times = (more.values.count(one.value), less.values.count(one.value))
     has = "has" if times[0] == 1 else f"has {times[0]} times"
@@ -156,13 +168,11 @@ def _anomaly(history: History, one: Difference, rest: Quiescence) -> Anomaly:
         for node, count in rest.to_check.items()
         if node == more.invoke.node
     ]
-    return Anomaly(
-        kind="diverged",
-        text=(
-            f"value {one.value}{on_key(more.invoke)}, which {more.invoke.node} {has} and "
-            f"{less.invoke.node} {lacks} at rest (op #{more.end.index}, op #{less.end.index})"
-        ),
-        ops=tuple(sorted(op.index for read in reads for op in (read.invoke, read.end))),
+    yield anomaly(
+        "diverged",
+        f"value {one.value}{on_key(more.invoke)}, which {more.invoke.node} {has} and "
+        f"{less.invoke.node} {lacks} at rest (op #{more.end.index}, op #{less.end.index})",
+        *(op for read in reads for op in (read.invoke, read.end)),
         key=one.key.key,
         value=one.value,
         time_ns=min(read.end.time_ns for read in reads),
@@ -179,18 +189,3 @@ def _anomaly(history: History, one: Difference, rest: Quiescence) -> Anomaly:
             *yet,
         ),
     )
-
-
-def _summary(
-    diverged: list[Difference], doubts: tuple[str, ...], rest: Quiescence, keys: int
-) -> str:
-    if diverged:
-        of = len({one.key.key for one in diverged})
-        return (
-            f"{number(len(diverged), 'value')} not equally on all {len(rest.nodes)} replicas at "
-            f"rest ({number(of, 'key')} of {keys})"
-        )
-    if doubts:
-        return "; ".join(doubts)
-    at = "" if rest.at_ns is None else f" at {seconds(rest.at_ns)}"
-    return f"{number(len(rest.nodes), 'replica')} equal in {number(keys, 'key')}{at}"

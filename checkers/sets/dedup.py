@@ -1,11 +1,23 @@
 """Checks that a retry of a block that the table remembers never inserts its rows twice.
 
+A retry of a value is the identical block, or one with the same token, which the server recognizes
+by its id in ZooKeeper's /blocks. Tries that were refused are none. Of a value with n tries, the
+*copies* are the most that can have been inserted: the longest sequence of its tries in which each
+may have come after the window of the one before.
+
+Violated: a read returns a value more often than its copies ("duplicate"). Doubtful: fewer than
+`MIN_RETRIED` values that have fewer copies than tries, because only these test anything. Whether an
+acknowledged value is there at all is judged by `set-full`.
+
 A table remembers the last `replicated_deduplication_window` blocks, and of these the ones that are
 at most `replicated_deduplication_window_seconds` older than the latest. After that the cleanup
 thread may have removed the first try (ReplicatedMergeTreeCleanupThread, `clearOldBlocks`), and a
 retry may be a new block. A history does not record how many blocks are newer. The checker counts
 every insert that may have been committed between the two tries, and the longest time that may have
 passed, so it reports only retries of blocks that the table must have remembered.
+
+It would be simpler to allow no value twice. With a window of one block this is right:
+    insert 1 → ok     insert 2 → ok     insert 1 → ok     read → 1 2 1
 """
 
 from array import array
@@ -17,8 +29,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, TypeAlias
 
-from checkers.conclusion import conclude
-from checkers.phrasing import FEW, during, number, on_key, read_answered, seconds, where
+from checkers.conclusion import Findings, anomaly
+from checkers.phrasing import during, number, on_key, read_answered, seconds, where
 from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import INSERT, AnsweredRead, KeySet, insert_value, key_sets
 from harness.core.history import History, Pair
@@ -117,9 +129,7 @@ class Window:
 
 
 class Dedup:
-    """Checker: no read has a value more often than the window explains. A retry is the identical
-    block, or one with the same token, which the server recognizes by its id in ZooKeeper's /blocks.
-    Whether an acknowledged value is there at all is judged by `set-full`."""
+    """Checker: no read has a value more often than the window explains."""
 
     name = "dedup"
 
@@ -129,7 +139,7 @@ class Dedup:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs retries of blocks that the table must have remembered."""
-        doubled_values = {key.key: found for key in key_sets(history) if (found := _doubled(key))}
+        doubled_values = {key.key: of for key in key_sets(history) if (of := _doubled(key))}
         retries = Retries(history)
         window = Window(history, retries, self.window, self.age_s)
         # A value may occur twice only if two of its tries are further apart than the window.
@@ -151,28 +161,23 @@ class Dedup:
             for value, times in doubled_values.get(key.key, {}).items():
                 at, copies = allowed.get((key.key, value), (0, 0))
                 if 0 < copies < times:
-                    doubled.append(_anomaly(history, key, retries[at], times))
+                    doubled.append(_duplicate(history, key, retries[at], times))
                 excused += times <= copies
-        doubled.sort(key=lambda anomaly: (len(anomaly.ops), anomaly.time_ns))
-        enough = retried >= MIN_RETRIED
-        summary = (
+        doubled.sort(key=lambda one: (len(one.ops), one.time_ns))
+        found = Findings(self.name, kinds=["duplicate"])
+        found.add_anomalies("duplicate", doubled, len(doubled))
+        held = (
             f"{number(retried, 'value')} tried again, {elsewhere:,} of them on another "
             f"replica, {after_info:,} after an unknown outcome"
         )
-        if doubled:
-            summary = f"{number(len(doubled), 'value')} twice in a read, of {summary}"
-        elif not enough:
-            summary += f"; at least {MIN_RETRIED} expected"
-        if beyond:
-            summary += (
-                f"; {beyond:,} tried again beyond the window, {excused:,} of them twice in a read"
-            )
-        return Verdict(
-            checker=self.name,
-            status=conclude(doubled, checked=enough),
-            summary=summary,
+        if retried < MIN_RETRIED:
+            found.add_doubt(f"{held}; at least {MIN_RETRIED} expected")
+        twice = f"; {beyond:,} tried again beyond the window, {excused:,} of them twice in a read"
+        return found.verdict(
             checked=retried,
-            anomalies=tuple(doubled[:FEW]),
+            broken=f"{number(len(doubled), 'value')} twice in a read, of {held}",
+            held=held,
+            after=twice if beyond else "",
             figures={
                 "retried": retried,
                 "elsewhere": elsewhere,
@@ -180,7 +185,6 @@ class Dedup:
                 "after_info": after_info,
                 "beyond_window": beyond,
                 "doubled_beyond_window": excused,
-                "anomalies": {"duplicate": len(doubled)},
             },
         )
 
@@ -261,19 +265,18 @@ def _end_ns(pair: Pair) -> float:
     return pair.end.time_ns if pair.end is not None and pair.kind is Kind.OK else inf
 
 
-def _anomaly(history: History, key: KeySet, one: Retried, times: int) -> Anomaly:
+def _duplicate(history: History, key: KeySet, one: Retried, times: int) -> Anomaly:
     read = next(r for r in _with_duplicates(key) if r.values.count(one.value) == times)
     before = [pair for pair in one.tries if pair.invoke.index < read.end.index]
-    ops = {op.index for pair in before for op in (pair.invoke, pair.end) if op is not None}
     found = f"with {one.value} {number(times, 'time')}"
-    return Anomaly(
-        kind="duplicate",
-        text=(
-            f"value {one.value}{on_key(read.invoke)} was returned {times} times by op "
-            f"#{read.end.index} {read.end.f}{where(read.end)} at {seconds(read.end.time_ns)}, "
-            f"after {len(before)} tries of the block{during(history, read.end.time_ns)}"
-        ),
-        ops=tuple(sorted(ops | {read.invoke.index, read.end.index})),
+    return anomaly(
+        "duplicate",
+        f"value {one.value}{on_key(read.invoke)} was returned {times} times by op "
+        f"#{read.end.index} {read.end.f}{where(read.end)} at {seconds(read.end.time_ns)}, "
+        f"after {len(before)} tries of the block{during(history, read.end.time_ns)}",
+        *before,
+        read.invoke,
+        read.end,
         key=key.key,
         value=one.value,
         time_ns=read.end.time_ns,

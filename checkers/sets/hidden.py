@@ -1,16 +1,28 @@
 """Finds rows that a replica at rest has, and that its sequentially consistent reads do not return.
 
 A run that makes inserts in several modes reads every key once more at rest, without
-`select_sequential_consistency` (`final-plain-read`). This splits what set-full calls lost: hidden
-rows are on the disks of replicas, lost rows are not.
+`select_sequential_consistency` ("final-plain-read"). Of each acknowledged value, with the last
+answer of each kind of final read on each replica:
+
+gone     some replica's plain read does not return it
+hidden   every replica's plain read returns it, and some replica's sequentially consistent read does
+         not
+
+Violated, at rest: a value that is gone or hidden. Doubtful: a cluster that was not at rest, a
+replica without one of the two reads of a key that has acknowledged values, and a run without such
+values.
+
+`set-full` calls both of them lost, if no sequentially consistent read returns them: hidden rows are
+on the disks of replicas, those that are gone are not. A value is not hidden merely because a
+consistent read lacks it, since a replica that has no part of it cannot show it either:
+    final-plain-read on ch1 → []     final-read on ch1 → []     (value 1 is gone)
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from checkers.conclusion import conclude
+from checkers.conclusion import Findings
 from checkers.phrasing import (
-    FEW,
     during,
     insert_acknowledged,
     listed,
@@ -23,18 +35,13 @@ from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import AnsweredRead, InsertOutcome, KeySet, key_sets, read_values
 from harness.core.history import History
 from harness.core.op import Kind, Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 PLAIN: Final = "final-plain-read"
 
 
 class Hidden:
-    """Judges acknowledged values by two kinds of final reads. Anomalies:
-
-    hidden: acknowledged, on a replica at rest by a plain read, and in none of its sequentially
-    consistent reads at rest.
-    gone: acknowledged, and in no plain read at rest of a replica.
-    """
+    """Judges acknowledged values by two kinds of final reads."""
 
     name = "hidden"
 
@@ -43,9 +50,9 @@ class Hidden:
         every replica."""
         rest = quiescence_of(history)
         plain = _plain_reads(history)
-        doubts = rest.doubts
-        hidden: list[Anomaly] = []
-        gone: list[Anomaly] = []
+        found = Findings(self.name, kinds=["hidden", "gone"])
+        found.doubts += rest.doubts
+        hidden = Findings(self.name)
         checked = 0
         for key in key_sets(history):
             sequential = _last_reads(key)
@@ -53,7 +60,7 @@ class Hidden:
             inserts = key.found.ends()[0]
             silent = set(rest.nodes) - (set(sequential) & set(here))
             if inserts and silent:
-                doubts.append(f"no final reads of key {key.key} on {listed(sorted(silent))}")
+                found.add_doubt(f"no final reads of key {key.key} on {listed(sorted(silent))}")
             checked += inserts
             values = {node: frozenset(read_values(one)) for node, one in here.items()}
             shown = {node: frozenset(read.values) for node, read in sequential.items()}
@@ -65,27 +72,24 @@ class Hidden:
                     if value in own and value not in shown.get(node, own)
                 ]
                 if lacks:
-                    gone.append(_gone(history, key, key.inserts[value], here[lacks[0]], lacks))
+                    _add_gone(found, history, key.inserts[value], here[lacks[0]], lacks)
                 elif unseen:
                     read, of = sequential[unseen[0]], here[unseen[0]]
-                    hidden.append(_hidden(history, key, key.inserts[value], read, of, unseen))
-        broken = [*gone[:FEW], *hidden[:FEW]] if rest.reached else []
+                    _add_hidden(hidden, history, key.inserts[value], read, of, unseen)
+        found.extend(hidden)
         if not checked:
-            doubts.append("no insert was acknowledged")
+            found.add_doubt("no insert was acknowledged")
         summary = (
-            f"{number(checked, 'acknowledged value')} at rest: {len(hidden):,} on the replicas and "
-            f"missing from sequentially consistent reads, {len(gone):,} missing from a replica"
+            f"{number(checked, 'acknowledged value')} at rest: {found.counts['hidden']:,} on the "
+            "replicas and missing from sequentially consistent reads, "
+            f"{found.counts['gone']:,} missing from a replica"
         )
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, doubts=doubts),
-            summary=summary if broken or not doubts else "; ".join(doubts),
+        return found.verdict(
             checked=checked,
-            anomalies=tuple(broken),
-            figures={
-                "acknowledged": checked,
-                "anomalies": {"hidden": len(hidden), "gone": len(gone)},
-            },
+            broken=summary,
+            held=summary,
+            certain=rest.reached,
+            figures={"acknowledged": checked},
         )
 
 
@@ -99,26 +103,24 @@ def _last_reads(key: KeySet) -> Mapping[str | None, AnsweredRead]:
     return {read.invoke.node: read for read in key.finals}
 
 
-def _hidden(
+def _add_hidden(
+    found: Findings,
     history: History,
-    key: KeySet,
     insert: InsertOutcome,
     read: AnsweredRead,
     plain: Op,
     nodes: list[str | None],
-) -> Anomaly:
+) -> None:
     ack = insert.ack
     assert ack is not None, "only acknowledged values are judged"
-    return Anomaly(
-        kind="hidden",
-        text=(
-            f"value {insert.value}{on_key(ack)}, op #{ack.index} ok{where(ack)}"
-            f"{during(history, ack.time_ns)}, is on {listed(sorted(map(str, nodes)))} at rest "
-            f"(op #{plain.index}) and missing there from sequentially consistent reads "
-            f"(op #{read.end.index})"
-        ),
-        ops=(insert.invoke.index, ack.index, read.invoke.index, read.end.index, plain.index),
-        key=key.key,
+    found.add_anomaly(
+        "hidden",
+        f"value {insert.value}{on_key(ack)}, op #{ack.index} ok{where(ack)}"
+        f"{during(history, ack.time_ns)}, is on {listed(sorted(map(str, nodes)))} at rest "
+        f"(op #{plain.index}) and missing there from sequentially consistent reads "
+        f"(op #{read.end.index})",
+        *(insert.invoke, ack, read.invoke, read.end, plain),
+        key=ack.key,
         value=insert.value,
         time_ns=ack.time_ns,
         steps=(
@@ -128,20 +130,18 @@ def _hidden(
     )
 
 
-def _gone(
-    history: History, key: KeySet, insert: InsertOutcome, plain: Op, nodes: list[str | None]
-) -> Anomaly:
+def _add_gone(
+    found: Findings, history: History, insert: InsertOutcome, plain: Op, nodes: list[str | None]
+) -> None:
     ack = insert.ack
     assert ack is not None, "only acknowledged values are judged"
-    return Anomaly(
-        kind="gone",
-        text=(
-            f"value {insert.value}{on_key(ack)}, op #{ack.index} ok{where(ack)}"
-            f"{during(history, ack.time_ns)}, is missing from {listed(sorted(map(str, nodes)))} at "
-            f"rest (op #{plain.index})"
-        ),
-        ops=(insert.invoke.index, ack.index, plain.index),
-        key=key.key,
+    found.add_anomaly(
+        "gone",
+        f"value {insert.value}{on_key(ack)}, op #{ack.index} ok{where(ack)}"
+        f"{during(history, ack.time_ns)}, is missing from {listed(sorted(map(str, nodes)))} at "
+        f"rest (op #{plain.index})",
+        *(insert.invoke, ack, plain),
+        key=ack.key,
         value=insert.value,
         time_ns=ack.time_ns,
         steps=(insert_acknowledged(history, insert.value, ack),),

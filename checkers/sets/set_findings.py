@@ -38,7 +38,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Findings:
+class KeyFindings:
     """The findings on one key, made by `examined`."""
 
     key: KeySet
@@ -109,12 +109,12 @@ class Findings:
         return self.key.inserts[self.key.values[bit]]
 
 
-def examined(key: KeySet, rest: Quiescence, taken: Taken, copies: int) -> Findings:
+def examined(key: KeySet, rest: Quiescence, taken: Taken, copies: int) -> KeyFindings:
     """Return the findings on a key, in time linear in the number of values read. An acknowledged
     value is promised to be on `copies` replicas."""
     found = key.found.examined(rest.nodes)
     if not taken or not found.lost:
-        return Findings(key, found)
+        return KeyFindings(key, found)
     bits = [bit for bit, _ in found.lost]
     shown_on = _shown_on(key, bits)
     reasons = {}
@@ -129,7 +129,7 @@ def examined(key: KeySet, rest: Quiescence, taken: Taken, copies: int) -> Findin
         reason = taken.reason(writers, *span, copies=copies, shown_on=shown_on[bit])
         if reason:
             reasons[bit] = reason
-    return Findings(key, found, reasons)
+    return KeyFindings(key, found, reasons)
 
 
 def _shown_on(key: KeySet, bits: Sequence[int]) -> Mapping[int, set[str]]:

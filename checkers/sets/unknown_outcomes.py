@@ -1,11 +1,22 @@
-"""Checks inserts of unknown outcome: they may take effect or not, and nothing else."""
+"""Checks inserts of unknown outcome: they may take effect or not, and nothing else.
+
+Judged is a value whose every try ended info or never, by the last final read of each replica.
+
+Violated, at rest: some replicas have it and others do not ("split"); no replica has it, though a
+sequentially consistent read returned it during the run ("vanished"), because what such a read
+returns was in a committed part. Doubtful: a cluster that was not at rest, a replica without a final
+read of a key that has such values, and a run without such values.
+
+That a value is on no replica is no anomaly by itself, and neither is one that appears after its
+insert has ended, for nobody knows when that takes effect:
+    insert 1 → info     read → []     final-read on ch1 → [1]     final-read on ch2 → [1]
+"""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
-from checkers.conclusion import conclude
+from checkers.conclusion import Findings
 from checkers.phrasing import (
-    FEW,
     during,
     insert_began,
     listed,
@@ -17,16 +28,12 @@ from checkers.phrasing import (
 from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import FINAL_READ, AnsweredRead, InsertOutcome, KeySet, key_sets
 from harness.core.history import History
-from harness.core.op import Kind, Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.op import Kind
+from harness.core.verdict import Verdict
 
 
 class UnknownOutcomes:
-    """Judges values whose every try ended info, once the cluster is at rest.
-
-    INVALID: some replicas have the value and others do not ("split"), or a sequentially consistent
-    read returned it and at rest no replica has it ("vanished": it was in no committed part).
-    """
+    """Judges values whose every try ended info, once the cluster is at rest."""
 
     name = "unknown-outcomes"
 
@@ -34,16 +41,16 @@ class UnknownOutcomes:
         """Return the verdict. VALID needs an insert of unknown outcome, rest, and final reads on
         every replica."""
         rest = quiescence_of(history)
-        split: list[Anomaly] = []
-        vanished: list[Anomaly] = []
+        found = Findings(self.name, kinds=["split", "vanished"])
+        found.doubts += rest.doubts
+        vanished = Findings(self.name)
         here = nowhere = 0
-        doubts = rest.doubts
         for key in key_sets(history):
             unknown = list(key.ended(Kind.INFO))
             finals = {str(read.invoke.node): read for read in key.finals}
             silent = set(rest.nodes) - set(finals)
             if unknown and silent:
-                doubts.append(f"no final read of key {key.key} on {listed(sorted(silent))}")
+                found.add_doubt(f"no final read of key {key.key} on {listed(sorted(silent))}")
                 continue
             shown = {node: frozenset(read.values) for node, read in finals.items()}
             seen = frozenset().union(*shown.values())
@@ -53,30 +60,25 @@ class UnknownOutcomes:
                 here += len(have) == len(finals)
                 nowhere += not have
                 if have and len(have) < len(finals):
-                    split.append(_split(history, key, key.inserts[value], finals, have))
+                    _add_split(found, history, key.inserts[value], finals, have)
                 elif value in early:
-                    insert, read = key.inserts[value], early[value]
-                    vanished.append(_vanished(history, key, insert, read, finals))
-        broken = [*split, *vanished] if rest.reached else []
-        checked = here + nowhere + len(split)
+                    last = finals[min(finals)]
+                    _add_vanished(vanished, history, key.inserts[value], early[value], last)
+        found.extend(vanished)
+        checked = here + nowhere + found.counts["split"]
         if not checked:
-            doubts.append("no insert ended with its outcome unknown")
+            found.add_doubt("no insert ended with its outcome unknown")
         summary = (
             f"{number(checked, 'insert')} of unknown outcome: {here:,} on every replica, "
-            f"{nowhere:,} on none, {len(split):,} on some, {len(vanished):,} read and gone"
+            f"{nowhere:,} on none, {found.counts['split']:,} on some, "
+            f"{found.counts['vanished']:,} read and gone"
         )
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, doubts=doubts),
-            summary=summary if broken or not doubts else "; ".join(doubts),
+        return found.verdict(
             checked=checked,
-            anomalies=(*split[:FEW], *vanished[:FEW]) if broken else (),
-            figures={
-                "unknown": checked,
-                "everywhere": here,
-                "nowhere": nowhere,
-                "anomalies": {"split": len(split), "vanished": len(vanished)},
-            },
+            broken=summary,
+            held=summary,
+            certain=rest.reached,
+            figures={"unknown": checked, "everywhere": here, "nowhere": nowhere},
         )
 
 
@@ -90,65 +92,53 @@ def _early(key: KeySet, values: AbstractSet[int]) -> dict[int, AnsweredRead]:
     return found
 
 
-def _split(
+def _add_split(
+    found: Findings,
     history: History,
-    key: KeySet,
     insert: InsertOutcome,
     finals: Mapping[str, AnsweredRead],
     have: set[str],
-) -> Anomaly:
+) -> None:
     one = next(read for node, read in sorted(finals.items()) if node in have)
     other = next(read for node, read in sorted(finals.items()) if node not in have)
-    return _anomaly(
-        history,
-        "split",
-        f"at rest on {' '.join(sorted(have))} and not on {other.invoke.node}",
-        key,
-        insert,
-        {f"with {insert.value}": one, f"without {insert.value}": other},
-    )
+    how = f"at rest on {' '.join(sorted(have))} and not on {other.invoke.node}"
+    _add(found, history, "split", how, insert, one, other)
 
 
-def _vanished(
+def _add_vanished(
+    found: Findings,
     history: History,
-    key: KeySet,
     insert: InsertOutcome,
     early: AnsweredRead,
-    finals: Mapping[str, AnsweredRead],
-) -> Anomaly:
-    last = finals[min(finals)]
-    return _anomaly(
-        history,
-        "vanished",
-        f"read on {early.invoke.node} at {seconds(early.end.time_ns)} and on no replica at rest",
-        key,
-        insert,
-        {f"with {insert.value}": early, f"without {insert.value}": last},
-    )
+    last: AnsweredRead,
+) -> None:
+    seen = f"read on {early.invoke.node} at {seconds(early.end.time_ns)}"
+    how = f"{seen} and on no replica at rest"
+    _add(found, history, "vanished", how, insert, early, last)
 
 
-def _anomaly(
+def _add(
+    found: Findings,
     history: History,
     kind: str,
     how: str,
-    key: KeySet,
     insert: InsertOutcome,
-    reads: Mapping[str, AnsweredRead],
-) -> Anomaly:
-    invoke: Op = insert.invoke
-    ops = {invoke.index} | {op.index for r in reads.values() for op in (r.invoke, r.end)}
-    return Anomaly(
-        kind=kind,
-        text=(
-            f"value {insert.value}{on_key(invoke)}, whose insert on {invoke.node} (op "
-            f"#{invoke.index}) has an unknown outcome, is {how}{during(history, invoke.time_ns)}"
-        ),
-        ops=tuple(sorted(ops)),
-        key=key.key,
-        value=insert.value,
+    with_it: AnsweredRead,
+    without: AnsweredRead,
+) -> None:
+    invoke, value = insert.invoke, insert.value
+    reads = {f"with {value}": with_it, f"without {value}": without}
+    found.add_anomaly(
+        kind,
+        f"value {value}{on_key(invoke)}, whose insert on {invoke.node} (op "
+        f"#{invoke.index}) has an unknown outcome, is {how}{during(history, invoke.time_ns)}",
+        invoke,
+        *(op for read in reads.values() for op in (read.invoke, read.end)),
+        key=invoke.key,
+        value=value,
         time_ns=min(read.end.time_ns for read in reads.values()),
         steps=(
-            insert_began(history, insert.value, invoke),
-            *(read_answered(history, r.invoke, r.end, found) for found, r in reads.items()),
+            insert_began(history, value, invoke),
+            *(read_answered(history, r.invoke, r.end, which) for which, r in reads.items()),
         ),
     )

@@ -1,13 +1,24 @@
-"""Checks which hosts say that they execute a task of the DDL queue."""
+"""Checks which hosts say that they execute a task of the DDL queue.
 
-from collections.abc import Iterable, Mapping, Sequence
+A call "active-tasks" reads of each task the hosts that it lists and those that had finished it,
+and then those that execute it.
+
+Violated: a host that the task does not list executes it ("outsider"), or one that had finished it
+does ("again"). Doubtful: no host was seen executing a task, because an execution takes moments.
+
+The order of reading matters. Read the other way, a host that finishes between the two looks like
+one that executes again what it had finished:
+    active ch1     ch1 finishes     finished ch1
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind, summarize
+from checkers.conclusion import Findings
 from checkers.phrasing import during, number, seconds
 from harness.core.history import History
 from harness.core.op import Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 ACTIVE = "active-tasks"
 UNSEEN = "no host was seen executing a task"
@@ -16,11 +27,7 @@ UNSEEN = "no host was seen executing a task"
 class ActiveTasks:
     """Judges the calls "active-tasks": {"tasks": {statement: {"hosts": [hosts that the task lists],
     "finished": [hosts that had finished it], "active": [hosts that execute it, read later]}}}. A
-    call that finds nobody executing a task fails.
-
-    INVALID: a host that the task does not list executes it ("outsider"), or one that had finished
-    it does ("again").
-    """
+    call that finds nobody executing a task fails."""
 
     name = "active-tasks"
 
@@ -31,21 +38,18 @@ class ActiveTasks:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a host that was seen executing a task."""
+        found = Findings(self.name)
         seen: set[tuple[str, str]] = set()
-        broken: list[Anomaly] = []
         for _, end in history.answered(ACTIVE):
             for task, state in _tasks(end).items():
                 seen |= {(task, host) for host in state["active"]}
-                broken += _wrong(history, task, state, end)
-        kinds = count_kinds(broken)
-        summary = f"{number(len(seen), 'execution')} seen under way, each on a host of the task"
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, checked=seen),
-            summary=summarize(broken, [] if seen else [UNSEEN], summary),
+                _judge(found, history, task, state, end)
+        return found.verdict(
             checked=len(seen),
-            anomalies=few_of_each_kind(broken),
-            figures={"executions": len(seen), "anomalies": {**kinds}},
+            broken=found.tally,
+            nothing=UNSEEN,
+            held=f"{number(len(seen), 'execution')} seen under way, each on a host of the task",
+            figures={"executions": len(seen)},
         )
 
 
@@ -58,15 +62,14 @@ def _tasks(end: Op) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def _wrong(
-    history: History, task: str, state: Mapping[str, list[str]], end: Op
-) -> Iterable[Anomaly]:
+def _judge(
+    found: Findings, history: History, task: str, state: Mapping[str, list[str]], end: Op
+) -> None:
     at = f"at {seconds(end.time_ns)} (op #{end.index}){during(history, end.time_ns)}"
     for host in state["active"]:
-        kind = text = ""
         if host not in state["hosts"]:
-            kind, text = "outsider", f"{host} executes {task}, which does not list it"
+            text = f"{host} executes {task}, which does not list it, {at}"
+            found.add_anomaly("outsider", text, end)
         elif host in state["finished"]:
-            kind, text = "again", f"{host} executes {task}, which it had finished"
-        if kind:
-            yield Anomaly(kind=kind, text=f"{text}, {at}", ops=(end.index,), time_ns=end.time_ns)
+            text = f"{host} executes {task}, which it had finished, {at}"
+            found.add_anomaly("again", text, end)

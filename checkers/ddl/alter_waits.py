@@ -1,4 +1,18 @@
-"""Checks that an ALTER returned only when the replicas that it waits for had its columns."""
+"""Checks that an ALTER returned only when the replicas that it waits for had its columns.
+
+An ALTER that was ok says which replicas its server must wait for, by the server's version and
+settings, and of each replica that answered whether it had the column right after the ALTER had
+returned. A replica has *followed* an ADD if it had the column, a DROP if it had not.
+
+Violated: a replica that must be waited for had not followed ("unapplied"). Doubtful: no replica,
+other than the one that was asked, had to be waited for and answered.
+
+An ALTER is not judged if the columns are undecided when it returns: another call that was not
+refused changes the same column and overlaps it, or is of unknown outcome and began before its end;
+or the servers end an ALTER as soon as a later one has changed the list ("overlaps"), and another
+one of any column overlaps it. So this is right:
+    p0 add-column 1 begins     p1 drop-column 1 begins     p0 ok, ch2 without column 1     p1 ok
+"""
 
 from array import array
 from bisect import bisect_right
@@ -7,23 +21,19 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from checkers.conclusion import conclude, mapping_of
+from checkers.conclusion import Findings, mapping_of
 from checkers.ddl.alters import ADD, DROP
-from checkers.phrasing import FEW, during, number, seconds, where
+from checkers.phrasing import during, number, seconds, where
 from harness.core.history import History
 from harness.core.op import Kind, Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 
 class AlterWaits:
     """Judges the calls "add-column" and "drop-column" of one column each. An ok's value is {"has":
     {node: whether it had the column right after the ALTER had returned}, "waits": [nodes that the
-    server must wait for by its version and settings]}; a replica that did not answer is missing.
-
-    INVALID: a replica that must be waited for had not followed ("unapplied"). An ALTER that another
-    one of any column overlaps is not judged where the servers end the first as soon as the second
-    has changed the list ("overlaps" in the value), and none whose column another call changes.
-    """
+    server must wait for], "overlaps": whether a later ALTER ends it}; a replica that did not answer
+    is missing."""
 
     name = "alter-waits"
 
@@ -31,7 +41,7 @@ class AlterWaits:
         """Return the verdict. VALID needs a replica, other than the one that was asked, that had to
         be waited for and answered."""
         overlaps = _Overlaps(history)
-        broken: list[Anomaly] = []
+        found = Findings(self.name, kinds=["unapplied"])
         others = late = 0
         for invoke, end in history.answered(ADD, DROP):
             if overlaps.disturb(invoke, end):
@@ -41,16 +51,15 @@ class AlterWaits:
             waits = [node for node in value.get("waits") or () if node in followed]
             others += sum(node != invoke.node for node in waits)
             late += sum(not done for node, done in followed.items() if node not in waits)
-            broken += [_anomaly(history, invoke, end, node) for node in waits if not followed[node]]
-        summary = f"{number(others, 'other replica')} waited for, each had followed"
-        summary += f"; {late:,} not waited for were late" if late else ""
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, checked=others),
-            summary=broken[0].text if broken else summary if others else "no replica was awaited",
+            for node in waits:
+                if not followed[node]:
+                    _add(found, history, invoke, end, node)
+        return found.verdict(
             checked=others,
-            anomalies=tuple(broken[:FEW]),
-            figures={"waited_for": others, "late": late, "anomalies": {"unapplied": len(broken)}},
+            nothing="no replica was awaited",
+            held=f"{number(others, 'other replica')} waited for, each had followed"
+            + (f"; {late:,} not waited for were late" if late else ""),
+            figures={"waited_for": others, "late": late},
         )
 
 
@@ -105,15 +114,11 @@ def _column(invoke: Op) -> object:
     return invoke.value if isinstance(invoke.value, int) else repr(invoke.value)
 
 
-def _anomaly(history: History, invoke: Op, end: Op, node: str) -> Anomaly:
+def _add(found: Findings, history: History, invoke: Op, end: Op, node: str) -> None:
     lacks = "did not have" if invoke.f == ADD else "still had"
-    return Anomaly(
-        kind="unapplied",
-        text=(
-            f"op #{end.index} {end.f} {invoke.value}{where(end)} was ok at "
-            f"{seconds(end.time_ns)}, and {node} {lacks} the column"
-            f"{during(history, end.time_ns)}"
-        ),
-        ops=(invoke.index, end.index),
-        time_ns=end.time_ns,
+    text = (
+        f"op #{end.index} {end.f} {invoke.value}{where(end)} was ok at "
+        f"{seconds(end.time_ns)}, and {node} {lacks} the column"
+        f"{during(history, end.time_ns)}"
     )
+    found.add_anomaly("unapplied", text, invoke, end)

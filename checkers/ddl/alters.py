@@ -1,17 +1,39 @@
-"""Checks that every replica has the columns that acknowledged ALTERs make."""
+"""Checks that every replica has the columns that acknowledged ALTERs make.
+
+Each call adds or drops one column, whose number is its value. At rest each replica shows its
+columns, the version of them that it has applied, and the version in ZooKeeper ("final-columns");
+the last answer of each counts, and an earlier one is a look. The types of the log's entries are
+shown beside those that the servers' ALTERs write ("final-log").
+
+Violated, at rest:
+behind     a replica has applied another version than ZooKeeper has
+diverged   two replicas have different columns
+lost-add   an ADD was acknowledged, no DROP that may have taken effect names its column, and the
+           column is not there
+lost-drop  a DROP that began after every ADD of its column had ended was acknowledged, and the
+           column is there
+undone     a look showed a column that no DROP names, and it is not there
+logged     the log has an entry of a type that is neither expected nor one of parts
+
+Doubtful: a cluster that was not at rest, a replica without final columns, no acknowledged ALTER.
+
+An acknowledged DROP of a column that is there is no anomaly by itself, because ALTERs that overlap
+have no order, and an ADD of unknown outcome may come at any time:
+    add-column 1 → info     drop-column 1 → ok     final-columns → c1
+"""
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
+from checkers.conclusion import Findings, mapping_of
 from checkers.phrasing import listed, number, seconds, where
 from checkers.quiescence import quiescence_of
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 ADD, DROP, COLUMNS, TYPES = "add-column", "drop-column", "final-columns", "final-log"
 PLAIN_TYPES = frozenset({"get", "merge", "drop", "detach"})
@@ -21,14 +43,7 @@ class Alters:
     """Judges, at rest, the last "final-columns" of each replica: {"columns": [names], "version":
     of the columns that it has applied, "shared": of those in ZooKeeper}; and the types of the log's
     entries, "final-log": {"types": {name: how many}, "expected": [names of ALTERs' entries where
-    the servers write such]}. A column is the number that its call names. An earlier "final-columns"
-    is a look.
-
-    INVALID: a replica behind the shared version ("behind"), replicas with different columns
-    ("diverged"), an acknowledged ADD without its column though no DROP may have been ("lost-add"),
-    an acknowledged DROP that began after every ADD had ended with its column still there
-    ("lost-drop"), a log entry of a type that is neither expected nor one of parts ("logged").
-    """
+    the servers write such]}."""
 
     name = "alters"
 
@@ -39,26 +54,24 @@ class Alters:
         finals = {str(end.node): end for _, end in history.answered(COLUMNS)}
         alters = len(history.calls(ADD, DROP))
         done = len(history.calls(ADD, DROP, kinds=(Kind.OK,)))
-        doubts = rest.doubts
+        found = Findings(self.name)
+        found.doubts += rest.doubts
         silent = sorted(set(rest.nodes) - set(finals))
         if silent or not finals:
-            doubts.append(f"no final columns of {listed(silent) if silent else 'any replica'}")
+            found.add_doubt(f"no final columns of {listed(silent) if silent else 'any replica'}")
         if not done:
-            doubts.append("no ALTER was acknowledged")
-        broken: list[Anomaly] = []
+            found.add_doubt("no ALTER was acknowledged")
         if rest.reached and finals:
-            broken = [*_apart(finals), *_lost(history, finals), *_logged(history)]
-            broken += _undone(history, finals)
-        kinds = count_kinds(broken)
-        summary = f"{number(done, 'ALTER')} of {alters:,} acknowledged, all in force on "
-        summary += number(len(finals), "replica")
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, doubts=doubts),
-            summary=summarize(broken, doubts, summary),
+            _judge_replicas(found, finals)
+            _judge_acknowledged(found, history, finals)
+            _judge_log(found, history)
+            _judge_shown(found, history, finals)
+        return found.verdict(
             checked=done,
-            anomalies=few_of_each_kind(broken),
-            figures={"alters": alters, "acknowledged": done, "anomalies": {**kinds}},
+            broken=found.tally,
+            held=f"{number(done, 'ALTER')} of {alters:,} acknowledged, all in force on "
+            f"{number(len(finals), 'replica')}",
+            figures={"alters": alters, "acknowledged": done},
         )
 
 
@@ -66,18 +79,18 @@ def _columns(end: Op) -> frozenset[str]:
     return frozenset(str(name) for name in mapping_of(end).get("columns") or ())
 
 
-def _apart(finals: Mapping[str, Op]) -> Iterable[Anomaly]:
+def _judge_replicas(found: Findings, finals: Mapping[str, Op]) -> None:
     first, *others = sorted(finals)
     for node, end in sorted(finals.items()):
         own, shared = mapping_of(end).get("version"), mapping_of(end).get("shared")
         if own != shared:
             text = f"{node} has columns of version {own} at rest, ZooKeeper of version {shared}"
-            yield _anomaly("behind", text, end)
+            found.add_anomaly("behind", text, end)
     for node in others:
         apart = _columns(finals[first]) ^ _columns(finals[node])
         if apart:
             text = f"{first} and {node} differ at rest in {listed(sorted(apart))}"
-            yield _anomaly("diverged", text, finals[first], finals[node])
+            found.add_anomaly("diverged", text, finals[first], finals[node])
 
 
 @dataclass(slots=True)
@@ -114,19 +127,19 @@ def _by_column(history: History) -> dict[int, _Column]:
     return out
 
 
-def _lost(history: History, finals: Mapping[str, Op]) -> Iterable[Anomaly]:
+def _judge_acknowledged(found: Findings, history: History, finals: Mapping[str, Op]) -> None:
     node, end = sorted(finals.items())[0]
     there = _columns(end)
     for column, one in _by_column(history).items():
         if one.added is not None and not one.may_be_dropped and f"c{column}" not in there:
-            yield _lost_column("lost-add", history.pairs[one.added], "is not there", node, end)
+            _add_lost(found, "lost-add", history.pairs[one.added], "is not there", node, end)
         after = bisect_right(one.dropped_ns, one.adds_over_ns)
         if after < len(one.dropped) and f"c{column}" in there:
             drop = history.pairs[one.dropped[after]]
-            yield _lost_column("lost-drop", drop, "is there", node, end)
+            _add_lost(found, "lost-drop", drop, "is there", node, end)
 
 
-def _undone(history: History, finals: Mapping[str, Op]) -> Iterable[Anomaly]:
+def _judge_shown(found: Findings, history: History, finals: Mapping[str, Op]) -> None:
     node, end = sorted(finals.items())[0]
     there = _columns(end)
     dropped = {f"c{pair.invoke.value}" for pair in history.calls(DROP)}
@@ -141,32 +154,23 @@ def _undone(history: History, finals: Mapping[str, Op]) -> Iterable[Anomaly]:
                 f"column {column}, which {look.node} had at {seconds(look.time_ns)} (op "
                 f"#{look.index}) and no DROP names, is not there at rest on {node}"
             )
-            yield _anomaly("undone", text, look, end)
+            found.add_anomaly("undone", text, look, end)
 
 
-def _lost_column(kind: str, pair: Pair, how: str, node: str, end: Op) -> Anomaly:
+def _add_lost(found: Findings, kind: str, pair: Pair, how: str, node: str, end: Op) -> None:
     assert pair.end is not None, "an acknowledged ALTER has an end"
     done = pair.end
     text = (
         f"column c{pair.invoke.value}, {done.f} ok at {seconds(done.time_ns)}{where(done)} (op "
         f"#{done.index}), {how} at rest on {node}"
     )
-    return _anomaly(kind, text, pair.invoke, done, end)
+    found.add_anomaly(kind, text, pair.invoke, done, end)
 
 
-def _logged(history: History) -> Iterable[Anomaly]:
+def _judge_log(found: Findings, history: History) -> None:
     for _, end in history.answered(TYPES):
         types = mapping_of(end).get("types") or {}
         expected = mapping_of(end).get("expected") or ()
         others = sorted(set(types) - PLAIN_TYPES - set(expected))
         if others:
-            yield _anomaly("logged", f"the log has entries of type {listed(others)}", end)
-
-
-def _anomaly(kind: str, text: str, *ops: Op) -> Anomaly:
-    return Anomaly(
-        kind=kind,
-        text=text,
-        ops=tuple(sorted({op.index for op in ops})),
-        time_ns=max(op.time_ns for op in ops),
-    )
+            found.add_anomaly("logged", f"the log has entries of type {listed(others)}", end)

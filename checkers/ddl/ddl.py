@@ -1,17 +1,38 @@
-"""Checks distributed DDL: what the queue says of each task, against the effects on the hosts."""
+"""Checks distributed DDL: what the queue says of each task, against the effects on the hosts.
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+Each statement ON CLUSTER fails when it is executed a second time. At rest the run reads from each
+host the statements whose effect it has, and from ZooKeeper what each task came to on each host; a
+task that lists no hosts is for all. A host that wrote the status 0 executed the task without an
+error.
+
+Violated, for a statement and a host:
+unfinished             the task is in the queue, and the host never wrote that it finished
+without-effect         the host finished it without an error, and does not have its effect
+executed-twice         the host finished it with an error, and has its effect all the same
+outsider               the task does not list the host, which finished it or has its effect
+unacknowledged-effect  there is no such task, and the host has its effect
+lost                   the statement was acknowledged, and the host does not have its effect
+
+Doubtful: no read of the tasks, a host that did not show its effects, an empty queue, and what is
+unfinished if the cluster was not at rest, because the host may only be slow.
+
+Of a statement on a replicated table one host of a shard executes it. The others get the effect from
+there, and may say that they could not execute it, so that an error is no second execution, and only
+an effect that no host has is missing:
+    alter-replicated:7 on ch1 → 0     on ch2 → "not leader"     both have its effect
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.conclusion import conclude, mapping_of
-from checkers.phrasing import FEW, listed, number, seconds
+from checkers.conclusion import Findings, anomaly, mapping_of, unjudged
+from checkers.phrasing import listed, number, seconds
 from checkers.quiescence import quiescence_of
 from harness.core.errors import HistoryError
 from harness.core.history import History, Pair
 from harness.core.op import Kind
-from harness.core.verdict import Anomaly, Status, Verdict
+from harness.core.verdict import Anomaly, Verdict
 
 EFFECTS, TASKS = "final-effects", "final-tasks"
 REPLICATED = "alter-replicated:"
@@ -32,22 +53,9 @@ class WrongEffect:
 
 
 class Ddl:
-    """Checks statements ON CLUSTER, each of which fails when executed a second time.
-
-    The run reads, at rest, from each host the statements whose effect it has (`final-effects`,
-    value {"effects": [statements]}) and from ZooKeeper what each task came to on each host
-    (`final-tasks`, value {"tasks": {statement: {host: status}}, "hosts": {statement: [hosts that
-    the task lists]}}; without hosts a task is for all). Then, for every statement and host:
-    unfinished: the task is in the queue, the host never wrote that it finished, and the cluster was
-    at rest (see `checkers.quiescence`); else the host may only be slow, and that is UNKNOWN;
-    without-effect: finished without error, and the host has no effect of it;
-    executed-twice: finished with an error, and the host has the effect all the same;
-    outsider: the task does not list the host, which finished it or has its effect;
-    unacknowledged-effect: no task, and an effect; lost: acknowledged, and no effect somewhere.
-    Of a statement on a replicated table one host of a shard executes it, the others get the effect
-    from there, and may say that they could not: such an error is no second execution, and only an
-    effect that no host has is missing.
-    """
+    """Checks statements ON CLUSTER by "final-effects" of each host, {"effects": [statements]}, and
+    "final-tasks", {"tasks": {statement: {host: status}}, "hosts": {statement: [hosts that the task
+    lists]}}."""
 
     name = "ddl"
 
@@ -60,7 +68,7 @@ class Ddl:
         silent = _silent(history)
         if tasks is None or silent or not hosts:
             why = f"no final effects of {listed(silent)}" if silent else "no final tasks were read"
-            return Verdict(checker=self.name, status=Status.UNKNOWN, summary=why, checked=0)
+            return unjudged(self.name, why)
         wrong = [
             one
             for task in sorted({*tasks, *calls, *(t for own in effects.values() for t in own)})
@@ -72,23 +80,28 @@ class Ddl:
             )
         ]
         late = [] if quiescence_of(history).reached else [o for o in wrong if o.kind == UNFINISHED]
-        wrong = [one for one in wrong if one not in late]
-        kinds = Counter(one.kind for one in wrong)
-        known = bool(tasks) and not late
-        return Verdict(
-            checker=self.name,
-            status=conclude(wrong, checked=known),
-            summary=_summary(kinds, len(late), len(tasks), len(hosts)),
+        found = Findings(self.name)
+        for one in wrong:
+            if one not in late:
+                found.add_anomalies(one.kind, _witness(history, one, calls.get(one.task)))
+        of = f" (of {number(len(tasks), 'task')} on {number(len(hosts), 'host')})"
+        phrases = [f"{kind}: {count}" for kind, count in sorted(found.counts.items())]
+        if late:
+            phrases.append(f"not finished, and not at rest: {len(late)}")
+            found.add_doubt(", ".join(phrases) + of)
+        return found.verdict(
             checked=len(tasks) * len(hosts),
-            anomalies=tuple(_anomaly(history, one, calls.get(one.task)) for one in wrong[:FEW]),
+            broken=", ".join(phrases) + of,
+            nothing="no task was queued",
+            held=f"{number(len(tasks), 'task')} on {number(len(hosts), 'host')}: finished exactly "
+            "where executed",
             figures={
                 "tasks": len(tasks),
                 "hosts": len(hosts),
                 "acknowledged": sum(pair.kind is Kind.OK for pair in calls.values()),
                 "late": len(late),
                 "background": _background(calls, tasks, listed_hosts, hosts),
-                "not_for_all": sum(len(of) < len(hosts) for of in listed_hosts.values()),
-                "anomalies": dict(kinds),
+                "not_for_all": sum(len(some) < len(hosts) for some in listed_hosts.values()),
             },
         )
 
@@ -188,33 +201,21 @@ def _final(history: History, field: str) -> dict[str, Any] | None:
     return {str(task): of for task, of in found.items()} if isinstance(found, dict) else None
 
 
-def _summary(kinds: Mapping[str, int], late: int, tasks: int, hosts: int) -> str:
-    violations = [f"{kind}: {count}" for kind, count in sorted(kinds.items())]
-    if late:
-        violations.append(f"not finished, and not at rest: {late}")
-    if violations:
-        return f"{', '.join(violations)} (of {number(tasks, 'task')} on {number(hosts, 'host')})"
-    if not tasks:
-        return "no task was queued"
-    return f"{number(tasks, 'task')} on {number(hosts, 'host')}: finished exactly where executed"
-
-
-def _anomaly(history: History, one: WrongEffect, call: Pair | None) -> Anomaly:
+def _witness(history: History, one: WrongEffect, call: Pair | None) -> Iterator[Anomaly]:
     reads = history.calls(EFFECTS, TASKS, kinds=(Kind.OK,))
     shown = [p for p in reads if p.invoke.f == TASKS or p.invoke.node == one.host][-2:]
-    ops = {p.end.index for p in shown if p.end is not None}
     steps: list[str] = []
     if call is not None:
-        ops.add(call.invoke.index)
         ended = "never ended" if call.end is None else f"ended {call.end.kind}"
         steps.append(
             f"op #{call.invoke.index} {one.task} on {call.invoke.node} began at "
             f"{seconds(call.invoke.time_ns)} and {ended}"
         )
-    return Anomaly(
-        kind=one.kind,
-        text=f"{one.task} on {one.host}: {one.finding}",
-        ops=tuple(sorted(ops)),
+    yield anomaly(
+        one.kind,
+        f"{one.task} on {one.host}: {one.finding}",
+        *(p.end for p in shown),
+        None if call is None else call.invoke,
         time_ns=call.invoke.time_ns if call is not None else 0,
-        steps=tuple(steps),
+        steps=steps,
     )

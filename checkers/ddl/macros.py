@@ -1,13 +1,29 @@
-"""Checks the replicated tables that one statement ON CLUSTER created with macros."""
+"""Checks the replicated tables that one statement ON CLUSTER created with macros.
 
-from collections.abc import Iterable
+The statement names the path ".../{shard}/..." and the replica "{replica}", and each host has macros
+of its own. At rest each host inserts a row into each of its tables, and then lists their paths,
+replicas and rows; the last answer of each host counts.
+
+Violated:
+misnamed        a table's replica is not named after its host
+misplaced       two hosts of one shard have different paths of a table, or two hosts of different
+                shards the same path
+not-replicated  an acknowledged row is not on another host of its shard that has the table
+strayed         an acknowledged row is on a host of another shard
+
+Doubtful: no row had to reach another host, and a host that did not answer.
+
+It would not do to look at rows alone, because an insert may be refused. This is misplaced:
+    final-insert on ch1 → fail     t on ch1 of shard 1 at /t/1     t on ch2 of shard 2 at /t/1
+"""
+
 from dataclasses import dataclass
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
+from checkers.conclusion import Findings, mapping_of
 from checkers.phrasing import listed, number, seconds
 from harness.core.history import History
 from harness.core.op import Kind, Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 INSERT, ROWS = "final-insert", "final-rows"
 
@@ -26,16 +42,8 @@ class MacroTable:
 
 
 class Macros:
-    """Judges tables that were created with the path ".../{shard}/..." and the replica "{replica}",
-    where each host has macros of its own. At rest each host inserts a row into each of its tables
-    ("final-insert", ok value {"row": n, "tables": [names]}) and then lists them ("final-rows":
-    {"shard": s, "tables": {name: {"path", "replica", "rows": [row]}}}).
-
-    INVALID: a table's replica is not named after its host ("misnamed"); hosts of one shard have
-    different paths, or hosts of two shards the same ("misplaced"); an acknowledged row is not on
-    another host of the shard that has the table ("not-replicated"), or is on another shard
-    ("strayed").
-    """
+    """Judges tables by "final-insert" of each host, {"row": n, "tables": [names]}, and
+    "final-rows", {"shard": s, "tables": {name: {"path", "replica", "rows": [row]}}}."""
 
     name = "macros"
 
@@ -44,32 +52,28 @@ class Macros:
         host that was queried."""
         tables, queried = _tables(history)
         inserted = _inserted(history)
-        broken: list[Anomaly] = []
+        found = Findings(self.name)
         reached = 0
-        for name, found in sorted(tables.items()):
-            broken += _named(name, found)
+        for name, on_hosts in sorted(tables.items()):
+            _judge_names(found, name, on_hosts)
             for node, row in sorted(inserted.get(name, {}).items()):
-                own = next((one for one in found if one.node == node), None)
+                own = next((one for one in on_hosts if one.node == node), None)
                 if own is not None:
-                    others = [one for one in found if one.node != node and one.shard == own.shard]
+                    others = [t for t in on_hosts if t.node != node and t.shard == own.shard]
                     reached += sum(row in one.rows for one in others)
-                    broken += _spread(name, row, own, found)
-        kinds = count_kinds(broken)
-        answered = {one.node for found in tables.values() for one in found}
+                    _judge_row(found, name, row, own, on_hosts)
+        answered = {one.node for on_hosts in tables.values() for one in on_hosts}
         silent = sorted(queried - answered) if tables else []
-        doubts = [f"no tables of {listed(silent)}"] if silent else []
-        doubts += [] if reached else ["no row had to reach another host"]
-        summary = (
-            f"{number(len(tables), 'table')} created ON CLUSTER with macros: "
-            f"{number(reached, 'row')} on another host of their shard"
-        )
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, doubts=doubts),
-            summary=summarize(broken, doubts, summary),
+        if silent:
+            found.add_doubt(f"no tables of {listed(silent)}")
+        if not reached:
+            found.add_doubt("no row had to reach another host")
+        return found.verdict(
             checked=reached,
-            anomalies=few_of_each_kind(broken),
-            figures={"tables": len(tables), "replicated": reached, "anomalies": {**kinds}},
+            broken=found.tally,
+            held=f"{number(len(tables), 'table')} created ON CLUSTER with macros: "
+            f"{number(reached, 'row')} on another host of their shard",
+            figures={"tables": len(tables), "replicated": reached},
         )
 
 
@@ -100,38 +104,36 @@ def _inserted(history: History) -> dict[str, dict[str, int]]:
     return out
 
 
-def _named(name: str, found: list[MacroTable]) -> Iterable[Anomaly]:
-    for one in found:
+def _judge_names(found: Findings, name: str, on_hosts: list[MacroTable]) -> None:
+    for one in on_hosts:
         if one.replica != one.node:
             text = f"{name} on {one.node} is replica {one.replica} of {one.path}"
-            yield _anomaly("misnamed", text, one)
-    for at, one in enumerate(found):
-        for other in found[at + 1 :]:
+            _add(found, "misnamed", text, one)
+    for at, one in enumerate(on_hosts):
+        for other in on_hosts[at + 1 :]:
             if (one.shard == other.shard) != (one.path == other.path):
                 text = (
                     f"{name} is at {one.path} on {one.node}, of shard {one.shard}, and at "
                     f"{other.path} on {other.node}, of shard {other.shard}"
                 )
-                yield _anomaly("misplaced", text, one, other)
+                _add(found, "misplaced", text, one, other)
 
 
-def _spread(name: str, row: int, own: MacroTable, found: list[MacroTable]) -> Iterable[Anomaly]:
-    for one in found:
+def _judge_row(
+    found: Findings, name: str, row: int, own: MacroTable, on_hosts: list[MacroTable]
+) -> None:
+    for one in on_hosts:
         if one.shard == own.shard and row not in one.rows:
             text = f"row {row} of {name}, inserted on {own.node}, is not on {one.node}"
-            yield _anomaly("not-replicated", text, one)
+            _add(found, "not-replicated", text, one)
         elif one.shard != own.shard and row in one.rows:
             text = (
                 f"row {row} of {name}, inserted on {own.node}, is on {one.node}, of another shard"
             )
-            yield _anomaly("strayed", text, one)
+            _add(found, "strayed", text, one)
 
 
-def _anomaly(kind: str, text: str, *tables: MacroTable) -> Anomaly:
-    end = tables[-1].end
-    return Anomaly(
-        kind=kind,
-        text=f"{text}, at rest at {seconds(end.time_ns)}",
-        ops=tuple(sorted({one.end.index for one in tables})),
-        time_ns=end.time_ns,
-    )
+def _add(found: Findings, kind: str, text: str, *tables: MacroTable) -> None:
+    at = tables[-1].end.time_ns
+    proof = [one.end for one in tables]
+    found.add_anomaly(kind, f"{text}, at rest at {seconds(at)}", *proof, time_ns=at)

@@ -1,13 +1,26 @@
-"""Checks that a Distributed table may be created before the local tables below it."""
+"""Checks that a Distributed table may be created before the local tables below it.
+
+At rest every host selects from its Distributed tables, whose local tables do not exist; then every
+host creates the local tables; then every host selects again.
+
+Violated: a first select is answered, though no host has the local table ("answered"), or fails with
+an error other than that the table is unknown or that no replica has it, or without the table's name
+in its text ("unclear"); a select that follows fails, though every host has created the local table
+("unusable"). Doubtful: a host that did not answer all three, and a run without a Distributed table.
+
+A later select that fails is no anomaly by itself. It asks a host of each shard, so that it may fail
+until the last host has its table:
+    final-local on ch1 → ok     final-use on ch1 → 279     final-local on ch2 → info
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
+from checkers.conclusion import Findings, mapping_of
 from checkers.phrasing import listed, number, seconds
 from harness.core.history import History
 from harness.core.op import Kind, Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 USE, MAKE = "final-use", "final-local"
 SAYS_SO = frozenset({60, 279})
@@ -18,12 +31,7 @@ class MissingLocal:
     """Judges Distributed tables that were created over local tables which did not exist. At rest
     every host selects from its Distributed tables ("final-use": {table: {"local": name of the
     missing table, "code": 0 if it was answered, else that of the error, "text"}}), then creates the
-    local tables ("final-local"), then selects again.
-
-    INVALID: a select is answered though no host has the local table ("answered"), or fails without
-    an error that says so and names it ("unclear"); or one fails after every host has created the
-    local table ("unusable").
-    """
+    local tables ("final-local"), then selects again."""
 
     name = "missing-local"
 
@@ -40,23 +48,22 @@ class MissingLocal:
                 (first if before else last)[str(pair.invoke.node)] = pair.end
         queried = {str(pair.invoke.node) for pair in pairs}
         silent = sorted(queried - (first.keys() & last.keys() & made_on))
-        broken = [one for node, end in sorted(first.items()) for one in _unlike(node, end)]
-        if not queried - made_on:
-            broken += [one for node, end in sorted(last.items()) for one in _failed(node, end)]
+        found = Findings(self.name)
+        for node, end in sorted(first.items()):
+            _judge_first(found, node, end)
+        for node, end in sorted(last.items()) if not queried - made_on else ():
+            _judge_last(found, node, end)
         tables = sum(len(mapping_of(end)) for end in first.values())
-        doubts = [f"not all answers of {listed(silent)}"] if silent else []
-        doubts += [] if tables else ["no Distributed table was created"]
-        held = (
-            f"{number(tables, 'Distributed table')} without a local one: each select failed with "
-        )
-        held += "an error that names it, and worked once the local tables were there"
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, doubts=doubts),
-            summary=summarize(broken, doubts, held),
+        if silent:
+            found.add_doubt(f"not all answers of {listed(silent)}")
+        if not tables:
+            found.add_doubt("no Distributed table was created")
+        return found.verdict(
             checked=tables,
-            anomalies=few_of_each_kind(broken),
-            figures={"tables": tables, "anomalies": {**count_kinds(broken)}},
+            broken=found.tally,
+            held=f"{number(tables, 'Distributed table')} without a local one: each select failed "
+            "with an error that names it, and worked once the local tables were there",
+            figures={"tables": tables},
         )
 
 
@@ -66,25 +73,20 @@ def _answers(end: Op) -> Iterable[tuple[str, str, int, str]]:
     return [(t, one["local"], int(one["code"]), one["text"]) for t, one in sorted(found.items())]
 
 
-def _unlike(node: str, end: Op) -> Iterable[Anomaly]:
+def _judge_first(found: Findings, node: str, end: Op) -> None:
     for table, local, code, text in _answers(end):
         if not code:
-            yield _anomaly("answered", f"{table} on {node} is answered without a local table", end)
+            _add(found, "answered", f"{table} on {node} is answered without a local table", end)
         elif code not in SAYS_SO or local not in text:
-            yield _anomaly("unclear", f"{table} on {node} fails with {code}: {text[:200]}", end)
+            _add(found, "unclear", f"{table} on {node} fails with {code}: {text[:200]}", end)
 
 
-def _failed(node: str, end: Op) -> Iterable[Anomaly]:
+def _judge_last(found: Findings, node: str, end: Op) -> None:
     for table, _, code, text in _answers(end):
         if code:
-            said = f"{table} on {node} fails though every host has the local table: "
-            yield _anomaly("unusable", f"{said}{code} {text[:200]}", end)
+            why = f"{table} on {node} fails though every host has the local table: "
+            _add(found, "unusable", f"{why}{code} {text[:200]}", end)
 
 
-def _anomaly(kind: str, text: str, end: Op) -> Anomaly:
-    return Anomaly(
-        kind=kind,
-        text=f"{text}, at rest at {seconds(end.time_ns)}",
-        ops=(end.index,),
-        time_ns=end.time_ns,
-    )
+def _add(found: Findings, kind: str, text: str, end: Op) -> None:
+    found.add_anomaly(kind, f"{text}, at rest at {seconds(end.time_ns)}", end)

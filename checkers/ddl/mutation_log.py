@@ -1,16 +1,30 @@
-"""Checks what replicas write to ZooKeeper about mutations: pointers, and the names of parts."""
+"""Checks what replicas write to ZooKeeper about mutations: pointers, and the names of parts.
+
+One process looks again and again at each replica's mutation_pointer, the last mutation that it has
+finished; at the version of its node "is_lost", which changes when it clones another; at the block
+number of each mutation in each partition; and at the log's entries since its last look.
+
+Violated: the pointer of a replica goes back from one look to the next, though the replica cloned
+nobody ("went-back"); an entry mutates a part into one with other blocks or another level, whose
+version is not the block number of a mutation seen so far, or whose version is no higher
+("misnamed"). Doubtful: no entry of a mutation was seen, and pointers that never moved. Simulated
+servers write neither pointers nor numbers of mutations; these are not judged then.
+
+A pointer may go back where its replica was lost, for a clone starts with the pointer of its source:
+    look: ch2 at 0000000007, is_lost version 1     look: ch2 at 0000000004, is_lost version 3
+"""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind, summarize
+from checkers.conclusion import Findings
 from checkers.phrasing import during, listed, number, seconds
 from harness.core.history import History
 from harness.core.op import Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 OBSERVE = "observe-mutations"
 _NAME = re.compile(r"(?P<blocks>(?P<partition>[^_]+)_\d+_\d+_\d+)(_(?P<version>\d+))?$")
@@ -37,14 +51,7 @@ class MutationLog:
     """Judges the calls "observe-mutations", which one process makes: {"pointers": {replica: name of
     the last mutation that it has finished, or ""}, "lost": {replica: version of its node
     "is_lost"}, "mutations": {name: {partition: block number}}, "entries": [[source, part, mutated
-    part]]}, where the entries are those that the log got since the call before.
-
-    Simulated servers write neither pointers nor numbers of mutations; these are not judged then.
-
-    INVALID: the pointer of a replica that cloned nobody goes back ("went-back"); a mutated part has
-    other blocks or another level than the part that it is made from, its version is not the block
-    number of a mutation, or is no higher ("misnamed").
-    """
+    part]]}, where the entries are those that the log got since the call before."""
 
     name = "mutation-log"
 
@@ -53,7 +60,7 @@ class MutationLog:
         sources: Counter[str] = Counter()
         versions: dict[str, set[int]] = {}
         before: tuple[Op, Mapping[str, str], Mapping[str, int]] | None = None
-        broken: list[Anomaly] = []
+        found = Findings(self.name)
         moved = 0
         for _, end in history.answered(OBSERVE):
             value: Any = end.value
@@ -62,40 +69,35 @@ class MutationLog:
                     versions.setdefault(str(partition), set()).add(int(block))
             for source, part, made in value["entries"]:
                 sources[str(source)] += 1
-                broken += _misnamed(history, str(part), str(made), versions, end)
+                _judge_name(found, history, str(part), str(made), versions, end)
             now = end, value["pointers"], value["lost"]
             if before is not None:
                 moved += sum(now[1][node] > at for node, at in before[1].items() if node in now[1])
-                broken += _went_back(history, before, now)
+                _judge_pointers(found, history, before, now)
             before = now
-        kinds = count_kinds(broken)
         entries = sum(sources.values())
-        doubts = [] if entries else ["no log entry of a mutation was seen"]
-        pointers = before is not None and bool(before[1])
-        doubts += ["no mutation_pointer was seen to move"] if pointers and not moved else []
+        if not entries:
+            found.add_doubt("no log entry of a mutation was seen")
+        if before is not None and before[1] and not moved:
+            found.add_doubt("no mutation_pointer was seen to move")
         by = listed([f"{source} {count:,}" for source, count in sorted(sources.items())])
-        summary = (
-            f"{number(entries, 'log entry', 'log entries')} of mutations, by {by}; "
-            f"{number(moved, 'step')} of mutation_pointer, none back"
-        )
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, doubts=doubts),
-            summary=summarize(broken, doubts, summary),
+        return found.verdict(
             checked=entries,
-            anomalies=few_of_each_kind(broken),
-            figures={
-                "entries": entries,
-                "sources": {**sources},
-                "steps": moved,
-                "anomalies": {**kinds},
-            },
+            broken=found.tally,
+            held=f"{number(entries, 'log entry', 'log entries')} of mutations, by {by}; "
+            f"{number(moved, 'step')} of mutation_pointer, none back",
+            figures={"entries": entries, "sources": {**sources}, "steps": moved},
         )
 
 
-def _misnamed(
-    history: History, part: str, made: str, versions: Mapping[str, set[int]], end: Op
-) -> Iterable[Anomaly]:
+def _judge_name(
+    found: Findings,
+    history: History,
+    part: str,
+    made: str,
+    versions: Mapping[str, set[int]],
+    end: Op,
+) -> None:
     old, new = VersionedPart.of(part), VersionedPart.of(made)
     why = ""
     if old.blocks != new.blocks:
@@ -106,29 +108,21 @@ def _misnamed(
         why = "its version is no higher"
     if why:
         text = f"{part} is mutated to {made}: {why}, seen at {seconds(end.time_ns)}"
-        yield _anomaly(history, "misnamed", text, end)
+        found.add_anomaly("misnamed", f"{text}{during(history, end.time_ns)}", end)
 
 
-def _went_back(
+def _judge_pointers(
+    found: Findings,
     history: History,
     before: tuple[Op, Mapping[str, str], Mapping[str, int]],
     now: tuple[Op, Mapping[str, str], Mapping[str, int]],
-) -> Iterable[Anomaly]:
+) -> None:
     for node, at in before[1].items():
         cloned = before[2].get(node) != now[2].get(node)
         if node in now[1] and now[1][node] < at and not cloned:
             text = (
                 f"mutation_pointer of {node} went from {at} (op #{before[0].index}) to "
                 f"{now[1][node] or 'nothing'} (op #{now[0].index} at {seconds(now[0].time_ns)})"
+                f"{during(history, now[0].time_ns)}"
             )
-            yield _anomaly(history, "went-back", text, before[0], now[0])
-
-
-def _anomaly(history: History, kind: str, text: str, *ops: Op) -> Anomaly:
-    at = ops[-1].time_ns
-    return Anomaly(
-        kind=kind,
-        text=f"{text}{during(history, at)}",
-        ops=tuple(op.index for op in ops),
-        time_ns=at,
-    )
+            found.add_anomaly("went-back", text, before[0], now[0])

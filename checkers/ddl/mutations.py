@@ -1,5 +1,27 @@
 """Checks that every mutation took effect once on every row that was there before it, and on no row
-inserted after it."""
+inserted after it.
+
+Each row is inserted by its value. A mutation deletes the row of a value, or is an update, which
+adds one to its own `BITS` bits of the `hits` of every row; so these bits count how often it took
+effect. At rest each replica shows the rows of each key, with their hits; its last answers count.
+
+Violated, at rest, of the row of a value whose last insert was acknowledged, on some replica:
+applied-twice  it has an update more than once
+missed         it lacks an update that was ok and began after the acknowledgement
+touched        it has an update that was refused, or that had ended before its insert began
+lost           it is gone, and no delete that may have taken effect names it
+not-deleted    it is there, though a delete of it that began after the acknowledgement was ok
+And of all rows:
+diverged       two replicas have different rows or hits
+
+Doubtful: a cluster that was not at rest, a replica without final rows, no acknowledged mutation. A
+row that a fault took from the disk of the one replica that had to have it is not lost. How many
+mutations a replica says it has yet to finish ("undone") is counted and promises nothing.
+
+A mutation that overlaps the insert may find the row or not, so that both of these are right, and
+one of unknown outcome is never missed:
+    p0 insert 1 begins     p1 update 0 → ok     p0 ok     final-rows → 1 with hits 0, or 1
+"""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -9,7 +31,7 @@ from functools import cache, cached_property
 from heapq import merge
 from itertools import islice
 
-from checkers.conclusion import AnomalyTally, conclude, mapping_of, summarize
+from checkers.conclusion import Findings, anomaly, mapping_of
 from checkers.phrasing import FEW, during, listed, number, seconds, where
 from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import INSERT, insert_value
@@ -45,16 +67,7 @@ class Mutation:
 
 class Mutations:
     """Judges the last "final-rows" of each replica and key, at rest: {"rows": [[value, hits]],
-    "undone": {mutation: how many parts the replica says it has yet to change}}, where "undone" is
-    counted and promises nothing.
-
-    INVALID, of rows that were acknowledged: an update took effect twice ("applied-twice"), not on
-    a row acknowledged before it began ("missed"), on one whose insert began after it had ended, or
-    though it was refused ("touched"); a row gone that no delete asked for, and that no fault took
-    from the disk of the one replica that had to have it ("lost"), or there though
-    a delete of it that began after the acknowledgement was ok ("not-deleted"); replicas that
-    differ ("diverged").
-    """
+    "undone": {mutation: how many parts the replica says it has yet to change}}."""
 
     name = "mutations"
 
@@ -65,38 +78,30 @@ class Mutations:
         finals = _finals(history)
         rest = quiescence_of(history)
         rows = {node: _rows(ends) for node, ends in finals.items()}
-        doubts = rest.doubts
+        found = Findings(self.name)
+        found.doubts += rest.doubts
         silent = sorted(set(rest.nodes) - set(rows))
         if silent or not rows:
-            doubts.append(f"no final rows of {listed(silent) if silent else 'any replica'}")
+            found.add_doubt(f"no final rows of {listed(silent) if silent else 'any replica'}")
         if not mutations.acknowledged:
-            doubts.append("no mutation was acknowledged")
-        broken = AnomalyTally()
+            found.add_doubt("no mutation was acknowledged")
         gone_by: dict[int, str] = {}
         if rest.reached:
-            for one in _diverged(history, rows, finals):
-                broken.add(one.kind, [one])
-            for found in _wrong_rows(history, rows, finals, mutations, gone_by):
-                broken.extend(found)
-        summary = (
-            f"{number(mutations.acknowledged, 'mutation')} once each on "
-            f"{number(len(rows), 'replica')}, {mutations.led:,} sent to the leader"
-        )
+            _judge_replicas(found, history, rows, finals)
+            _judge_rows(found, history, rows, finals, mutations, gone_by)
         undone = {mutation for ends in finals.values() for mutation in _undone(ends)}
-        if undone:
-            summary += f"; {len(undone):,} never reported done"
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken.kinds, doubts=doubts),
-            summary=summarize(broken, doubts, summary) + not_promised(gone_by.values()),
+        return found.verdict(
             checked=mutations.acknowledged,
-            anomalies=broken.anomalies,
+            broken=found.tally,
+            held=f"{number(mutations.acknowledged, 'mutation')} once each on "
+            f"{number(len(rows), 'replica')}, {mutations.led:,} sent to the leader"
+            + (f"; {len(undone):,} never reported done" if undone else ""),
+            after=not_promised(gone_by.values()),
             figures={
                 "mutations": len(mutations.calls),
                 "acknowledged": mutations.acknowledged,
                 "of_the_leader": mutations.led,
                 "never_said_done": len(undone),
-                "anomalies": {**broken.kinds},
             },
         )
 
@@ -234,9 +239,12 @@ def _undone(ends: Iterable[Op]) -> set[str]:
     return {str(mutation) for end in ends for mutation in mapping_of(end).get("undone") or ()}
 
 
-def _diverged(
-    history: History, rows: Mapping[str, Mapping[int, int]], finals: Mapping[str, Sequence[Op]]
-) -> Iterable[Anomaly]:
+def _judge_replicas(
+    found: Findings,
+    history: History,
+    rows: Mapping[str, Mapping[int, int]],
+    finals: Mapping[str, Sequence[Op]],
+) -> None:
     nodes = sorted(rows)
     for other in nodes[1:]:
         a, b = rows[nodes[0]], rows[other]
@@ -244,38 +252,35 @@ def _diverged(
         if different:
             v = different[0]
             end = finals[other][-1]
-            yield Anomaly(
-                kind="diverged",
-                text=(
-                    f"{number(len(different), 'row')} differ on {nodes[0]} and {other} at rest, "
-                    f"first value {v}: {_hits(a.get(v))} and {_hits(b.get(v))}"
-                    f"{during(history, end.time_ns)}"
-                ),
-                ops=tuple(sorted({finals[nodes[0]][-1].index, end.index})),
-                value=v,
-                time_ns=end.time_ns,
+            text = (
+                f"{number(len(different), 'row')} differ on {nodes[0]} and {other} at rest, "
+                f"first value {v}: {_hits(a.get(v))} and {_hits(b.get(v))}"
+                f"{during(history, end.time_ns)}"
             )
+            proof = finals[nodes[0]][-1], end
+            found.add_anomaly("diverged", text, *proof, value=v, time_ns=end.time_ns)
 
 
 def _hits(hits: int | None) -> str:
     return "not there" if hits is None else f"hits {hits:#x}"
 
 
-def _wrong_rows(
+def _judge_rows(
+    found: Findings,
     history: History,
     rows: Mapping[str, Mapping[int, int]],
     finals: Mapping[str, Sequence[Op]],
     mutations: MutationIndex,
     gone_by: dict[int, str],
-) -> Iterable[AnomalyTally]:
-    """Return what is wrong with the rows of acknowledged inserts, node by node. The values that no
+) -> None:
+    """Add what is wrong with the rows of acknowledged inserts, node by node. The values that no
     replica has and a fault took are added to `gone_by`, with its name."""
     taken = taken_of(history)
     inserts = history.calls(INSERT)
     last: dict[int, int] = {}
     for place, pair in zip(inserts.places, inserts, strict=True):
         last[insert_value(pair.invoke)] = place
-    nodes = {node: AnomalyTally() for node in rows}
+    nodes = {node: Findings(node) for node in rows}
     for insert in Pairs(history.rows, array("I", last.values())):
         if insert.kind is Kind.OK:
             row = _RowMutations(mutations, insert)
@@ -284,13 +289,14 @@ def _wrong_rows(
                 if reason:
                     gone_by[row.value] = reason
                     continue
-            for node, found in nodes.items():
-                _judge(found, node, rows[node], finals[node], row)
-    return nodes.values()
+            for node, on_node in nodes.items():
+                _judge_row(on_node, node, rows[node], finals[node], row)
+    for on_node in nodes.values():
+        found.extend(on_node)
 
 
-def _judge(
-    found: AnomalyTally,
+def _judge_row(
+    found: Findings,
     node: str,
     rows: Mapping[int, int],
     finals: Sequence[Op],
@@ -299,34 +305,30 @@ def _judge(
     """Add what is wrong with the row of an acknowledged insert on a replica."""
     value = row.value
 
-    def anomalies(kind: str, text: str, by: Iterable[Mutation | None]) -> Iterable[Anomaly]:
-        return (_anomaly(kind, text, row.insert, mutation, finals) for mutation in by)
+    def add(kind: str, text: str, by: Iterable[Mutation | None], count: int = 1) -> None:
+        witnesses = (_witness(kind, text, row, mutation, finals) for mutation in by)
+        found.add_anomalies(kind, witnesses, count)
 
     if value not in rows:
         if not row.deletes:
-            found.add("lost", anomalies("lost", f"value {value} is gone from {node}", [None]))
+            add("lost", f"value {value} is gone from {node}", [None])
         return
     if row.sure_deletes:
-        text = f"value {value} is on {node}"
-        found.add("not-deleted", anomalies("not-deleted", text, row.sure_deletes[:1]))
+        add("not-deleted", f"value {value} is on {node}", row.sure_deletes[:1])
     for kind, (count, places) in row.wrong(rows[value]).items():
         text = f"value {value} on {node} has hits {rows[value]:#x}"
-        found.add(kind, anomalies(kind, text, map(row.index.at, places)), count)
+        add(kind, text, map(row.index.at, places), count)
 
 
-def _anomaly(
-    kind: str, text: str, insert: Pair, mutation: Mutation | None, finals: Sequence[Op]
+def _witness(
+    kind: str, text: str, row: _RowMutations, mutation: Mutation | None, finals: Sequence[Op]
 ) -> Anomaly:
-    assert insert.end is not None, "asked of acknowledged inserts only"
-    ops = {insert.invoke.index, insert.end.index, finals[-1].index}
-    if mutation is not None:
-        ops |= {op.index for op in (mutation.pair.invoke, mutation.pair.end) if op is not None}
-    acked = f"op #{insert.end.index} ok at {seconds(insert.end.time_ns)}"
+    acked = f"op #{row.ack.index} ok at {seconds(row.ack.time_ns)}"
     by = f"; {mutation.described}" if mutation is not None else ""
-    return Anomaly(
-        kind=kind,
-        text=f"{text} at rest ({acked}{by})",
-        ops=tuple(sorted(ops)),
-        value=insert_value(insert.invoke),
-        time_ns=insert.end.time_ns,
+    return anomaly(
+        kind,
+        f"{text} at rest ({acked}{by})",
+        *(row.insert, finals[-1], None if mutation is None else mutation.pair),
+        value=row.value,
+        time_ns=row.ack.time_ns,
     )

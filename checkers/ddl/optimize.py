@@ -1,15 +1,29 @@
 """Checks that OPTIMIZE returned only when it had promised to: after its merge was done, on its own
-replica or on all."""
+replica or on all.
+
+Each call has a partition of its own that nothing else merges. An OPTIMIZE that was ok says which
+replicas its server must wait for, by the server's version and its setting
+`replication_alter_partitions_sync` (`Dialect.optimize_waits` has the rule), and which active parts
+each replica that answered had right after it had returned. A part of a level above 0 is *merged*.
+
+Violated: a replica that must be waited for lacks a merged part that is on any replica, or no
+replica has a merged part at all ("not-done"). Doubtful: no OPTIMIZE had to wait for a replica that
+answered. One that finds nothing to merge is no ok (`optimize_throw_if_noop`).
+
+That replicas differ is no anomaly by itself. With sync = 1 only the replica that was asked has to
+be done, so that this is right:
+    optimize on ch1 → ok     ch1 has 7_0_4_1     ch2 has 7_0_1_0 7_2_4_0
+"""
 
 from collections import Counter
 from collections.abc import Sequence, Set
 
-from checkers.conclusion import conclude, mapping_of
-from checkers.phrasing import FEW, during, listed, number, seconds, where
+from checkers.conclusion import Findings, mapping_of
+from checkers.phrasing import during, listed, number, seconds, where
 from checkers.replication.parts import Part
 from harness.core.history import History
 from harness.core.op import Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 OPTIMIZE = "optimize"
 
@@ -18,18 +32,13 @@ class Optimize:
     """Judges the calls "optimize", each with a partition of its own that nothing else merges. An
     ok's value is {"sync": `replication_alter_partitions_sync`, "waits": [nodes that the server must
     wait for by its version and this setting], "parts": {node: [names]}}: the partition's active
-    parts when OPTIMIZE had returned; a replica that did not answer is missing. An OPTIMIZE that
-    finds nothing to merge is no ok (`optimize_throw_if_noop`).
-
-    Each replica that must be waited for has a merged part, and every merged part that is on any
-    replica. `Dialect.optimize_waits` has the rule.
-    """
+    parts when OPTIMIZE had returned; a replica that did not answer is missing."""
 
     name = "optimize"
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs an OPTIMIZE that waited for a merge."""
-        broken: list[Anomaly] = []
+        found = Findings(self.name, kinds=["not-done"])
         waited = merged_in_all = 0
         returned: Counter[int] = Counter()
         behind: Counter[int] = Counter()
@@ -44,26 +53,18 @@ class Optimize:
             waited += bool(awaited)
             for node, names in awaited.items():
                 if names:
-                    broken.append(_anomaly(history, invoke, end, sync, node, names))
-        status = conclude(broken, checked=waited)
-        said = f"{number(waited, 'merge')} waited for, each done when OPTIMIZE returned"
+                    _add(found, history, invoke, end, sync, node, names)
         lag = listed([f"{behind[s]} of {n} with {s}" for s, n in sorted(returned.items())])
-        return Verdict(
-            checker=self.name,
-            status=status,
-            summary=broken[0].text
-            if broken
-            else f"{said}; a replica was behind: {lag}"
-            if waited
-            else "no merge was waited for",
+        return found.verdict(
             checked=waited,
-            anomalies=tuple(broken[:FEW]),
+            nothing="no merge was waited for",
+            held=f"{number(waited, 'merge')} waited for, each done when OPTIMIZE returned; "
+            f"a replica was behind: {lag}",
             figures={
                 "merged": merged_in_all,
                 "waited_for": waited,
                 "returned": {str(sync): n for sync, n in sorted(returned.items())},
                 "behind": {str(sync): behind[sync] for sync in sorted(returned)},
-                "anomalies": {"not-done": len(broken)},
             },
         )
 
@@ -80,16 +81,18 @@ def _promise(end: Op) -> tuple[int, frozenset[str], dict[str, list[str]]]:
     return int(value.get("sync", 0)), frozenset(value.get("waits") or ()), parts
 
 
-def _anomaly(
-    history: History, invoke: Op, end: Op, sync: int, node: str, missing: list[str]
-) -> Anomaly:
-    return Anomaly(
-        kind="not-done",
-        text=(
-            f"op #{end.index} optimize{where(end)} with replication_alter_partitions_sync = {sync} "
-            f"returned before {node} had {' '.join(missing)}, at {seconds(end.time_ns)}"
-            f"{during(history, end.time_ns)}"
-        ),
-        ops=(invoke.index, end.index),
-        time_ns=end.time_ns,
+def _add(
+    found: Findings,
+    history: History,
+    invoke: Op,
+    end: Op,
+    sync: int,
+    node: str,
+    missing: list[str],
+) -> None:
+    text = (
+        f"op #{end.index} optimize{where(end)} with replication_alter_partitions_sync = {sync} "
+        f"returned before {node} had {' '.join(missing)}, at {seconds(end.time_ns)}"
+        f"{during(history, end.time_ns)}"
     )
+    found.add_anomaly("not-done", text, invoke, end)

@@ -1,13 +1,33 @@
-"""Checks configuration reloads of a running server: what it shows, against what was written."""
+"""Checks configuration reloads of a running server: what it shows, against what was written.
 
-from collections import Counter
-from collections.abc import Mapping
+Each node has a file, into which `write` puts generations, ever larger, one write at a time, and
+which `write-broken` makes unreadable. A read shows the generations of a cluster and of a macro, of
+ZooKeeper's root where the server shows it, and how long the server has been up. A generation is
+*due* once its write has ended, and the server has reloaded since (an acknowledged `reload` that
+began after the write), or `poll_s` have passed; provided that the file was whole throughout.
+
+Violated:
+stale      a read shows an older generation than the newest that was due when it began
+future     a read shows a generation that was not yet written
+backwards  a read shows an older generation than a read that had ended before it began
+reloaded   ZooKeeper's root changed on a server that keeps it until it restarts
+restarted  the server is younger than the run
+
+Doubtful: no read had to show anything. After a fault has struck a node, its reads are judged for
+what is in the future and nothing else, since the server may have restarted.
+
+A read must show what was due when it began, not when it ended, for of two calls that overlap the
+reload may come second:
+    p0 write 2 → ok     p1 read begins     p0 reload → ok     p1 read → generation 1
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
 from checkers.availability.downtime import outages
-from checkers.conclusion import conclude
-from checkers.phrasing import FEW, number, seconds
+from checkers.conclusion import Findings, anomaly
+from checkers.phrasing import number, seconds
 from harness.core.errors import HistoryError
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
@@ -42,15 +62,7 @@ class Reload:
     """Each node's generations of a configuration, written by `write` (value: the generation, ever
     larger), or broken by `write-broken`; read as {"cluster": c, "macro": m, "uptime_s": u}, -1
     where the server shows none, and "zookeeper": z, "zookeeper_hot": whether the server reloads
-    that one.
-
-    stale: a read shows an older generation than the newest whose write ended before an
-    acknowledged reload, or `poll_s` before the read, as long as the file was whole throughout;
-    future: one that was not written; backwards: an older one than a read that had ended before
-    this one began; reloaded: the one of ZooKeeper changed on a server that keeps it until it
-    restarts; restarted: the server is younger than a fault of its node, or than the run. One
-    write of a node is in flight at a time. A node that a fault has struck is not judged for
-    staleness any more."""
+    that one."""
 
     name = "reload"
 
@@ -63,7 +75,7 @@ class Reload:
         nodes: dict[str, _Generations] = {}
         struck_ns: dict[str, float] = {}
         due: dict[int, tuple[Op, int, int]] = {}
-        wrong: list[tuple[str, Pair, str]] = []
+        found = Findings(self.name)
         checked = 0
         for op in history:
             if not isinstance(op.process, int) or op.node is None:
@@ -80,17 +92,18 @@ class Reload:
                     struck_ns[op.node] = min(own, default=inf)
                 touched = struck_ns[op.node] <= op.time_ns
                 checked += must >= 0 and not touched
-                wrong += _read(node, pair, -1 if touched else must, shown, touched=touched)
+                must = -1 if touched else must
+                for kind, what in _wrong(node, pair, must, shown, touched=touched):
+                    found.add_anomalies(kind, _witness(kind, pair, what))
             else:
                 _ended(node, op, must)
-        kinds = Counter(kind for kind, _, _ in wrong)
-        return Verdict(
-            checker=self.name,
-            status=conclude(wrong, checked=checked),
-            summary=_summary(kinds, checked),
+        kinds = ", ".join(f"{kind}: {count}" for kind, count in sorted(found.counts.items()))
+        return found.verdict(
             checked=checked,
-            anomalies=tuple(_anomaly(*one) for one in wrong[:FEW]),
-            figures={"anomalies": dict(kinds), "faults": len(faults)},
+            broken=kinds,
+            nothing="nothing was due",
+            held=f"{number(checked, 'read')} showed what was written, without a restart",
+            figures={"faults": len(faults)},
         )
 
     def _invoked(self, node: _Generations, op: Op) -> int:
@@ -120,11 +133,11 @@ def _ended(node: _Generations, op: Op, must: int) -> None:
         node.settled = max(node.settled, must)
 
 
-def _read(
+def _wrong(
     node: _Generations, pair: Pair, must: int, before: int, *, touched: bool
-) -> list[tuple[str, Pair, str]]:
-    """Return the anomalies of a read. `before` is the newest generation that reads had shown when
-    this one began."""
+) -> Iterator[tuple[str, str]]:
+    """Yield the kind of each anomaly of a read, and what the read shows. `before` is the newest
+    generation that reads had shown when this one began."""
     assert pair.end is not None, "only answered reads are judged"
     value = pair.end.value
     answer = value if isinstance(value, Mapping) else {}
@@ -134,30 +147,28 @@ def _read(
             f"op #{pair.end.index}: an ok read has value {value!r}; expected the numbers cluster, "
             "macro and uptime_s"
         )
-    out: list[tuple[str, Pair, str]] = []
     written = max((generation for generation, _ in node.written), default=-1)
     hot = "zookeeper" in shows and bool(shows.get("zookeeper_hot"))
     reloaded = ("cluster", "macro", "zookeeper") if hot else ("cluster", "macro")
     for what in reloaded:
         shown = shows[what]
         if shown < must:
-            out.append(("stale", pair, f"the {what} of generation {shown}, {must} expected"))
+            yield "stale", f"the {what} of generation {shown}, {must} expected"
         if shown > written:
-            out.append(("future", pair, f"the {what} of generation {shown}, not written yet"))
+            yield "future", f"the {what} of generation {shown}, not written yet"
     if not hot and "zookeeper" in shows:
         kept = shows["zookeeper"] if touched or node.zookeeper is None else node.zookeeper
         if shows["zookeeper"] != kept:
-            text = f"ZooKeeper's root of generation {shows['zookeeper']}, {kept} until a restart"
-            out.append(("reloaded", pair, text))
+            root = shows["zookeeper"]
+            yield "reloaded", f"ZooKeeper's root of generation {root}, {kept} until a restart"
         node.zookeeper = shows["zookeeper"]
     both = min(shows[what] for what in reloaded)
     if both < before and not touched:
-        out.append(("backwards", pair, f"generation {both}, {before} was seen before"))
+        yield "backwards", f"generation {both}, {before} was seen before"
     node.shown = max(node.shown, both)
     # Seconds are whole, and the server is older than the run.
     if shows["uptime_s"] + 1 < pair.invoke.time_ns / 1e9 and not touched:
-        out.append(("restarted", pair, f"the server is up for {shows['uptime_s']} s"))
-    return out
+        yield "restarted", f"the server is up for {shows['uptime_s']} s"
 
 
 def _generation(op: Op) -> int:
@@ -166,19 +177,12 @@ def _generation(op: Op) -> int:
     return op.value
 
 
-def _summary(kinds: Mapping[str, int], checked: int) -> str:
-    if kinds:
-        return ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
-    reads = number(checked, "read")
-    return f"{reads} showed what was written, without a restart" if checked else "nothing was due"
-
-
-def _anomaly(kind: str, pair: Pair, shown: str) -> Anomaly:
+def _witness(kind: str, pair: Pair, shown: str) -> Iterator[Anomaly]:
     assert pair.end is not None, "only answered reads are judged"
-    return Anomaly(
-        kind=kind,
-        text=f"op #{pair.end.index} {pair.invoke.f} on {pair.invoke.node} at "
+    yield anomaly(
+        kind,
+        f"op #{pair.end.index} {pair.invoke.f} on {pair.invoke.node} at "
         f"{seconds(pair.invoke.time_ns)} shows {shown}",
-        ops=(pair.invoke.index, pair.end.index),
+        pair,
         time_ns=pair.invoke.time_ns,
     )

@@ -5,13 +5,12 @@ Its order needs no clock.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from checkers.conclusion import mapping_of
+from checkers.conclusion import Findings, mapping_of
 from checkers.phrasing import listed, number, seconds
 from checkers.quorum.quorum_log import LoggedQuorum, quorums_of, uncounted
 from checkers.replication.agreed import Agreed, agreed_of
 from checkers.replication.parts import Part
 from harness.core.history import History, Pair
-from harness.core.verdict import Anomaly
 
 
 class AuditedQuorums:
@@ -33,21 +32,21 @@ class AuditedQuorums:
         """Return the parts whose quorum failed."""
         return frozenset(part for _, _, part in self._agreed.named("fail"))
 
-    def broken(self, inserts: Sequence[Pair]) -> Iterator[Anomaly]:
-        """Yield acknowledged inserts whose quorum was not there, and each step back of
+    def judge(self, found: Findings, inserts: Sequence[Pair]) -> None:
+        """Add acknowledged inserts whose quorum was not there, and each step back of
         /quorum/last_part."""
         for insert in inserts:
             for part in mapping_of(insert.end)["parts"]:
                 one = self._quorums.get(part)
                 why = None if one is None or one.failed else self._early(one, insert)
                 if why is not None:
-                    yield Anomaly(
-                        kind="acknowledged-early",
-                        text=f"{said_of(insert)} was acknowledged, and its part {part} {why}",
-                        ops=_ops(insert),
+                    found.add_anomaly(
+                        "acknowledged-early",
+                        f"{said_of(insert)} was acknowledged, and its part {part} {why}",
+                        insert,
                         time_ns=insert.invoke.time_ns,
                     )
-        yield from self._back()
+        self._judge_steps(found)
 
     def doubts(self, inserts: Sequence[Pair]) -> Iterator[str]:
         """Yield why the log does not say of every quorum insert what it was to say."""
@@ -80,7 +79,7 @@ class AuditedQuorums:
             f"reached its quorum by transaction {one.reached:#x}, {seconds(round(late_ns))} later"
         )
 
-    def _back(self) -> Iterator[Anomaly]:
+    def _judge_steps(self, found: Findings) -> None:
         op = self._agreed.op
         last: dict[str, Part] = {}
         for _, zxid, partition, name in self._agreed.named("last"):
@@ -90,15 +89,10 @@ class AuditedQuorums:
                     f"/quorum/last_part of partition {partition} went back from {was.name} to "
                     f"{name} by transaction {zxid:#x}: sequentially consistent reads may miss rows"
                 )
-                yield Anomaly(kind="last-part-back", text=text, ops=(op.index,), time_ns=op.time_ns)
+                found.add_anomaly("last-part-back", text, op)
             last[partition] = part
 
 
 def said_of(insert: Pair) -> str:
     """Describe an insert: "the INSERT on ch1 at 1.250 s"."""
     return f"the INSERT on {insert.invoke.node} at {seconds(insert.invoke.time_ns)}"
-
-
-def _ops(insert: Pair) -> tuple[int, ...]:
-    assert insert.end is not None, "an acknowledged insert has an end"
-    return insert.invoke.index, insert.end.index

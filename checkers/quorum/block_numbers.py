@@ -1,20 +1,37 @@
-"""Checks that block numbers are unique and increase with real time within each partition."""
+"""Checks that block numbers are unique and increase with real time within each partition.
+
+Every insert of the table is one block, and nothing merges, so that the name of a block's part has
+its number. Judged are acknowledged inserts whose value was seen in exactly one part. Those in no
+part, and retries in two, are another checker's matter.
+
+Violated, within a partition: two inserts of different values have one number ("shared"); an insert
+has a number below that of one that was acknowledged before it began ("not-increasing"). And by
+ZooKeeper's transaction log, which also has inserts that nobody acknowledged: a number was taken
+that is not above all that were taken before ("taken-again"); a block was committed whose number its
+session no longer held, because it had expired, had given the number back, or another session had
+taken it ("not-held"). Doubtful: fewer than `MIN_JUDGED` inserts.
+
+Numbers are not promised to increase in the order of acknowledgements. An insert takes its number
+first and may be acknowledged last, so that of two concurrent inserts this is right:
+    p0 insert 1 begins     p1 insert 2 begins     p1 ok, number 1     p0 ok, number 0
+"""
 
 from array import array
 from dataclasses import dataclass
 from sys import intern
 
-from checkers.conclusion import conclude
-from checkers.phrasing import FEW, during, number, seconds, where
+from checkers.conclusion import Findings
+from checkers.phrasing import during, number, seconds, where
 from checkers.quorum.numbers_taken import NumbersTaken
 from checkers.quorum.quorum_parts import QuorumParts, quorum_parts_of
 from checkers.replication.agreed import agreed_of
 from checkers.replication.parts import Part
 from harness.core.history import History, Pair
 from harness.core.op import Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 MIN_JUDGED = 10
+KINDS = ("shared", "not-increasing", "taken-again", "not-held")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,93 +78,76 @@ class NumberedInserts:
 
 
 class BlockNumbers:
-    """Every insert is one block, and nothing merges. INVALID:
-
-    shared: one number for two inserts.
-    not-increasing: a number below that of an insert that was acknowledged before this one began.
-    And, by ZooKeeper's transaction log, which also has inserts that nobody acknowledged:
-    taken-again: a number was taken that is not above all that were taken before.
-    not-held: a block was committed whose number its session no longer held: it had expired, had
-    given the number back, or another session had taken it.
-    """
+    """Judges the block numbers of acknowledged inserts, and of all that ZooKeeper's log has."""
 
     name = "block-numbers"
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs at least MIN_JUDGED inserts whose parts are known."""
-        found = NumberedInserts(quorum_parts_of(history))
+        inserts = NumberedInserts(quorum_parts_of(history))
         taken = NumbersTaken.of(agreed_of(history))
-        broken = [*_shared(history, found), *_decreasing(history, found), *taken.broken]
-        enough = len(found) >= MIN_JUDGED
-        of = len(set(found.partitions))
-        said = f"{number(len(found), 'block number')} of {number(of, 'partition')}"
+        found = Findings(self.name, kinds=KINDS)
+        _judge_shared(found, history, inserts)
+        _judge_order(found, history, inserts)
+        for kind, text in taken.broken:
+            found.add_anomaly(kind, text, taken.op)
+        of = len(set(inserts.partitions))
+        judged = f"{number(len(inserts), 'block number')} of {number(of, 'partition')}"
+        if len(inserts) < MIN_JUDGED:
+            found.add_doubt(f"{judged}, at least {MIN_JUDGED} expected")
         gone = number(taken.abandoned + taken.replaced, "number")
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, checked=enough),
-            summary=broken[0].text
-            if broken
-            else f"{said}, unique and increasing; {gone} lost with a session"
-            if enough
-            else f"{said}, at least {MIN_JUDGED} expected",
-            checked=len(found),
-            anomalies=tuple(broken[:FEW]),
+        return found.verdict(
+            checked=len(inserts),
+            held=f"{judged}, unique and increasing; {gone} lost with a session",
             figures={
-                "judged": len(found),
+                "judged": len(inserts),
                 "partitions": of,
                 "taken": taken.count,
                 "abandoned": taken.abandoned,
                 "replaced": taken.replaced,
-                "anomalies": {
-                    kind: sum(b.kind == kind for b in broken)
-                    for kind in ("shared", "not-increasing", "taken-again", "not-held")
-                },
             },
         )
 
 
-def _shared(history: History, found: NumberedInserts) -> list[Anomaly]:
+def _judge_shared(found: Findings, history: History, inserts: NumberedInserts) -> None:
+    """Add the inserts of different values that have one number."""
     first: dict[tuple[str, int], int] = {}
-    out = []
-    for at, number_ in enumerate(zip(found.partitions, found.numbers, strict=True)):
+    for at, number_ in enumerate(zip(inserts.partitions, inserts.numbers, strict=True)):
         before = first.setdefault(number_, at)
         if before != at:
-            other, one = found[before], found[at]
+            other, one = inserts[before], inserts[at]
             if other.pair.invoke.value != one.pair.invoke.value:
-                out.append(_anomaly(history, "shared", other, one))
-    return out
+                _add(found, history, "shared", other, one)
 
 
-def _decreasing(history: History, found: NumberedInserts) -> list[Anomaly]:
-    """Return the inserts whose number is below the highest acknowledged before they began."""
-    acks = sorted(range(len(found)), key=found.acks_ns.__getitem__)
-    out, done = [], 0
+def _judge_order(found: Findings, history: History, inserts: NumberedInserts) -> None:
+    """Add the inserts whose number is below the highest acknowledged before they began."""
+    acks = sorted(range(len(inserts)), key=inserts.acks_ns.__getitem__)
+    done = 0
     highest: dict[str, int] = {}
-    for at, partition in enumerate(found.partitions):
-        while done < len(acks) and found.acks_ns[acks[done]] < found.begins_ns[at]:
+    for at, partition in enumerate(inserts.partitions):
+        while done < len(acks) and inserts.acks_ns[acks[done]] < inserts.begins_ns[at]:
             ack = acks[done]
-            known = highest.get(found.partitions[ack])
-            if known is None or found.numbers[ack] > found.numbers[known]:
-                highest[found.partitions[ack]] = ack
+            known = highest.get(inserts.partitions[ack])
+            if known is None or inserts.numbers[ack] > inserts.numbers[known]:
+                highest[inserts.partitions[ack]] = ack
             done += 1
         before = highest.get(partition)
-        if before is not None and found.numbers[before] > found.numbers[at]:
-            out.append(_anomaly(history, "not-increasing", found[before], found[at]))
-    return out
+        if before is not None and inserts.numbers[before] > inserts.numbers[at]:
+            _add(found, history, "not-increasing", inserts[before], inserts[at])
 
 
-def _anomaly(history: History, kind: str, a: NumberedInsert, b: NumberedInsert) -> Anomaly:
-    ops = {at for x in (a, b) for at in (x.pair.invoke.index, x.ack.index, x.seen)}
+def _add(
+    found: Findings, history: History, kind: str, a: NumberedInsert, b: NumberedInsert
+) -> None:
     how = "both have" if kind == "shared" else "in this order have"
-    return Anomaly(
-        kind=kind,
-        text=(
-            f"value {a.pair.invoke.value} (op #{a.ack.index} ok at {seconds(a.ack.time_ns)}"
-            f"{where(a.ack)}) and value {b.pair.invoke.value} (op #{b.pair.invoke.index} begun at "
-            f"{seconds(b.pair.invoke.time_ns)}{where(b.ack)}) {how} parts {a.part.name} and "
-            f"{b.part.name}{during(history, b.ack.time_ns)}"
-        ),
-        ops=tuple(sorted(ops)),
+    found.add_anomaly(
+        kind,
+        f"value {a.pair.invoke.value} (op #{a.ack.index} ok at {seconds(a.ack.time_ns)}"
+        f"{where(a.ack)}) and value {b.pair.invoke.value} (op #{b.pair.invoke.index} begun at "
+        f"{seconds(b.pair.invoke.time_ns)}{where(b.ack)}) {how} parts {a.part.name} and "
+        f"{b.part.name}{during(history, b.ack.time_ns)}",
+        *(a.pair, history[a.seen], b.pair, history[b.seen]),
         key=b.pair.invoke.key,
         time_ns=b.ack.time_ns,
     )

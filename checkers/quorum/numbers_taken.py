@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from checkers.replication.agreed import Agreed, Fact
 from checkers.replication.parts import Part
 from harness.core.op import Op
-from harness.core.verdict import Anomaly
 
 Place = tuple[str, int]
 """A partition and a block number in it."""
@@ -24,7 +23,8 @@ class NumbersTaken:
     replaced: int = 0
     """Count of numbers given back by a later session of the replica, which had replaced the
     one that took them: servers of today, which try an insert again, do that before it expires."""
-    broken: list[Anomaly] = field(default_factory=list)
+    broken: list[tuple[str, str]] = field(default_factory=list)
+    """Violations, each with its kind and a sentence; `op` proves them."""
     holders: dict[Place, int] = field(default_factory=dict)
     """Session that holds each number."""
     gone: dict[Place, str] = field(default_factory=dict)
@@ -53,11 +53,11 @@ class NumbersTaken:
         self.count += 1
         highest = self.highest.get(partition, -1)
         if number <= highest:
-            self._accuse(
-                "taken-again",
+            text = (
                 f"session {session:#x} took block number {number} of partition {partition} by "
-                f"transaction {zxid:#x}, though {highest} had been taken before",
+                f"transaction {zxid:#x}, though {highest} had been taken before"
             )
+            self.broken.append(("taken-again", text))
         self.highest[partition] = max(highest, number)
         self.holders[partition, number] = session
         self.gone.pop((partition, number), None)
@@ -75,11 +75,11 @@ class NumbersTaken:
         why = self.gone.get(place, "nobody had taken it")
         if holder is not None:
             why = f"session {holder:#x} held it"
-        self._accuse(
-            "not-held",
+        text = (
             f"session {session:#x} committed part {name} by transaction {zxid:#x}, and did not "
-            f"hold its block number: {why}",
+            f"hold its block number: {why}"
         )
+        self.broken.append(("not-held", text))
 
     def _release(self, fact: Fact) -> None:
         _, zxid, partition, number, session = fact
@@ -94,9 +94,3 @@ class NumbersTaken:
             del self.holders[place]
             self.abandoned += 1
             self.gone[place] = f"session {session:#x}, which held it, ended by {zxid:#x}"
-
-    def _accuse(self, kind: str, text: str) -> None:
-        assert self.op is not None, "what is broken is in a log"
-        self.broken.append(
-            Anomaly(kind=kind, text=text, ops=(self.op.index,), time_ns=self.op.time_ns)
-        )

@@ -1,5 +1,20 @@
 """Checks that a replica's `is_active` disappears when the replica is away for a session, and
-returns."""
+returns.
+
+A replica is *away* from the begin of a verified fault to the call that ends it, if the fault killed
+or paused it or cut it off from all of its ZooKeeper servers; a process that another fault started
+is back then. ZooKeeper forgets it `timeout_s` later, and another `timeout_s` if it still hears the
+replica, which hears nobody, because the replica must give up the session first. `slack_s` are
+granted on top. A look is *due* if it began after all that and ended before the fault did.
+
+Violated: a due look shows the replica as active ("still-active"); at rest, the last final look does
+not show some replica ("not-back"). Doubtful: no look was due.
+
+A new leader gives every session its whole timeout again. So no look is judged for another timeout
+after a fault of ZooKeeper's own servers has begun or ended, nor while one goes on that may depose a
+leader at any time or slows its clock. Without that this would be wrong, with a timeout of 5 s:
+    kill ch1 at 0 s     restart zk1, the leader, at 4 s     look at 7 s → ch1 active
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,12 +24,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from checkers.conclusion import conclude, mapping_of
-from checkers.phrasing import FEW, number, seconds
+from checkers.conclusion import Findings, mapping_of
+from checkers.phrasing import number, seconds
 from checkers.quiescence import quiescence_of
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 OBSERVE, FINAL = "observe-active", "final-active"
 OF_FAULT = frozenset({"edge", "fault", "nodes", "grudge", "text"})
@@ -38,7 +53,8 @@ class Away:
     heard: bool
     """True if ZooKeeper hears the replica, which hears nobody. Then it keeps the session until the
     replica gives it up."""
-    op: int
+    op: Op
+    """The op that began the fault, without its value."""
     text: str
 
 
@@ -58,15 +74,7 @@ class _Unrest:
 
 class Activity:
     """Judges the calls "observe-active" and, at rest, "final-active": {"active": {node: whether
-    its is_active is there}, "keepers": {node: [the ZooKeeper servers it may read through]}}.
-
-    A replica that was killed, paused, or cut off from all its ZooKeeper servers, is gone
-    `timeout_s` + `slack_s` later: a look that begins after that and ends before the fault does
-    must not show it ("still-active"). A new leader gives every session its whole timeout again:
-    so no look is judged for another timeout after a fault of ZooKeeper's own servers has begun or
-    ended, nor while one goes on that may depose a leader at any time or slows its clock. At rest
-    every replica is there ("not-back").
-    """
+    its is_active is there}, "keepers": {node: [the ZooKeeper servers it may read through]}}."""
 
     name = "activity"
 
@@ -82,7 +90,8 @@ class Activity:
         aways = list(_aways(history, keepers))
         wait_s = self.timeout_s + self.slack_s
         unrest = _unrest(history, keepers, round((wait_s + self.timeout_s) * 1e9))
-        gone, broken = 0, []
+        found = Findings(self.name, counted=False)
+        gone = 0
         for away in aways:
             from_ns = away.begin_ns + round((wait_s + self.timeout_s * away.heard) * 1e9)
             for at in range(bisect_left(begins, from_ns), bisect_right(begins, away.end_ns)):
@@ -92,27 +101,19 @@ class Activity:
                 look = looks[at].end
                 assert look is not None, "a look that was answered"
                 if _active(look).get(away.node):
-                    broken.append(_still(away, look, wait_s))
+                    _add_still(found, away, look, wait_s)
                     break
         final = history.calls(FINAL, kinds=(Kind.OK,))
         last = final[-1].end if final else None
         if last is not None and quiescence_of(history).reached:
-            broken += [
-                _anomaly("not-back", f"{node} is not active at rest", last, ())
-                for node, there in _active(last).items()
-                if not there
-            ]
-        summary = f"{number(len(aways), 'time')} away, {number(gone, 'look')} in which it was gone"
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, checked=gone),
-            summary=broken[0].text
-            if broken
-            else summary
-            if gone
-            else f"{summary}: no replica was away for longer than a session, while somebody looked",
+            for node, there in _active(last).items():
+                if not there:
+                    found.add_anomaly("not-back", f"{node} is not active at rest", last)
+        held = f"{number(len(aways), 'time')} away, {number(gone, 'look')} in which it was gone"
+        return found.verdict(
             checked=gone,
-            anomalies=tuple(broken[:FEW]),
+            nothing=f"{held}: no replica was away for longer than a session, while somebody looked",
+            held=held,
             figures={"looks": len(looks), "away": len(aways), "judged": gone},
         )
 
@@ -145,7 +146,7 @@ def _aways(history: History, keepers: Mapping[str, frozenset[str]]) -> Iterable[
             own = starts.get(node, []) if op.f in PROCESS else []
             at = bisect_right(own, op.time_ns)
             until_ns = min((end_ns, *own[at : at + 1]))
-            yield Away(node, op.time_ns, until_ns, heard, op.index, str(value.get("text", "")))
+            yield Away(node, op.time_ns, until_ns, heard, op, str(value.get("text", "")))
 
 
 def _faults(history: History) -> list[tuple[Op, Mapping[str, Any]]]:
@@ -229,15 +230,9 @@ def _struck(
             yield node, not all((k, node) in cut for k in own)
 
 
-def _still(away: Away, op: Op, wait_s: float) -> Anomaly:
-    return _anomaly(
-        "still-active",
-        f"{away.node} is active in op #{op.index} at {seconds(op.time_ns)}, though away since "
-        f"{seconds(away.begin_ns)} ({away.text}), more than {wait_s:g} s",
-        op,
-        (away.op,),
+def _add_still(found: Findings, away: Away, look: Op, wait_s: float) -> None:
+    text = (
+        f"{away.node} is active in op #{look.index} at {seconds(look.time_ns)}, though away since "
+        f"{seconds(away.begin_ns)} ({away.text}), more than {wait_s:g} s"
     )
-
-
-def _anomaly(kind: str, text: str, op: Op, more: tuple[int, ...]) -> Anomaly:
-    return Anomaly(kind=kind, text=text, ops=tuple(sorted({*more, op.index})), time_ns=op.time_ns)
+    found.add_anomaly("still-active", text, away.op, look)

@@ -12,7 +12,26 @@ audit   {"created": [time in ns, replica, part, rows] for each part that a repli
         of the history's begin}
 
 With ZooKeeper's log the history has a call "transactions" as well (`checkers.replication.agreed`).
-What clients read is not in such logs, so that no read is judged.
+What clients read is not in such logs, so that no read is judged. A part *covers* another if it has
+all of its blocks.
+
+Violated, of an acknowledged insert that made a part:
+failed              the quorum of its part failed
+acknowledged-early  fewer replicas than its quorum had its part, or one that covers it, when it was
+                    acknowledged: by ZooKeeper's log, else by the replicas' logs and by more than
+                    clocks may differ
+gone                at the end no replica has its part or one that covers it
+missing-rows        a part of a replica has fewer rows than were inserted into the parts it covers
+And of the table:
+diverged            two replicas have different data in parts of one name
+last-part-back      /quorum/last_part went back to a lower block number
+
+Doubtful: nothing was read from the servers, a statement that may have removed or changed rows, a
+replica without a log, a gap in ZooKeeper's, a quorum insert that is not in it, a part whose name is
+not understood, and no acknowledged insert. With such statements nothing is gone or missing.
+
+That a part is no longer there is no anomaly, because replicas merge:
+    insert → ok, part 0_5_5_0     at the end ch1 has 0_0_9_2
 """
 
 from bisect import bisect_right
@@ -21,13 +40,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
+from checkers.conclusion import Findings, mapping_of
 from checkers.phrasing import listed, number
 from checkers.quorum.audited_quorums import AuditedQuorums, said_of
 from checkers.replication.parts import Part
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 AUDIT: Final = "audit"
 
@@ -89,12 +108,7 @@ def part_of(name: str) -> Part | None:
 
 
 class Audited:
-    """INVALID: an acknowledged insert whose quorum failed, whose part no replica has in any form,
-    or whose rows are missing from the part that replaced it; an insert that was acknowledged before
-    as many replicas as its quorum had its part, by more than clocks may differ, or by ZooKeeper's
-    log; replicas with parts of one name and different data; /quorum/last_part went back. UNKNOWN:
-    statements that remove rows, a replica without a log, a gap in ZooKeeper's.
-    """
+    """Judges the acknowledged inserts of an audit by what the servers logged."""
 
     name = AUDIT
 
@@ -110,24 +124,22 @@ class Audited:
         quorums = AuditedQuorums(
             history, logs.said.get("zero_ms", 0), int(logs.said.get("clock_error_ns", 0))
         )
-        broken = [
-            *_failed(frozenset(logs.said.get("failed", ())) | quorums.failed, inserts),
-            *quorums.broken(inserts),
-            *_early(logs, inserts, quorums),
-            *_diverged(logs, ops),
-            *(() if logs.said.get("removals") else _lost(logs, inserts)),
-        ]
-        doubts = [*_doubts(logs.said, len(inserts)), *quorums.doubts(inserts)]
+        found = Findings(self.name)
+        _judge_failed(found, frozenset(logs.said.get("failed", ())) | quorums.failed, inserts)
+        quorums.judge(found, inserts)
+        _judge_times(found, logs, inserts, quorums)
+        _judge_data(found, logs, ops)
+        if not logs.said.get("removals"):
+            _judge_parts(found, logs, inserts)
+        found.doubts += [*_doubts(logs.said, len(inserts)), *quorums.doubts(inserts)]
         names = (name for one in inserts for name in mapping_of(one.end)["parts"])
-        doubts += [f"part {n}: its name is not understood" for n in names if part_of(n) is None][:1]
-        held = f"{number(len(inserts), 'acknowledged insert')}, the rows of each are there"
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, doubts=doubts),
-            summary=summarize(broken, doubts, held),
+        odd = [f"part {n}: its name is not understood" for n in names if part_of(n) is None]
+        found.doubts += odd[:1]
+        return found.verdict(
             checked=len(inserts),
-            anomalies=few_of_each_kind(broken),
-            figures={"inserts": len(inserts), "anomalies": count_kinds(broken)},
+            broken=found.tally,
+            held=f"{number(len(inserts), 'acknowledged insert')}, the rows of each are there",
+            figures={"inserts": len(inserts)},
         )
 
 
@@ -143,16 +155,16 @@ def _doubts(said: Mapping[str, Any], inserts: int) -> Iterator[str]:
         yield "no acknowledged insert made a part"
 
 
-def _failed(failed: frozenset[str], inserts: Sequence[Pair]) -> Iterator[Anomaly]:
+def _judge_failed(found: Findings, failed: frozenset[str], inserts: Sequence[Pair]) -> None:
     for insert in inserts:
         for name in mapping_of(insert.end)["parts"]:
             if name in failed:
                 text = f"{said_of(insert)} was acknowledged, and the quorum of {name} failed"
-                yield _anomaly("failed", text, insert)
+                found.add_anomaly("failed", text, insert)
 
 
-def _lost(logs: _Logs, inserts: Sequence[Pair]) -> Iterator[Anomaly]:
-    """Yield inserts without any part at the end, and parts with fewer rows than were inserted."""
+def _judge_parts(found: Findings, logs: _Logs, inserts: Sequence[Pair]) -> None:
+    """Add inserts without any part at the end, and parts with fewer rows than were inserted."""
     within: dict[tuple[str, str], list[tuple[Pair, str]]] = defaultdict(list)
     for insert in inserts:
         for name in mapping_of(insert.end)["parts"]:
@@ -160,7 +172,7 @@ def _lost(logs: _Logs, inserts: Sequence[Pair]) -> Iterator[Anomaly]:
             over = [] if part is None else list(logs.covering(part))
             if part is not None and not over:
                 text = f"{said_of(insert)} was acknowledged, and no replica has its part {name}"
-                yield _anomaly("gone", text, insert)
+                found.add_anomaly("gone", text, insert)
             for replica, one in over:
                 within[replica, one.name].append((insert, name))
     for (replica, name), replaced in within.items() if logs.said.get("plain") else ():
@@ -173,11 +185,13 @@ def _lost(logs: _Logs, inserts: Sequence[Pair]) -> Iterator[Anomaly]:
                 f"{name} of {replica} has {number(rows, 'row')}, and {expected:,} were inserted "
                 f"into it and acknowledged, in {listed([one for _, one in replaced])}"
             )
-            yield _anomaly("missing-rows", text, replaced[0][0])
+            found.add_anomaly("missing-rows", text, replaced[0][0])
 
 
-def _early(logs: _Logs, inserts: Sequence[Pair], quorums: AuditedQuorums) -> Iterator[Anomaly]:
-    """Yield inserts that were acknowledged before their quorum had the part, by the replicas' logs.
+def _judge_times(
+    found: Findings, logs: _Logs, inserts: Sequence[Pair], quorums: AuditedQuorums
+) -> None:
+    """Add inserts that were acknowledged before their quorum had the part, by the replicas' logs.
     ZooKeeper's, which are exact, are preferred."""
     if logs.said.get("silent"):
         return
@@ -196,10 +210,10 @@ def _early(logs: _Logs, inserts: Sequence[Pair], quorums: AuditedQuorums) -> Ite
                     f"{said_of(insert)} was acknowledged for a quorum of {needed}, and by then "
                     f"{', '.join(sorted(holders)) or 'no replica'} had its part {name}"
                 )
-                yield _anomaly("acknowledged-early", text, insert)
+                found.add_anomaly("acknowledged-early", text, insert)
 
 
-def _diverged(logs: _Logs, ops: Sequence[Op]) -> Iterator[Anomaly]:
+def _judge_data(found: Findings, logs: _Logs, ops: Sequence[Op]) -> None:
     seen: dict[str, tuple[str, Sequence[Any]]] = {}
     for replica, parts in logs.said.get("active", {}).items():
         for name, content in parts.items():
@@ -207,10 +221,4 @@ def _diverged(logs: _Logs, ops: Sequence[Op]) -> Iterator[Anomaly]:
             if list(before) != list(content):
                 text = f"{name} has {before[0]:,} rows on {other} and {content[0]:,} on {replica}"
                 text += "" if before[0] != content[0] else ", with other data"
-                yield Anomaly(kind="diverged", text=text, ops=(ops[-1].index,))
-
-
-def _anomaly(kind: str, text: str, insert: Pair) -> Anomaly:
-    assert insert.end is not None, "an acknowledged insert has an end"
-    ops = (insert.invoke.index, insert.end.index)
-    return Anomaly(kind=kind, text=text, ops=ops, time_ns=insert.end.time_ns)
+                found.add_anomaly("diverged", text, ops[-1], time_ns=0)

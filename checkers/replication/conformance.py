@@ -16,6 +16,11 @@ trace        for each table {"table", "versions": those of the servers, "keepers
              were committed, where no more is known of their time}, {} where no clock can be wrong},
              by which `checkers.triage` explains anomalies
 
+Violated: a departure from the model; the anomaly has the name of a known departure of the server,
+or is an "unknown-departure". The tables count all departures, also those that are not recorded one
+by one. Doubtful: a gap in the log, because what follows it may depart only from what is missing;
+an entry of a kind that the model does not have; a run without a step.
+
 The verdict does not decide the run: what clients saw does. A departure that nobody has seen before
 is a defect of the server, or of the model.
 """
@@ -24,11 +29,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of
+from checkers.conclusion import Findings, mapping_of
 from checkers.phrasing import number
 from harness.core.history import History
 from harness.core.op import Kind, Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 CONFORMANCE: Final = "conformance"
 DEPARTURE: Final = "departure"
@@ -38,8 +43,7 @@ UNKNOWN_DEPARTURE: Final = "unknown-departure"
 
 
 class Conformance:
-    """INVALID: a departure from the model. UNKNOWN: the log has gaps, or an entry of a kind that
-    the model does not have."""
+    """Judges the steps and departures that the replay of a run's transactions recorded."""
 
     name = CONFORMANCE
 
@@ -48,34 +52,25 @@ class Conformance:
         op = conformance_of(history)
         said = mapping_of(op)
         tables: Mapping[str, Mapping[str, Any]] = said.get("tables") or {}
-        departures = [_anomaly(one) for one in _ended(history, DEPARTURE)]
-        counts: dict[str, int] = {}
-        for table in tables.values():
-            for name, count in table["departures"].items():
-                counts[name] = counts.get(name, 0) + count
-        doubts = [f"ZooKeeper's log has a gap: {gap}" for gap in said.get("gaps") or ()]
-        doubts += [str(said[key]) for key in ("unavailable",) if key in said]
-        doubts += [str(t["stopped"]) for t in tables.values() if t["unmodelled"]]
-        steps = sum(int(table["steps"]) for table in tables.values())
-        actions: Counter[str] = Counter()
+        actions, departures = Counter[str](), Counter[str]()
         for table in tables.values():
             actions.update(table.get("actions", {}))
-        if not (steps or doubts):
-            doubts.append("no step of the protocol was seen")
-        broken = [] if said.get("gaps") else departures
-        for kind, count in count_kinds(broken).items():
-            counts.setdefault(kind, count)
-        taken = f"the model takes each of {number(steps, 'step')} in ZooKeeper"
-        found = f"departures from the model in {number(steps, 'step')}: " + ", ".join(
-            f"{kind} {count:,}" for kind, count in counts.items()
-        )
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, doubts=doubts),
-            summary=found if broken else "; ".join(doubts) or taken,
+            departures.update(table["departures"])
+        found = Findings(self.name, kinds=departures)
+        for departure in _ended(history, DEPARTURE) if not said.get("gaps") else ():
+            _add_departure(found, departure)
+        found.counts |= departures
+        found.doubts += [f"ZooKeeper's log has a gap: {gap}" for gap in said.get("gaps") or ()]
+        found.doubts += [str(said["unavailable"])] if "unavailable" in said else []
+        found.doubts += [str(t["stopped"]) for t in tables.values() if t["unmodelled"]]
+        steps = sum(int(table["steps"]) for table in tables.values())
+        counts = ", ".join(f"{kind} {count:,}" for kind, count in found.counts.items())
+        return found.verdict(
             checked=steps,
-            anomalies=few_of_each_kind(broken),
-            figures={"steps": steps, "actions": dict(actions), "anomalies": {**counts}},
+            broken=f"departures from the model in {number(steps, 'step')}: {counts}",
+            nothing="no step of the protocol was seen",
+            held=f"the model takes each of {number(steps, 'step')} in ZooKeeper",
+            figures={"steps": steps, "actions": dict(actions)},
         )
 
 
@@ -89,13 +84,13 @@ def _ended(history: History, f: str) -> list[Op]:
     return [op for op in history.nemesis if op.f == f and op.kind is Kind.OK]
 
 
-def _anomaly(op: Op) -> Anomaly:
+def _add_departure(found: Findings, op: Op) -> None:
     said = mapping_of(op)
     at_s = float(said.get("time_s", 0.0))
-    return Anomaly(
-        kind=str(said.get("kind") or UNKNOWN_DEPARTURE),
-        text=f"at {at_s:.3f} s {said.get('replica') or 'a session'}: {said.get('text')}",
-        ops=(op.index,),
+    found.add_anomaly(
+        str(said.get("kind") or UNKNOWN_DEPARTURE),
+        f"at {at_s:.3f} s {said.get('replica') or 'a session'}: {said.get('text')}",
+        op,
         time_ns=int(at_s * 1e9),
         steps=(
             f"zxid {said.get('zxid')}: {'; '.join(said.get('step') or ())}",

@@ -1,14 +1,38 @@
 """Checks rows written through a Distributed table: on the right shards, as often as they should
-be."""
+be.
+
+Every insert writes one row of its value to each shard. The final reads are of the local tables,
+and return -1 - value for a row of another shard; the last one of each replica counts.
+
+Violated, of a value on a shard:
+lost          acknowledged, and on no replica of the shard
+missing-copy  with `every_copy`, on some replicas and not on others, if it was acknowledged or the
+              tables replicate among themselves
+duplicate     more than once on a replica, or without `every_copy` on the shard
+phantom       on a replica, though it was refused or nobody tried it
+misplaced     on a replica of another shard
+not-placed    with `placed`, acknowledged, and right afterwards not on one replica of the shard, or
+              not on each; a replica that did not answer may have it
+
+Doubtful: a run that did not record its shards or had not come to rest, a replica without a final
+read, no acknowledged insert, and with `placed` none that was looked for at once. Before rest
+nothing is lost or lacks a copy.
+
+Replicas that differ in a value of unknown outcome are counted (`unknown_differs`), and wrong only
+where the tables replicate, because otherwise the server sends each replica a file of its own:
+    insert 1 → info     final-read on ch1 → [1]     final-read on ch2 → []
+At rest everything has been sent, so that a server that acknowledges before it sends is seen only by
+`placed`.
+"""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from checkers.conclusion import conclude
-from checkers.phrasing import FEW, during, listed, number, seconds, where
+from checkers.conclusion import Findings, anomaly
+from checkers.phrasing import during, listed, number, seconds, where
 from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import FINAL_READ, INSERT, insert_value, read_values
 from harness.core.history import History, Pair
@@ -38,19 +62,9 @@ class WrongShard:
 
 
 class Distributed:
-    """Every insert writes one row of its value to each shard; the final reads are of the local
-    tables, and return -1 - value for a row of another shard.
-
-    At rest, of each acknowledged value: on every replica of every shard (`every_copy`), else on
-    one of each shard. Of any value: at most once where it may be, not at all where it was refused,
-    never on another shard. Replicas that differ in a value of unknown outcome are counted
-    (`unknown_differs`), and wrong only where the tables replicate among themselves (`replicated`).
-
-    With `placed` an ok insert has {"value", "copies": {node: count}}, read from the local tables
-    right after the acknowledgement; a replica that did not answer is missing. INVALID is then also
-    "not-placed": an acknowledged value that is not where it must be at once. At rest everything has
-    been sent, so that a server that acknowledges before it sends is not seen there.
-    """
+    """Judges the final reads of local tables against the inserts. With `placed` an ok insert has
+    {"value", "copies": {node: count}}, read from the local tables right after the acknowledgement;
+    a replica that did not answer is missing."""
 
     name = "distributed"
 
@@ -68,7 +82,8 @@ class Distributed:
         finals = _finals(history)
         inserts = inserts_by_value(history)
         silent = [node for nodes in shards.values() for node in nodes if node not in finals]
-        doubts = _doubts(shards, silent, inserts, rest.pending)
+        found = Findings(self.name)
+        found.doubts += _doubts(shards, silent, inserts, rest.pending)
         wrong: list[WrongShard] = []
         differs = 0
         for shard, nodes in shards.items():
@@ -83,24 +98,23 @@ class Distributed:
         looked, absent = self._at_once(history, shards)
         wrong += absent
         if self._placed is not Placed.LATER and not looked:
-            doubts.append("no acknowledged insert was looked for at once")
+            found.add_doubt("no acknowledged insert was looked for at once")
         late = {"lost", "missing-copy"} if not rest.reached else set()
-        broken = [one for one in wrong if one.kind not in late]
-        kinds = Counter(one.kind for one in broken)
+        for one in wrong:
+            if one.kind not in late:
+                found.add_anomalies(one.kind, _witness(history, one, inserts, shards))
         acknowledged = sum(pair.kind is Kind.OK for pair in inserts.values())
-        status = conclude(broken, doubts=doubts)
-        return Verdict(
-            checker=self.name,
-            status=status,
-            summary=_summary(kinds, doubts, acknowledged, len(shards)),
+        kinds = ", ".join(f"{kind}: {count}" for kind, count in sorted(found.counts.items()))
+        return found.verdict(
             checked=acknowledged * len(shards),
-            anomalies=tuple(_anomaly(history, one, inserts, shards) for one in broken[:FEW]),
+            broken=f"{kinds} (of {acknowledged:,} acknowledged)",
+            held=f"{number(acknowledged, 'acknowledged value')} where they belong on "
+            f"{number(len(shards), 'shard')}",
             figures={
                 "acknowledged": acknowledged,
                 "info": sum(pair.kind is Kind.INFO for pair in inserts.values()),
                 "unknown_differs": differs,
                 "looked_at_once": looked,
-                "anomalies": dict(kinds),
             },
         )
 
@@ -195,28 +209,17 @@ def _doubts(
     return doubts
 
 
-def _summary(kinds: Mapping[str, int], doubts: Sequence[str], acked: int, shards: int) -> str:
-    if kinds:
-        said = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
-        return f"{said} (of {acked:,} acknowledged)"
-    if doubts:
-        return "; ".join(doubts)
-    return f"{number(acked, 'acknowledged value')} where they belong on {number(shards, 'shard')}"
-
-
-def _anomaly(
+def _witness(
     history: History,
     one: WrongShard,
     inserts: Mapping[int, Pair],
     shards: Mapping[int, Sequence[str]],
-) -> Anomaly:
+) -> Iterator[Anomaly]:
     nodes = shards[one.shard]
     reads = {p.invoke.node: p.end for p in history.calls(FINAL_READ) if p.end}
-    ops = {reads[node].index for node in nodes if node in reads}
     steps: list[str] = []
     pair = inserts.get(one.value)
     if pair is not None:
-        ops.add(pair.invoke.index)
         ended = "never ended" if pair.end is None else f"ended {pair.end.kind}"
         why = f" ({pair.end.error})" if pair.end and pair.end.error else ""
         steps.append(
@@ -224,11 +227,12 @@ def _anomaly(
             f"{seconds(pair.invoke.time_ns)} and {ended}{why}"
             f"{during(history, pair.invoke.time_ns)}"
         )
-    return Anomaly(
-        kind=one.kind,
-        text=f"value {one.value} on shard {one.shard} ({' '.join(nodes)}): {one.said}",
-        ops=tuple(sorted(ops)),
+    yield anomaly(
+        one.kind,
+        f"value {one.value} on shard {one.shard} ({' '.join(nodes)}): {one.said}",
+        *(reads.get(node) for node in nodes),
+        None if pair is None else pair.invoke,
         value=one.value,
         time_ns=pair.invoke.time_ns if pair is not None else 0,
-        steps=tuple(steps),
+        steps=steps,
     )

@@ -1,13 +1,33 @@
-"""Checks that DROP PARTITION removes what was there before it, for good, and nothing else."""
+"""Checks that DROP PARTITION removes what was there before it, for good, and nothing else.
+
+The key of a call is a partition. Of the drops of a partition that were not refused, one *meets* a
+value if it began after the value was acknowledged; one *may meet* it if the insert began before the
+drop had ended, and one of unknown outcome never ends.
+
+Violated, of an acknowledged value:
+returned  a replica's reads showed it, then did not show it, and then showed it again, though a drop
+          met it that began before the read that lacked it ended
+kept      at rest a replica has it, though the last acknowledged drop met it
+lost      at rest a replica does not have it, though no drop may meet it
+
+Doubtful: a cluster that was not at rest, a replica without a final read of a partition with values;
+no drop met a value, or every value may be met; no log entry of type "drop". What a fault took from
+the disk of the one replica that had to have it is not lost. What a replica does not show since a
+fault struck its disk is not gone for a drop, for the replica fetches it again.
+
+A value that comes back is no anomaly where no drop explains that it was gone, because a replica may
+read from a part that it then loses and fetches again:
+    read on ch1 → 1     read on ch1 → nothing     read on ch1 → 1
+"""
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind, mapping_of, summarize
+from checkers.conclusion import Findings, mapping_of
 from checkers.phrasing import during, listed, number, seconds, where
 from checkers.quiescence import Quiescence, quiescence_of
 from checkers.sets.key_sets import INSERT, insert_value
@@ -15,7 +35,7 @@ from checkers.taken import not_promised, taken_of
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
 from harness.core.rows import Pairs
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 DROP, LOG = "drop-partition", "final-log"
 READS = ("read", "final-read")
@@ -69,15 +89,7 @@ class _DroppedPartition:
 
 class Dropped:
     """Judges the calls "drop-partition", whose key is the partition, against "insert" of one value,
-    the reads of a key, and the last "final-log": {"types": {name: number of log entries}}.
-
-    INVALID, of acknowledged values: one that was there before a drop began came back on a replica
-    whose reads had shown that it was gone ("returned"), or is there at rest though the drop was
-    acknowledged ("kept"); one that no drop can have met is missing at rest ("lost"),
-    unless a fault took it from the disk of the one replica that had to have it. A drop can meet
-    each insert that began before the drop had ended. What a replica does not show since a fault
-    struck its disk is not gone for a drop: the replica fetches it again.
-    """
+    the reads of a key, and the last "final-log": {"types": {name: number of log entries}}."""
 
     name = "dropped"
 
@@ -90,42 +102,32 @@ class Dropped:
         gone_by: dict[int, str] = {}
         for one in partitions.values() if rest.reached else ():
             gone_by |= _taken(history, one)
-        broken = [
-            anomaly
-            for key, one in sorted(partitions.items())
-            for anomaly in (
-                *_returned(history, key, one),
-                *_at_rest(history, key, one, rest, gone_by),
-            )
-        ]
+        found = Findings(self.name)
+        for key, one in sorted(partitions.items()):
+            _judge_reads(found, history, key, one)
+            if rest.reached:
+                _judge_rest(found, history, key, one, gone_by)
         every = partitions.values()
         gone = sum(one.met(value) is not None for one in every for value in one.inserts)
         safe = sum(not one.perhaps_met(value) for one in every for value in one.inserts)
         done = sum(one.done for one in every)
-        doubts = rest.doubts
+        found.doubts += rest.doubts
         silent = _silent(history, partitions, rest)
-        doubts += [f"no final read of {listed(silent)}"] if silent else []
-        doubts += [] if gone else ["no acknowledged drop followed an acknowledged insert"]
-        doubts += [] if safe else ["no acknowledged insert was out of reach of every drop"]
-        doubts += [] if logged else ["no log entry of type drop was seen"]
-        kinds = count_kinds(broken)
-        summary = (
-            f"{number(done, 'drop')}, {number(logged, 'log entry', 'log entries')}: "
-            f"{number(gone, 'acknowledged value')} gone for good, {safe:,} others kept"
-        )
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, doubts=doubts),
-            summary=summarize(broken, doubts, summary) + not_promised(gone_by.values()),
+        if silent:
+            found.add_doubt(f"no final read of {listed(silent)}")
+        if not gone:
+            found.add_doubt("no acknowledged drop followed an acknowledged insert")
+        if not safe:
+            found.add_doubt("no acknowledged insert was out of reach of every drop")
+        if not logged:
+            found.add_doubt("no log entry of type drop was seen")
+        return found.verdict(
             checked=gone + safe,
-            anomalies=few_of_each_kind(broken),
-            figures={
-                "drops": done,
-                "logged": logged,
-                "gone": gone,
-                "kept": safe,
-                "anomalies": {**kinds},
-            },
+            broken=found.tally,
+            held=f"{number(done, 'drop')}, {number(logged, 'log entry', 'log entries')}: "
+            f"{number(gone, 'acknowledged value')} gone for good, {safe:,} others kept",
+            after=not_promised(gone_by.values()),
+            figures={"drops": done, "logged": logged, "gone": gone, "kept": safe},
         )
 
 
@@ -156,8 +158,8 @@ def _values(read: Pair) -> frozenset[int]:
     return frozenset(value) if isinstance(value, tuple) else frozenset()
 
 
-def _returned(history: History, key: int, one: _DroppedPartition) -> Iterable[Anomaly]:
-    """Yield the values that one replica showed, then did not show, and showed again, though a drop
+def _judge_reads(found: Findings, history: History, key: int, one: _DroppedPartition) -> None:
+    """Add the values that one replica showed, then did not show, and showed again, though a drop
     began after their acknowledgement."""
     taken = taken_of(history)
     for node, places in sorted(one.reads.items()):
@@ -171,7 +173,7 @@ def _returned(history: History, key: int, one: _DroppedPartition) -> Iterable[An
                 drop = one.last_drop(value, lacked.index)
                 if drop is not None and lacked.index < read.invoke.index:
                     how = f"is back on {node}, which did not show it at {seconds(began.time_ns)}"
-                    yield _anomaly(history, "returned", key, value, how, one, drop, read)
+                    _add(found, history, "returned", key, value, how, one, drop, read)
             lacking = read.invoke, replace(_end(read), value=None)
             if not taken.interrupts(node, before_ns, _end(read).time_ns):
                 gone |= {value: lacking for value in before - values if value in one.inserts}
@@ -198,15 +200,9 @@ def _taken(history: History, one: _DroppedPartition) -> dict[int, str]:
     return found
 
 
-def _at_rest(
-    history: History,
-    key: int,
-    one: _DroppedPartition,
-    rest: Quiescence,
-    taken: Collection[int],
-) -> Iterable[Anomaly]:
-    if not rest.reached:
-        return
+def _judge_rest(
+    found: Findings, history: History, key: int, one: _DroppedPartition, taken: Collection[int]
+) -> None:
     for node, places in sorted(one.reads.items()):
         read = _last_final(history, places)
         if read is None:
@@ -216,10 +212,10 @@ def _at_rest(
             drop = one.met(value)
             if value in values and drop is not None:
                 how = f"is on {node} at rest"
-                yield _anomaly(history, "kept", key, value, how, one, drop, read)
+                _add(found, history, "kept", key, value, how, one, drop, read)
             elif value not in values and not one.perhaps_met(value) and value not in taken:
                 how = f"is not on {node} at rest, and no drop met it"
-                yield _anomaly(history, "lost", key, value, how, one, None, read)
+                _add(found, history, "lost", key, value, how, one, None, read)
 
 
 def _last_final(history: History, places: "array[int]") -> Pair | None:
@@ -247,7 +243,8 @@ def _logged(history: History) -> int:
     return count if isinstance(count, int) else 0
 
 
-def _anomaly(
+def _add(
+    found: Findings,
     history: History,
     kind: str,
     key: int,
@@ -256,24 +253,20 @@ def _anomaly(
     one: _DroppedPartition,
     dropped: int | None,
     read: Pair,
-) -> Anomaly:
+) -> None:
     acked, end = history[one.inserts[value][1]], _end(read)
-    ops = {acked.index, read.invoke.index, end.index}
+    drop = None if dropped is None else history.pairs[dropped]
     by = ""
-    if dropped is not None:
-        drop = history.pairs[dropped]
-        ops.add(drop.invoke.index)
+    if drop is not None:
         by = (
             f"; partition {key} dropped from {seconds(drop.invoke.time_ns)}{where(drop.invoke)}, "
             f"op #{drop.invoke.index} {drop.kind.value}"
         )
-    return Anomaly(
-        kind=kind,
-        text=(
-            f"value {value}, ok at {seconds(acked.time_ns)}{where(acked)} (op #{acked.index}), "
-            f"{how} (op #{end.index} at {seconds(end.time_ns)}{by}){during(history, end.time_ns)}"
-        ),
-        ops=tuple(sorted(ops)),
+    found.add_anomaly(
+        kind,
+        f"value {value}, ok at {seconds(acked.time_ns)}{where(acked)} (op #{acked.index}), "
+        f"{how} (op #{end.index} at {seconds(end.time_ns)}{by}){during(history, end.time_ns)}",
+        *(acked, read, None if drop is None else drop.invoke),
         value=value,
         time_ns=end.time_ns,
     )

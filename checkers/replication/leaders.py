@@ -1,4 +1,16 @@
-"""Checks that two replicas never believe at the same time that they lead a table."""
+"""Checks that two replicas never believe at the same time that they lead a table.
+
+A *claim* is a call "leads" to which a replica answered that it leads. Two claims of one replica of
+which the second began at most `SANDWICH_NS` after the first had ended show that it led throughout:
+to lose and win an election takes a new session, and longer.
+
+Violated: between two such claims another replica claimed to lead, in a call that began after the
+first had ended and ended before the second began ("both"); each first claim counts once. Doubtful:
+fewer than two claims.
+
+Two claims that overlap prove nothing, for the answer may be true at any moment of its call:
+    p0 on ch1 begins     p1 on ch2 begins     p0 → true     ch1 loses     ch2 wins     p1 → true
+"""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -6,25 +18,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 
-from checkers.conclusion import conclude, mapping_of
-from checkers.phrasing import FEW, during, milliseconds, number, seconds
+from checkers.conclusion import Findings, anomaly, mapping_of
+from checkers.phrasing import during, milliseconds, number, seconds
 from harness.core.dialect import Mechanism
-from harness.core.history import History, Pair
+from harness.core.history import History
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Verdict
 
 LEADS = "leads"
 SANDWICH_NS = 400_000_000
-"""Maximum time between two claims of one replica to lead, within which it led throughout: to lose
-and win an election takes a new session, and longer."""
+"""Maximum time between two claims of one replica to lead, within which it led throughout."""
 
 
 class Leaders:
-    """Judges the calls "leads": {"leads": whether the node asked says that it leads}.
-
-    INVALID: one replica said so twice within `SANDWICH_NS`, and between the two another one, whose
-    call began after the first had ended and ended before the second began, said so too.
-    """
+    """Judges the calls "leads": {"leads": whether the node asked says that it leads}."""
 
     name = "leaders"
     needs = (Mechanism.TABLE_LEADER,)
@@ -32,24 +39,17 @@ class Leaders:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs at least two claims to lead."""
         claims = _claims(history)
-        both = list(_sandwiches(claims))
-        few = [
-            _anomaly(history, *(history.pairs[claims.places[at]] for at in o)) for o in both[:FEW]
-        ]
+        found = Findings(self.name, kinds=["both"])
+        for sandwich in _sandwiches(claims):
+            found.add_anomalies("both", _witness(history, claims, sandwich))
         nodes = sorted(set(claims.nodes))
-        status = conclude(both, checked=len(claims.nodes) > 1)
-        summary = f"{number(len(claims.nodes), 'claim')} to lead, by {' '.join(nodes) or 'nobody'}"
-        return Verdict(
-            checker=self.name,
-            status=status,
-            summary=few[0].text if few else summary,
+        held = f"{number(len(claims.nodes), 'claim')} to lead, by {' '.join(nodes) or 'nobody'}"
+        if len(claims.nodes) < 2:
+            found.add_doubt(held)
+        return found.verdict(
             checked=len(claims.nodes),
-            anomalies=tuple(few),
-            figures={
-                "claims": len(claims.nodes),
-                "leaders": nodes,
-                "anomalies": {"both": len(both)},
-            },
+            held=held,
+            figures={"claims": len(claims.nodes), "leaders": nodes},
         )
 
 
@@ -111,17 +111,16 @@ def _next_others(nodes: Sequence[str]) -> "array[int]":
     return out
 
 
-def _anomaly(history: History, first: Pair, other: Pair, last: Pair) -> Anomaly:
-    three = (first, other, last)
-    ops = sorted(op.index for pair in three for op in (pair.invoke, pair.end) if op is not None)
+def _witness(
+    history: History, claims: _Claims, sandwich: tuple[int, int, int]
+) -> Iterator[Anomaly]:
+    first, other, last = (history.pairs[claims.places[at]] for at in sandwich)
     took_ns = last.invoke.time_ns - first.invoke.time_ns
-    return Anomaly(
-        kind="both",
-        text=(
-            f"{first.invoke.node} and {other.invoke.node} both say at "
-            f"{seconds(other.invoke.time_ns)} that they lead (within {milliseconds(took_ns)})"
-            f"{during(history, other.invoke.time_ns)}"
-        ),
-        ops=tuple(ops),
+    yield anomaly(
+        "both",
+        f"{first.invoke.node} and {other.invoke.node} both say at "
+        f"{seconds(other.invoke.time_ns)} that they lead (within {milliseconds(took_ns)})"
+        f"{during(history, other.invoke.time_ns)}",
+        *(first, other, last),
         time_ns=other.invoke.time_ns,
     )

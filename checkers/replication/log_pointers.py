@@ -1,13 +1,24 @@
-"""Checks that no replica's position in the replication log goes back."""
+"""Checks that no replica's position in the replication log goes back.
+
+One process looks at the positions again and again, each time after a write of its own, so that each
+look is no older than the one before.
+
+Violated: from one look to the next a replica's pointer goes back, though the replica was not lost
+and the version of its node "is_lost" is the same ("went-back"). That version changes when the
+replica is marked lost and when it has cloned another. Doubtful: no pointer was seen to move.
+
+A pointer goes back where a lost replica clones another, which may be behind its own old place:
+    look: ch1 at 40, version 1     ch1 lost, clones ch2     look: ch1 at 35, version 3
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from checkers.conclusion import conclude
-from checkers.phrasing import FEW, during, number, seconds
+from checkers.conclusion import Findings
+from checkers.phrasing import during, number, seconds
 from harness.core.history import History
 from harness.core.op import Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 OBSERVE = "observe-log"
 
@@ -25,19 +36,15 @@ class LogPlace:
 
 
 class LogPointers:
-    """Judges the calls "observe-log": {"replicas": {node: {"pointer", "lost", "lost_version"}}},
-    read by one process after a write of its own, so each is no older than the one before.
-
-    A pointer goes back only when a lost replica clones another.
-    """
+    """Judges the calls "observe-log": {"replicas": {node: {"pointer", "lost", "lost_version"}}}."""
 
     name = "log-pointers"
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a pointer that moved."""
         last: dict[str, LogPlace] = {}
+        found = Findings(self.name, kinds=["went-back"])
         moved = looks = 0
-        back: list[Anomaly] = []
         for _, end in history.answered(OBSERVE):
             looks += 1
             for node, now in _places(end).items():
@@ -46,17 +53,13 @@ class LogPointers:
                     moved += now.pointer > before.pointer
                     cloned = now.lost_version != before.lost_version or before.lost
                     if now.pointer < before.pointer and not cloned:
-                        back.append(_anomaly(history, node, before, now))
+                        _add(found, history, node, before, now)
                 last[node] = now
-        status = conclude(back, checked=moved)
-        summary = f"{number(moved, 'step')} of {number(len(last), 'replica')}, none back"
-        return Verdict(
-            checker=self.name,
-            status=status,
-            summary=back[0].text if back else summary if moved else "no pointer was seen to move",
+        return found.verdict(
             checked=moved,
-            anomalies=tuple(back[:FEW]),
-            figures={"looks": looks, "steps": moved, "anomalies": {"went-back": len(back)}},
+            nothing="no pointer was seen to move",
+            held=f"{number(moved, 'step')} of {number(len(last), 'replica')}, none back",
+            figures={"looks": looks, "steps": moved},
         )
 
 
@@ -72,14 +75,10 @@ def _places(end: Op) -> dict[str, LogPlace]:
     }
 
 
-def _anomaly(history: History, node: str, before: LogPlace, now: LogPlace) -> Anomaly:
-    return Anomaly(
-        kind="went-back",
-        text=(
-            f"log_pointer of {node} went from {before.pointer} (op #{before.op.index}) to "
-            f"{now.pointer} (op #{now.op.index} at {seconds(now.op.time_ns)}) and it had cloned "
-            f"nobody{during(history, now.op.time_ns)}"
-        ),
-        ops=(before.op.index, now.op.index),
-        time_ns=now.op.time_ns,
+def _add(found: Findings, history: History, node: str, before: LogPlace, now: LogPlace) -> None:
+    text = (
+        f"log_pointer of {node} went from {before.pointer} (op #{before.op.index}) to "
+        f"{now.pointer} (op #{now.op.index} at {seconds(now.op.time_ns)}) and it had cloned "
+        f"nobody{during(history, now.op.time_ns)}"
     )
+    found.add_anomaly("went-back", text, before.op, now.op)

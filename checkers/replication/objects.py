@@ -1,17 +1,46 @@
-"""Checks that an object store has what replicas refer to, once, and nothing else."""
+"""Checks that an object store has what replicas refer to, once, and nothing else.
+
+A replica refers to the objects of its active parts and of its other files; a look lists them, and
+those that the store does not have while the part is active. At rest the run also lists the whole
+bucket and ZooKeeper's locks. An object goes if and only if the last lock of its part has gone.
+
+Violated at any time: an active part refers to an object that does not exist ("dangling").
+Violated at rest:
+orphan     no replica refers to the object, such as that of a merge made twice
+idle-lock  a replica holds a lock of a part that it does not have
+unlocked   with zero copy, a replica has a part without a lock, so that another may delete its
+           objects
+copied     with zero copy, replicas refer to different data of one part, as after two merges or
+           moves
+shared     without zero copy, two replicas refer to one object
+lost       a replica does not return an acknowledged row
+
+Doubtful: a cluster that was not at rest, a replica or the store that was not looked at, a key that
+was not read on a replica, and a run without references or acknowledged rows. Orphans, locks and
+copies are judged only if every replica was looked at, because an object may be that of a replica
+that did not answer. A part without a lock is a doubt if its insert may never have been committed,
+because the transaction that commits a part makes its lock.
+
+Rows are not judged if somebody asked to drop their key. If somebody asked to detach and attach it
+("reattach"), only those rows are judged that each of these calls saw before and that ended ok: what
+its replica did not have when it detached the partition stays detached elsewhere. A row that a
+replica acknowledged while it was dropped and created again ("rebuild") is not judged, nor one that
+a fault took from that replica's disk before another had to have it:
+    rebuild on ch1 begins     insert 1 on ch1 → ok     rebuild → ok     final-read → nothing
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from checkers.conclusion import conclude, count_kinds, few_of_each_kind
+from checkers.conclusion import Findings
 from checkers.phrasing import during, number, seconds
 from checkers.quiescence import quiescence_of
 from checkers.replication.parts import uncommitted
 from checkers.taken import not_promised, taken_of
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 LOOK: Final = "objects"
 FINAL_LOOK: Final = "final-objects"
@@ -36,26 +65,6 @@ class Objects:
     "requests": {key: [{"source", "method", "status", "fault", "ago_s"}]}, what the store's log says
     of objects in question: who was to write or delete one, how many seconds before the look, and
     the fault that struck the request.
-
-    INVALID at any time: an active part refers to an object that does not exist ("dangling").
-    INVALID at rest, for an object goes if and only if the last lock of its part has gone:
-    - an object to which no replica refers ("orphan"), such as that of a merge made twice;
-    - a lock of a replica that does not have the part ("idle-lock");
-    - with zero copy a part of a replica that has no lock of it, so that another replica may delete
-      its objects ("unlocked"), or whose replicas refer to different data ("copied"), as after two
-      merges or two moves; without zero copy an object to which two replicas refer ("shared");
-    - an acknowledged row that a replica does not return ("lost").
-
-    A part without a lock is a doubt if its insert may never have been committed, because the
-    transaction that commits a part makes its lock.
-
-    Orphans, locks and copies are judged only if every replica was looked at, because an object may
-    be that of a replica that did not answer. Rows are not judged if somebody asked to drop their
-    key; if somebody asked to detach and attach it ("reattach"), only those rows that each of these
-    calls saw before and that ended ok: what its replica did not have when it detached the partition
-    stays detached elsewhere. A row that a replica acknowledged while it was dropped and created
-    again ("rebuild") is not judged, nor one that a fault took from that replica's disk before
-    another had to have it.
     """
 
     name = "objects"
@@ -68,47 +77,48 @@ class Objects:
         acknowledged inserts that every replica was asked for."""
         rest = quiescence_of(history)
         looks = references = 0
-        broken: list[Anomaly] = []
+        found = Findings(self.name)
         final: dict[str, Op] = {}
         for _, op in history.answered(LOOK, FINAL_LOOK):
             looks += 1
             references += int(_value(op)["references"])
-            broken += _dangling(history, op)
+            _judge_references(found, history, op)
             final |= {str(op.node): op} if op.f == FINAL_LOOK else {}
         store = _last_look(history, FINAL_STORE)
-        doubts = rest.doubts
+        found.doubts += rest.doubts
         unseen = [node for node in rest.nodes if node not in final]
-        doubts += [f"{node} was not looked at" for node in unseen]
-        doubts += [] if store else ["the store was not looked at"]
+        found.doubts += [f"{node} was not looked at" for node in unseen]
+        found.doubts += [] if store else ["the store was not looked at"]
         own = {node: _value(op)["parts"] for node, op in final.items()}
         unsure = uncommitted(own, rest.to_check)
-        doubts += [f"part {part} is on {node} only, to be checked" for node, part in unsure]
+        found.doubts += [f"part {part} is on {node} only, to be checked" for node, part in unsure]
         gone_by: list[str] = []
-        lost, judged, unread = _rows(history, rest.nodes, gone_by)
-        doubts += unread
-        figures: dict[str, Any] = {"looks": looks, "dangling_references": len(broken)}
+        figures: dict[str, Any] = {
+            "looks": looks,
+            "dangling_references": found.counts.get("dangling", 0),
+        }
+        lost = Findings(self.name)
+        judged = _judge_rows(lost, history, rest.nodes, gone_by)
+        found.doubts += lost.doubts
         if rest.reached:
-            broken += lost
+            found.extend(lost)
             if store and not unseen:
-                broken += [*_orphans(store, final), *_idle_locks(store, final)]
+                _judge_orphans(found, store, final)
+                _judge_locks(found, store, final)
                 if self.zero_copy:
-                    broken += [*_unlocked(store, final, but=unsure), *_copied(final)]
+                    _judge_unlocked(found, store, final, but=unsure)
+                    _judge_copies(found, final)
                 else:
-                    broken += _shared(final)
+                    _judge_shared(found, final)
                 figures |= _costs(store, final, zero_copy=self.zero_copy)
-        doubts += [] if references and judged else ["no object or no row was checked"]
-        said = (
-            f"{number(references, 'reference')} in {number(looks, 'look')} and "
-            f"{number(judged, 'acknowledged row')} on {number(len(final), 'replica')}"
-        )
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, doubts=doubts),
-            summary=(broken[0].text if broken else "; ".join(doubts) or said)
-            + not_promised(gone_by),
+        if not (references and judged):
+            found.add_doubt("no object or no row was checked")
+        return found.verdict(
             checked=references + judged,
-            anomalies=few_of_each_kind(broken),
-            figures={**figures, "doubts": doubts, "anomalies": {**count_kinds(broken)}},
+            held=f"{number(references, 'reference')} in {number(looks, 'look')} and "
+            f"{number(judged, 'acknowledged row')} on {number(len(final), 'replica')}",
+            after=not_promised(gone_by),
+            figures={**figures, "doubts": list(found.doubts)},
         )
 
 
@@ -122,41 +132,41 @@ def _value(op: Op) -> Mapping[str, Any]:
     return op.value
 
 
-def _dangling(history: History, op: Op) -> Iterator[Anomaly]:
+def _judge_references(found: Findings, history: History, op: Op) -> None:
     for part, keys in _value(op)["missing"].items():
         for key in keys:
             text = f"active part {part} of {op.node} refers to {key}, which does not exist"
             said = f"{text}{during(history, op.time_ns)}{_requests(op, key)}"
-            yield _anomaly("dangling", said, op)
+            _add(found, "dangling", said, op)
 
 
-def _orphans(store: Op, final: Mapping[str, Op]) -> Iterator[Anomaly]:
+def _judge_orphans(found: Findings, store: Op, final: Mapping[str, Op]) -> None:
     used = {key for op in final.values() for key in objects_in_use(op)}
     for key, size in _value(store)["objects"].items():
         if key not in used:
             text = f"no replica refers to {key}, of {number(size, 'byte')}{_requests(store, key)}"
-            yield _anomaly("orphan", text, *final.values(), store)
+            _add(found, "orphan", text, *final.values(), store)
 
 
-def _idle_locks(store: Op, final: Mapping[str, Op]) -> Iterator[Anomaly]:
+def _judge_locks(found: Findings, store: Op, final: Mapping[str, Op]) -> None:
     for part, replica in _held_locks(store):
         if replica in final and part not in _value(final[replica])["parts"]:
             text = f"{replica} holds the lock of part {part}, which it does not have"
-            yield _anomaly("idle-lock", text, final[replica], store)
+            _add(found, "idle-lock", text, final[replica], store)
 
 
-def _unlocked(
-    store: Op, final: Mapping[str, Op], *, but: Sequence[tuple[str, str]]
-) -> Iterator[Anomaly]:
+def _judge_unlocked(
+    found: Findings, store: Op, final: Mapping[str, Op], *, but: Sequence[tuple[str, str]]
+) -> None:
     locked = set(_held_locks(store))
     for node, op in final.items():
         for part in _value(op)["parts"]:
             if (part, node) not in locked and (node, part) not in but:
                 text = f"{node} has part {part} on the store without a lock"
-                yield _anomaly("unlocked", text, op, store)
+                _add(found, "unlocked", text, op, store)
 
 
-def _copied(final: Mapping[str, Op]) -> Iterator[Anomaly]:
+def _judge_copies(found: Findings, final: Mapping[str, Op]) -> None:
     first: dict[tuple[str, str], tuple[str, str]] = {}
     for node, op in final.items():
         for part, files in _value(op)["parts"].items():
@@ -169,25 +179,23 @@ def _copied(final: Mapping[str, Op]) -> Iterator[Anomaly]:
                     f"part {part} has two copies: {name} is {key} on {other} and {files[name]} "
                     f"on {node}"
                 )
-                yield _anomaly("copied", text, final[other], op)
+                _add(found, "copied", text, final[other], op)
 
 
-def _shared(final: Mapping[str, Op]) -> Iterator[Anomaly]:
+def _judge_shared(found: Findings, final: Mapping[str, Op]) -> None:
     owner: dict[str, str] = {}
     for node, op in final.items():
         for part, files in _value(op)["parts"].items():
             for key in files.values():
                 if owner.setdefault(key, node) != node:
                     text = f"part {part} of {node} refers to {key}, as {owner[key]} does"
-                    yield _anomaly("shared", text, final[owner[key]], op)
+                    _add(found, "shared", text, final[owner[key]], op)
 
 
-def _rows(
-    history: History, nodes: Sequence[str], gone_by: list[str]
-) -> tuple[list[Anomaly], int, list[str]]:
-    """Return the rows that replicas lack at rest, the number of acknowledged rows that every
-    replica should have, and the reads that are missing. For each row that a fault took, its name
-    is added to `gone_by`."""
+def _judge_rows(found: Findings, history: History, nodes: Sequence[str], gone_by: list[str]) -> int:
+    """Add the rows that replicas lack at rest, and the reads that are missing. Return the number of
+    acknowledged rows that every replica should have. For each row that a fault took, its name is
+    added to `gone_by`."""
     dropped = {pair.invoke.key for pair in history.calls(DROP)}
     reattached = _reattached(history)
     rebuilds = list(history.calls(REBUILD))
@@ -203,22 +211,20 @@ def _rows(
             gone = any(_overlap(invoke, op, rebuild) for rebuild in rebuilds)
             if not gone and op.value in reattached.get(key, (op.value,)):
                 acknowledged.setdefault(key, {})[op.value] = invoke.index, op.index
-    lost: list[Anomaly] = []
-    unread: list[str] = []
     for key, rows in acknowledged.items():
         taken = _taken(history, rows, [reads[at] for at in reads if at[1] == key])
         gone_by += taken.values()
         for node in nodes:
             index = reads.get((node, key))
             if index is None:
-                unread.append(f"key {key} was not read on {node}")
+                found.add_doubt(f"key {key} was not read on {node}")
                 continue
             read = history[index]
             values = read.value if isinstance(read.value, tuple) else ()
             for value in sorted(rows.keys() - set(values) - taken.keys()):
                 text = f"{node} does not return value {value} of key {key}, which was acknowledged"
-                lost.append(_anomaly("lost", text, history[rows[value][1]], read))
-    return lost, sum(map(len, acknowledged.values())), unread
+                _add(found, "lost", text, history[rows[value][1]], read)
+    return sum(map(len, acknowledged.values()))
 
 
 def _taken(
@@ -317,9 +323,6 @@ def objects_in_use(op: Op) -> Iterator[str]:
         yield from files.values()
 
 
-def _anomaly(kind: str, text: str, *ops: Op) -> Anomaly:
-    proof = sorted(ops, key=lambda op: op.index)
-    last = proof[-1]
-    said = f"{text} (op #{last.index} at {seconds(last.time_ns)})"
-    indices = tuple(op.index for op in proof)
-    return Anomaly(kind=kind, text=said, ops=indices, time_ns=last.time_ns)
+def _add(found: Findings, kind: str, text: str, *ops: Op) -> None:
+    last = max(ops, key=lambda op: op.index)
+    found.add_anomaly(kind, f"{text} (op #{last.index} at {seconds(last.time_ns)})", *ops)

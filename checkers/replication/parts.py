@@ -1,4 +1,14 @@
-"""Checks that replicas at rest have the same parts with the same content."""
+"""Checks that replicas at rest have the same parts with the same content.
+
+At rest each replica shows its active parts, each with its rows and a hash of them.
+
+Violated: two active parts of one replica share a block, at rest or not ("intersecting"); at rest,
+two replicas have different active parts, or parts of one name and different content ("diverged").
+Doubtful: a cluster that was not at rest, a replica that did not show its parts, fewer than two that
+did, no parts at all, and a part of one insert that only a replica has which has yet to check parts
+(see `checkers.quiescence`), for its insert may never have been committed:
+    insert → info     at rest ch1, with a part to check, has 0_7_7_0     ch2 does not have it
+"""
 
 import re
 from collections import Counter
@@ -7,12 +17,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
-from checkers.conclusion import conclude
-from checkers.phrasing import FEW, listed, number, seconds
+from checkers.conclusion import Findings, unjudged
+from checkers.phrasing import listed, number, seconds
 from checkers.quiescence import quiescence_of
 from harness.core.history import History
 from harness.core.op import Kind, Op
-from harness.core.verdict import Anomaly, Status, Verdict
+from harness.core.verdict import Verdict
 
 _NAME = re.compile(r"(?P<partition>[^_]+)_(?P<min>\d+)_(?P<max>\d+)_(?P<level>\d+)(_\d+)?$")
 
@@ -50,13 +60,7 @@ class Part:
 
 class Parts:
     """Reads the replicas' states that the run wrote at rest ("quiesce", "replicas", "active": for
-    each part its rows and a hash of them).
-
-    INVALID at rest: replicas with different active parts, or parts of one name and different
-    content; at any time: two active parts of one replica that share a block. A part of one insert
-    on a replica that has yet to check a part (see `checkers.quiescence`) is UNKNOWN where others
-    lack it: its insert may never have been committed.
-    """
+    each part its rows and a hash of them)."""
 
     name = "parts"
 
@@ -65,39 +69,35 @@ class Parts:
         rest = quiescence_of(history)
         seen = parts_at_rest(history)
         if seen is None:
-            return Verdict(
-                checker=self.name, status=Status.UNKNOWN, summary="nobody looked", checked=0
-            )
+            return unjudged(self.name, "nobody looked")
         op, states = seen
-        doubts = [f"{node} did not show its parts" for node, state in states.items() if not state]
+        found = Findings(self.name, counted=False)
+        found.doubts += [f"{n} did not show its parts" for n, state in states.items() if not state]
         known = {node: state for node, state in states.items() if state is not None}
         if not rest.reached:
-            doubts.append(f"not at rest: {listed(rest.pending or ('the run does not say',))}")
+            found.add_doubt(f"not at rest: {listed(rest.pending or ('the run does not say',))}")
         if len(known) < 2:
-            doubts.append(f"{number(len(known), 'replica')} showed parts, at least 2 expected")
+            found.add_doubt(f"{number(len(known), 'replica')} showed parts, at least 2 expected")
         unsure = uncommitted(known, rest.to_check)
-        doubts += [f"part {part} is on {node} only, to be checked" for node, part in unsure]
+        found.doubts += [f"part {part} is on {node} only, to be checked" for node, part in unsure]
         settled = {
             node: {part: said for part, said in state.items() if (node, part) not in unsure}
             for node, state in known.items()
         }
-        broken = [*_intersecting(op, known), *(_different(op, settled) if rest.reached else ())]
+        _judge_overlaps(found, op, known)
+        if rest.reached:
+            _judge_difference(found, op, settled)
         parts = {name for state in known.values() for name in state}
         if not parts:
-            doubts.append("there were no parts")
-        status = conclude(broken, doubts=doubts)
-        said = f"{number(len(parts), 'part')} equal on {number(len(known), 'replica')}"
-        return Verdict(
-            checker=self.name,
-            status=status,
-            summary=broken[0].text if broken else "; ".join(doubts) or said,
+            found.add_doubt("there were no parts")
+        return found.verdict(
             checked=len(parts),
-            anomalies=tuple(broken[:FEW]),
+            held=f"{number(len(parts), 'part')} equal on {number(len(known), 'replica')}",
             figures={
                 "replicas": len(known),
                 "parts": len(parts),
                 "merged": sum(Part.of(name).level > 0 for name in parts),
-                "doubts": list(doubts),
+                "doubts": list(found.doubts),
             },
         )
 
@@ -119,10 +119,11 @@ def parts_at_rest(history: History) -> tuple[Op, dict[str, Mapping[str, object] 
     return None
 
 
-def _intersecting(op: Op, states: Mapping[str, Mapping[str, object]]) -> Iterable[Anomaly]:
+def _judge_overlaps(found: Findings, op: Op, states: Mapping[str, Mapping[str, object]]) -> None:
     for node, state in sorted(states.items()):
         for a, b in sorted(_overlaps(map(Part.of, state))):
-            yield _anomaly(op, "intersecting", f"{node} has {a} and {b}, which share")
+            text = f"{node} has {a} and {b}, which share blocks"
+            found.add_anomaly("intersecting", text, op)
 
 
 def _overlaps(parts: Iterable[Part]) -> Iterable[tuple[str, str]]:
@@ -149,7 +150,7 @@ def uncommitted(
     ]
 
 
-def _different(op: Op, states: Mapping[str, Mapping[str, object]]) -> Iterable[Anomaly]:
+def _judge_difference(found: Findings, op: Op, states: Mapping[str, Mapping[str, object]]) -> None:
     for (a, left), (b, right) in combinations(sorted(states.items()), 2):
         for part in sorted(left.keys() | right.keys()):
             if left.get(part) == right.get(part):
@@ -159,9 +160,4 @@ def _different(op: Op, states: Mapping[str, Mapping[str, object]]) -> Iterable[A
             else:
                 what = f"part {part} is on {a if part in left else b} and not on "
                 what += b if part in left else a
-            yield _anomaly(op, "diverged", what)
-
-
-def _anomaly(op: Op, kind: str, text: str) -> Anomaly:
-    text += " blocks" if kind == "intersecting" else f", at rest at {seconds(op.time_ns)}"
-    return Anomaly(kind=kind, text=text, ops=(op.index,), time_ns=op.time_ns)
+            found.add_anomaly("diverged", f"{what}, at rest at {seconds(op.time_ns)}", op)

@@ -4,6 +4,13 @@ The record is the entry "protocol" of the run's "quiesce": facts in order, each 
 its time in ns, and what `Simulation.record` says of it. Only a simulated cluster, which
 sees every write, leaves one. These are the invariants of the protocol; what clients
 see of a breach, if anything, other checkers say.
+
+Violated: a breach of one of `RULES`, each of which says what it looks for, or a healed cluster that
+never came to rest ("stuck"). Doubtful: no record, or one without a fact.
+
+That /quorum/last_part goes back is counted and no breach, in 18.16.1 too: an insert that took its
+number first may be the last to be committed.
+    p0 takes 4     p1 takes 5     part 0_5_5_0 reaches its quorum     part 0_4_4_0 reaches its
 """
 
 from collections import defaultdict
@@ -12,15 +19,15 @@ from typing import Any, Final, TypeAlias
 
 from checkers.availability.answers import Answers
 from checkers.availability.availability import Availability
-from checkers.conclusion import conclude, mapping_of
-from checkers.phrasing import FEW, number, seconds
+from checkers.conclusion import Findings, anomaly, mapping_of, unjudged
+from checkers.phrasing import number, seconds
 from checkers.replication.assigners import Assigners
 from checkers.replication.conformance import Conformance, conformance_of
 from checkers.replication.temporary import Temporary
 from harness.core.history import History
 from harness.core.op import Kind, Op
 from harness.core.protocols import Checker
-from harness.core.verdict import Anomaly, Status, Verdict
+from harness.core.verdict import Verdict
 
 SLACK_MS: Final = 3000
 """Slack for sessions, which may outlive their timeout by some ticks and an election."""
@@ -51,31 +58,28 @@ class ReplicationRules:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a fact."""
-        found = _record(history)
-        if found is None:
-            return Verdict(
-                checker=self.name, status=Status.UNKNOWN, summary="there is no record", checked=0
-            )
-        op, every = found
+        record = _record(history)
+        if record is None:
+            return unjudged(self.name, "there is no record")
+        op, every = record
         facts = ProtocolRecord(every)
-        breaches = {rule: check(facts) for rule, check in RULES.items()}
-        breaches["stuck"] = _stuck(op)
-        anomalies = [
-            Anomaly(kind=rule, text=text, ops=(op.index,), time_ns=at)
-            for rule, those in breaches.items()
-            for at, text in those[:FEW]
-        ]
-        counts = {rule: len(those) for rule, those in breaches.items() if those}
-        broken = ", ".join(f"{rule} {n:,}" for rule, n in counts.items())
-        status = conclude(anomalies, checked=every)
-        return Verdict(
-            checker=self.name,
-            status=status,
-            summary=f"broken: {broken}" if broken else f"{number(len(every), 'fact')}, all right",
+        found = Findings(self.name)
+        for rule, check in RULES.items():
+            _add(found, rule, check(facts), op)
+        _add(found, "stuck", _stuck(op), op)
+        held = f"{number(len(every), 'fact')}, all right"
+        return found.verdict(
             checked=len(every),
-            anomalies=tuple(anomalies),
-            figures={"last_part_went_back": _went_back(facts), "anomalies": counts},
+            broken="broken: " + ", ".join(f"{rule} {n:,}" for rule, n in found.counts.items()),
+            nothing=held,
+            held=held,
+            figures={"last_part_went_back": _went_back(facts)},
         )
+
+
+def _add(found: Findings, rule: str, breaches: Sequence[Breach], op: Op) -> None:
+    those = (anomaly(rule, text, op, time_ns=at) for at, text in breaches)
+    found.add_anomalies(rule, those, len(breaches))
 
 
 def facts_of(history: History) -> Sequence[Fact]:
@@ -143,8 +147,7 @@ def _durability(facts: ProtocolRecord) -> list[Breach]:
 
 
 def _last_part(facts: ProtocolRecord) -> list[Breach]:
-    """Return quorums after which last_part was behind their part. (Its block number may go back, in
-    18.16.1 too: an insert that took its number first may be the last to be committed.)"""
+    """Return quorums after which last_part was behind their part."""
     out: list[Breach] = []
     last: dict[str, int] = {}
     ended: dict[str, tuple[int, int]] = {}

@@ -1,14 +1,24 @@
-"""Checks that a Distributed table reads from the replica with the fewest errors."""
+"""Checks that a Distributed table reads from the replica with the fewest errors.
+
+A call "route" reads how many errors the asked server has counted of each replica, then selects
+through the Distributed table to learn which hosts answer, and reads the counts again; its own shard
+is left out.
+
+Violated: a host answered although another replica of its shard had fewer errors ("not-fewest").
+Doubtful: no host was chosen among replicas with different counts. A shard whose counts changed
+during the call is not judged, because nobody knows when the choice was made:
+    before: ch3 0, ch4 1     the query asks ch3, fails, and asks ch4     after: ch3 1, ch4 1
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from checkers.conclusion import conclude
-from checkers.phrasing import FEW, during, number, seconds, where
+from checkers.conclusion import Findings
+from checkers.phrasing import during, number, seconds, where
 from harness.core.dialect import Mechanism
 from harness.core.history import History
 from harness.core.op import Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 ROUTE = "route"
 
@@ -16,38 +26,26 @@ ROUTE = "route"
 class ReplicaChoice:
     """Judges the calls "route": {"hosts": [hosts that answered a query through the Distributed
     table], "before", "after": {shard: {host: errors_count}}}, the counts of the server that was
-    asked, without its own shard.
-
-    INVALID: a host answered although another replica of its shard had fewer errors ("not-fewest").
-    A shard whose counts changed during the query is not judged.
-    """
+    asked, without its own shard."""
 
     name = "replica-choice"
     needs = (Mechanism.REPLICA_ERRORS,)
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a choice among replicas with different counts."""
+        found = Findings(self.name, kinds=["not-fewest"])
         choices = 0
-        broken: list[Anomaly] = []
         for invoke, end in history.answered(ROUTE):
             for host, counts in _choices(end):
                 choices += len(set(counts.values())) > 1
                 if counts[host] > min(counts.values()):
-                    broken.append(_anomaly(history, invoke, end, host, counts))
-        summary = (
-            f"{number(choices, 'choice')} among replicas with different counts, each the lowest"
-        )
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, checked=choices),
-            summary=broken[0].text
-            if broken
-            else summary
-            if choices
-            else "no replica had more errors than another",
+                    _add(found, history, invoke, end, host, counts)
+        return found.verdict(
             checked=choices,
-            anomalies=tuple(broken[:FEW]),
-            figures={"choices": choices, "anomalies": {"not-fewest": len(broken)}},
+            nothing="no replica had more errors than another",
+            held=f"{number(choices, 'choice')} among replicas with different counts, each the "
+            "lowest",
+            figures={"choices": choices},
         )
 
 
@@ -62,16 +60,12 @@ def _choices(end: Op) -> Iterable[tuple[str, Mapping[str, int]]]:
                 yield str(host), counts
 
 
-def _anomaly(
-    history: History, invoke: Op, end: Op, host: str, counts: Mapping[str, int]
-) -> Anomaly:
+def _add(
+    found: Findings, history: History, invoke: Op, end: Op, host: str, counts: Mapping[str, int]
+) -> None:
     errors = ", ".join(f"{node} {count:,}" for node, count in sorted(counts.items()))
-    return Anomaly(
-        kind="not-fewest",
-        text=(
-            f"op #{end.index} {end.f}{where(end)} was answered by {host} at "
-            f"{seconds(end.time_ns)}; errors: {errors}{during(history, end.time_ns)}"
-        ),
-        ops=(invoke.index, end.index),
-        time_ns=end.time_ns,
+    text = (
+        f"op #{end.index} {end.f}{where(end)} was answered by {host} at "
+        f"{seconds(end.time_ns)}; errors: {errors}{during(history, end.time_ns)}"
     )
+    found.add_anomaly("not-fewest", text, invoke, end)

@@ -1,14 +1,24 @@
-"""Checks that a part that is fetched is no part before it is whole, and leaves nothing behind."""
+"""Checks that a part that is fetched is no part before it is whole, and leaves nothing behind.
+
+A replica puts a part that it fetches in a temporary directory (tmp_fetch_…, today tmp-fetch_…), and
+renames that once the part is whole. A look lists these directories, and the active parts that have
+no part's name; a look at rest waits for the server to remove the directories.
+
+Violated: an active part has no part's name ("visible"); a look at rest finds a directory that the
+server has not removed ("left"). Doubtful: a cluster that was not at rest, and a replica whose
+directories were not looked at then. A directory during the run is a fetch under way:
+    temporary on ch2 → tmp_fetch_0_3_3_0     final-temporary on ch2 → nothing
+"""
 
 from collections.abc import Sequence
 from typing import Final
 
-from checkers.conclusion import conclude, count_kinds, mapping_of
-from checkers.phrasing import FEW, during, listed, number, seconds
+from checkers.conclusion import Findings, mapping_of
+from checkers.phrasing import during, listed, number, seconds
 from checkers.quiescence import quiescence_of
 from harness.core.history import History
 from harness.core.op import Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 TEMPORARY: Final = "temporary"
 FINAL_TEMPORARY: Final = "final-temporary"
@@ -16,12 +26,7 @@ FINAL_TEMPORARY: Final = "final-temporary"
 
 class Temporary:
     """Judges the calls "temporary" and, at rest, "final-temporary": {"directories": those in which
-    the replica puts the parts that it fetches (tmp_fetch_…, today tmp-fetch_…), "odd": active parts
-    that have no part's name}.
-
-    INVALID: an active part of such a name ("visible"), at rest a directory that the server has not
-    removed, for which the look waits ("left").
-    """
+    the replica puts the parts that it fetches, "odd": active parts that have no part's name}."""
 
     name = "temporary"
 
@@ -32,7 +37,7 @@ class Temporary:
         looks = 0
         final: set[str] = set()
         seen: set[tuple[str, str]] = set()
-        broken: list[Anomaly] = []
+        found = Findings(self.name)
         for invoke, end in history.answered(TEMPORARY, FINAL_TEMPORARY):
             if "directories" not in mapping_of(end):
                 continue
@@ -40,42 +45,24 @@ class Temporary:
             final |= {str(end.node)} if end.f == FINAL_TEMPORARY else set()
             directories, odd = _found(end, "directories"), _found(end, "odd")
             seen |= {(str(end.node), one) for one in directories}
+            at = f"at {seconds(end.time_ns)}{during(history, end.time_ns)}"
             if odd:
-                text = f"shows {listed(odd)} as a part"
-                broken.append(_anomaly(history, "visible", invoke, end, text))
+                text = f"{end.node} shows {listed(odd)} as a part {at}"
+                found.add_anomaly("visible", text, invoke, end)
             if directories and end.f == FINAL_TEMPORARY and rest.reached:
-                text = f"still has {listed(directories)}"
-                broken.append(_anomaly(history, "left", invoke, end, text))
+                text = f"{end.node} still has {listed(directories)} {at}"
+                found.add_anomaly("left", text, invoke, end)
         silent = [node for node in rest.nodes if node not in final]
-        doubts = rest.doubts
+        found.doubts += rest.doubts
         if silent or not final:
-            doubts.append(f"no directories at rest of {listed(silent) if silent else 'anybody'}")
-        said = (
-            f"{number(looks, 'look')} at temporary directories, "
-            f"{number(len(seen), 'fetch', 'fetches')} under way in them, none left"
-        )
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, doubts=doubts),
-            summary=broken[0].text if broken else "; ".join(doubts) or said,
+            found.add_doubt(f"no directories at rest of {listed(silent) if silent else 'anybody'}")
+        return found.verdict(
             checked=looks,
-            anomalies=tuple(broken[:FEW]),
-            figures={
-                "looks": looks,
-                "under_way": len(seen),
-                "anomalies": {**count_kinds(broken)},
-            },
+            held=f"{number(looks, 'look')} at temporary directories, "
+            f"{number(len(seen), 'fetch', 'fetches')} under way in them, none left",
+            figures={"looks": looks, "under_way": len(seen)},
         )
 
 
 def _found(end: Op, name: str) -> Sequence[str]:
     return [str(one) for one in mapping_of(end).get(name) or ()]
-
-
-def _anomaly(history: History, kind: str, invoke: Op, end: Op, what: str) -> Anomaly:
-    return Anomaly(
-        kind=kind,
-        text=f"{end.node} {what} at {seconds(end.time_ns)}{during(history, end.time_ns)}",
-        ops=(invoke.index, end.index),
-        time_ns=end.time_ns,
-    )

@@ -1,15 +1,41 @@
 """Checks that the replication log is cut only where no replica needs it, and that replicas that
-fell behind are marked lost and return."""
+fell behind are marked lost and return.
 
-from collections.abc import Iterable, Mapping, Sequence
+A look tells the first entry that the log has, how many entries there were just before, and of each
+replica its pointer, whether it is lost and active, and whether all that is *steady*: so at one
+moment after the first entry was read, so that a violation is no matter of what was read when.
+
+Violated, of steady replicas that are not lost:
+pointer-behind   an active one points below the first entry (ValidLogPointer)
+not-marked-lost  an inactive one points below the first entry
+And further:
+all-lost         every replica is steady and lost
+still-lost       a replica is lost in the last look at rest
+never-cut        no look saw a log that was cut, though the log has more than `entries_max` entries
+                 in every look at rest, the last of them `CLEANED_S` after the first
+
+Doubtful: a log that was never cut, no look at rest, and faults of which no replica was lost, for
+then nothing is known of lost replicas.
+
+A log that is long during the run must not be cut, however long that lasts, because only a leader
+cuts, and faults may leave none. In `--workload truncation --nemesis restart --cluster sim
+--time-limit 6 --rate 40 --interval 1.5 --duration 1 --protocol repaired --seed 0xf1f52` the leader
+loses its session at 0.9 s and its place in line only when that expires, at 5.1 s; all three
+replicas, restarted at 4.4 s, find themselves still active, and try again 10 s later. So the log is
+long from 3.4 s on, at 15.1 s the cluster is at rest, and the first leader to look does so a second
+later. The demand can still fail: the planted bug "log-uncut" never cuts, and the workload goes on
+looking at rest until it sees a cut or `CLEANED_S` are over.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from checkers.conclusion import conclude, count_kinds, mapping_of
-from checkers.phrasing import FEW, during, number, seconds
+from checkers.conclusion import Findings, mapping_of
+from checkers.phrasing import during, number, seconds
 from checkers.quiescence import quiescence_of
 from harness.core.history import History
 from harness.core.op import Kind, Op
-from harness.core.verdict import Anomaly, Verdict
+from harness.core.verdict import Verdict
 
 OBSERVE: Final = "observe-log"
 FINAL: Final = "final-log"
@@ -21,23 +47,7 @@ its session, after 5 s and a tick of ZooKeeper's, and the next leader then check
 class Truncation:
     """Judges the calls "observe-log" and, at rest, "final-log": {"first": index of the first entry
     kept, "entries": how many there were just before, "replicas": {node: {"pointer", "lost",
-    "active", "steady"}}}. Of a replica that is steady, all of it was so at one moment after the
-    first entry was read, so that a violation is no matter of what was read when.
-
-    ValidLogPointer: an active replica that is not lost points at or above the first entry.
-    An inactive one below it is marked lost. Never are all lost; at rest none is. At rest
-    something is cut: a log that has more than `entries_max` entries in every look at rest, the last
-    of them CLEANED_S after the first, must have been cut at some time.
-
-    A log that is long during the run must not, however long that lasts, because only a leader cuts,
-    and faults may leave none. In `--workload truncation --nemesis restart --cluster sim
-    --time-limit 6 --rate 40 --interval 1.5 --duration 1 --protocol repaired --seed 0xf1f52` the
-    leader loses its session at 0.9 s and its place in line only when that expires, at 5.1 s; all
-    three replicas, restarted at 4.4 s, find themselves still active, and try again 10 s later. So
-    the log is long from 3.4 s on, at 15.1 s the cluster is at rest, and the first leader to look
-    does so a second later. The demand can still fail: the planted bug "log-uncut" never cuts, and
-    the workload goes on looking at rest until it sees a cut or CLEANED_S are over.
-    """
+    "active", "steady"}}}."""
 
     name = "truncation"
 
@@ -49,36 +59,30 @@ class Truncation:
         effect, a replica that was lost: otherwise nothing is known of lost replicas."""
         cut = looks = 0
         lost: set[str] = set()
-        broken: list[Anomaly] = []
+        found = Findings(self.name)
         final: list[Op] = []
         for _, op in history.answered(OBSERVE, FINAL):
             looks += 1
             cut = max(cut, int(mapping_of(op).get("first") or 0))
             lost |= {node for node, state in _replicas(op).items() if state.get("lost")}
-            broken += _broken(history, op)
+            _judge_look(found, history, op)
             final += [op] if op.f == FINAL else []
         if final and quiescence_of(history).reached:
-            broken += _at_rest(final[-1])
-            broken += [] if cut else self._never_cut(final)
-        doubts = [] if cut else ["the log was never cut"]
+            for node, state in sorted(_replicas(final[-1]).items()):
+                if state.get("lost"):
+                    _add(found, "still-lost", f"{node} is still lost at rest", final[-1])
+            if not cut:
+                self._judge_length(found, final)
+        if not cut:
+            found.add_doubt("the log was never cut")
         if not final:
-            doubts.append("nobody looked at rest")
+            found.add_doubt("nobody looked at rest")
         if history.faults and not lost:
-            doubts.append("no replica was lost under faults: they were too short or elsewhere")
-        said = f"the log cut up to entry {cut:,}, {number(len(lost), 'replica')} lost and back"
-        kinds = count_kinds(broken)
-        return Verdict(
-            checker=self.name,
-            status=conclude(broken, doubts=doubts),
-            summary=broken[0].text if broken else "; ".join(doubts) or said,
+            found.add_doubt("no replica was lost under faults: they were too short or elsewhere")
+        return found.verdict(
             checked=looks,
-            anomalies=tuple(broken[:FEW]),
-            figures={
-                "looks": looks,
-                "cut_to": cut,
-                "lost": sorted(lost),
-                "anomalies": {**kinds},
-            },
+            held=f"the log cut up to entry {cut:,}, {number(len(lost), 'replica')} lost and back",
+            figures={"looks": looks, "cut_to": cut, "lost": sorted(lost)},
         )
 
     def answers(self, op: Op) -> bool:
@@ -90,14 +94,14 @@ class Truncation:
     def _is_long(self, op: Op) -> bool:
         return int(mapping_of(op).get("entries") or 0) > self.entries_max
 
-    def _never_cut(self, final: Sequence[Op]) -> Iterable[Anomaly]:
+    def _judge_length(self, found: Findings, final: Sequence[Op]) -> None:
         first, last = final[0], final[-1]
         if all(map(self._is_long, final)) and last.time_ns - first.time_ns >= CLEANED_S * 1e9:
             text = (
                 f"the log has more than {self.entries_max:,} entries, none was ever cut, and the "
                 f"cluster has been at rest since {seconds(first.time_ns)}"
             )
-            yield _anomaly(last, "never-cut", text)
+            _add(found, "never-cut", text, last)
 
 
 def _replicas(op: Op) -> Mapping[str, Mapping[str, Any]]:
@@ -105,7 +109,7 @@ def _replicas(op: Op) -> Mapping[str, Mapping[str, Any]]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _broken(history: History, op: Op) -> Iterable[Anomaly]:
+def _judge_look(found: Findings, history: History, op: Op) -> None:
     first = int(mapping_of(op).get("first") or 0)
     states = _replicas(op)
     steady = {node: s for node, s in states.items() if s.get("steady")}
@@ -115,22 +119,14 @@ def _broken(history: History, op: Op) -> Iterable[Anomaly]:
             continue
         kind = "pointer-behind" if state.get("active") else "not-marked-lost"
         what = "active" if state.get("active") else "inactive"
-        yield _anomaly(
-            op,
-            kind,
+        text = (
             f"{node} is {what} and not lost, and points at entry {pointer} though the log begins "
-            f"at {first}{during(history, op.time_ns)}",
+            f"at {first}{during(history, op.time_ns)}"
         )
+        _add(found, kind, text, op)
     if states and len(steady) == len(states) and all(s.get("lost") for s in states.values()):
-        yield _anomaly(op, "all-lost", f"every replica is lost{during(history, op.time_ns)}")
+        _add(found, "all-lost", f"every replica is lost{during(history, op.time_ns)}", op)
 
 
-def _at_rest(op: Op) -> Iterable[Anomaly]:
-    for node, state in sorted(_replicas(op).items()):
-        if state.get("lost"):
-            yield _anomaly(op, "still-lost", f"{node} is still lost at rest")
-
-
-def _anomaly(op: Op, kind: str, text: str) -> Anomaly:
-    said = f"{text} (op #{op.index} at {seconds(op.time_ns)})"
-    return Anomaly(kind=kind, text=said, ops=(op.index,), time_ns=op.time_ns)
+def _add(found: Findings, kind: str, text: str, op: Op) -> None:
+    found.add_anomaly(kind, f"{text} (op #{op.index} at {seconds(op.time_ns)})", op)

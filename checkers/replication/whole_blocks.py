@@ -1,12 +1,21 @@
-"""Checks that no inserted block is ever seen in part."""
+"""Checks that no inserted block is ever seen in part.
 
-from collections.abc import Sequence
+Each row says how many rows its block has. A part appears by a rename, so that a replica has a block
+as a whole or not at all.
+
+Violated: a replica shows a number of rows of a block that is no multiple of the block's size
+("partial"). Doubtful: no block of more than one row was seen. Twice its size is another checker's
+matter, so that this is right here:
+    insert 1 of 3 rows → info     insert 1 of 3 rows → ok     rows → 6 of 3
+"""
+
+from collections.abc import Iterator, Sequence
 from typing import Annotated, TypeAlias
 
 import msgspec
 
-from checkers.conclusion import conclude
-from checkers.phrasing import FEW, during, number, on_key, seconds, where
+from checkers.conclusion import Findings, anomaly
+from checkers.phrasing import during, number, on_key, seconds, where
 from harness.core.errors import HistoryError
 from harness.core.history import History
 from harness.core.op import Op
@@ -23,35 +32,28 @@ class _ReplicaBlocks(msgspec.Struct):
 
 class WholeBlocks:
     """Judges the calls "rows" and "final-rows", whose value is {"blocks": [[value, rows, size]]}:
-    how many rows of a block a replica has, and how many the block says that it has.
-
-    A part appears by a rename, so a block is there whole or not at all; twice its size is
-    another checker's matter.
-    """
+    how many rows of a block a replica has, and how many the block says that it has."""
 
     name = "whole-blocks"
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs blocks of more than one row that were seen."""
-        partial: list[Anomaly] = []
+        found = Findings(self.name, kinds=["partial"])
         seen = big = 0
         for invoke, end in history.answered(*ROWS):
             blocks = _blocks(end)
             seen += len(blocks)
             big += sum([size > 1 for _, _, size in blocks])
-            for value, rows, size in [block for block in blocks if block[1] % block[2]]:
-                partial.append(_anomaly(history, invoke, end, value, rows, size))
-        status = conclude(partial, checked=big)
-        summary = f"{number(big, 'block')} of many rows seen whole (of {seen:,})"
-        if partial:
-            summary = f"{number(len(partial), 'block')} seen in part (of {seen:,} seen)"
-        return Verdict(
-            checker=self.name,
-            status=status,
-            summary=summary if big or partial else "no block of more than one row was seen",
+            for block in [block for block in blocks if block[1] % block[2]]:
+                found.add_anomalies("partial", _witness(history, invoke, end, block))
+        if not big:
+            found.add_doubt("no block of more than one row was seen")
+        partial = number(found.counts["partial"], "block")
+        return found.verdict(
             checked=seen,
-            anomalies=tuple(partial[:FEW]),
-            figures={"blocks_seen": seen, "big": big, "anomalies": {"partial": len(partial)}},
+            broken=f"{partial} seen in part (of {seen:,} seen)",
+            held=f"{number(big, 'block')} of many rows seen whole (of {seen:,})",
+            figures={"blocks_seen": seen, "big": big},
         )
 
 
@@ -62,15 +64,14 @@ def _blocks(end: Op) -> Sequence[Block]:
         raise HistoryError(f"op #{end.index}: an ok {end.f} has no blocks: {error}") from error
 
 
-def _anomaly(history: History, invoke: Op, end: Op, value: int, rows: int, size: int) -> Anomaly:
-    return Anomaly(
-        kind="partial",
-        text=(
-            f"value {value}{on_key(invoke)} has {rows:,} of its {size:,} rows in op "
-            f"#{end.index} {end.f}{where(end)} at {seconds(end.time_ns)}"
-            f"{during(history, end.time_ns)}"
-        ),
-        ops=(invoke.index, end.index),
+def _witness(history: History, invoke: Op, end: Op, block: Block) -> Iterator[Anomaly]:
+    value, rows, size = block
+    yield anomaly(
+        "partial",
+        f"value {value}{on_key(invoke)} has {rows:,} of its {size:,} rows in op "
+        f"#{end.index} {end.f}{where(end)} at {seconds(end.time_ns)}"
+        f"{during(history, end.time_ns)}",
+        *(invoke, end),
         key=invoke.key,
         value=value,
         time_ns=end.time_ns,

@@ -1,6 +1,7 @@
 """Checks inserts of unknown outcome: they may take effect or not, and nothing else.
 
-Judged is a value whose every try ended info or never, by the last final read of each replica.
+Judged is a value that no try acknowledged and not every try refused, by the last final read of each
+replica.
 
 Violated, at rest: some replicas have it and others do not ("split"); no replica has it, though a
 sequentially consistent read returned it during the run ("vanished"), because what such a read
@@ -33,7 +34,7 @@ from harness.core.verdict import Verdict
 
 
 class UnknownOutcomes:
-    """Judges values whose every try ended info, once the cluster is at rest."""
+    """Judges values of unknown outcome, once the cluster is at rest."""
 
     name = "unknown-outcomes"
 

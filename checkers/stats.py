@@ -1,11 +1,19 @@
-"""Counts calls, how they ended and how long they took; too few are UNKNOWN."""
+"""Counts calls, how they ended and how long they took; too few are UNKNOWN.
+
+Nothing is violated by numbers, so that the verdict is never INVALID. Doubtful: fewer ok calls of a
+function, or of all together, than expected; no call at all; a key without an answer to its final
+read, because without it nobody knows whether what was acknowledged is still there; and a run that
+was to have faults, if none took effect, or none of them while calls were made. That one was tried
+is not enough, since a nemesis reports a fault whose effect it did not see as info:
+    partition → info, "ch1 still reaches zk2"     insert 1 → ok
+"""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from checkers.conclusion import conclude
+from checkers.conclusion import Findings
 from checkers.phrasing import listed, number
 from harness.core.history import History
 from harness.core.op import Json, Kind
@@ -56,8 +64,7 @@ class Stats:
 
     `min_ok`: minimum number of ok calls by f; `min_ok_total`: the same for all calls of clients
     together; `faults_expected`: a run in which no fault took effect while calls were made is
-    UNKNOWN; `final_read`: name of a read that must have an answer for each key, because without
-    it nobody knows whether what was acknowledged is still there. Never INVALID.
+    UNKNOWN; `final_read`: name of a read that must have an answer for each key.
     """
 
     name = NAME
@@ -80,21 +87,20 @@ class Stats:
         statistics = _statistics_of(history)
         calls = history.columns.calls_count()
         ok = Counter({f: of_f.ends.ok for f, of_f in statistics.by_f.items()})
-        doubts = self.lacking(ok)
+        found = Findings(self.name, counted=False)
+        found.doubts += self.lacking(ok)
         if not calls:
-            doubts.append("no call was made")
+            found.add_doubt("no call was made")
         if self.final_read:
             answered = {invoke.key for invoke, _ in history.answered(self.final_read)}
             if unread := [str(key) for key in history.keys if key not in answered]:
-                doubts.append(f"no {self.final_read} of key {listed(unread)}")
+                found.add_doubt(f"no {self.final_read} of key {listed(unread)}")
         if self.faults_expected:
-            doubts += _idle_faults(history)
-        return Verdict(
-            checker=self.name,
-            status=conclude(0, doubts=doubts),
-            summary="; ".join(doubts) or _summary(statistics),
+            found.doubts += _idle_faults(history)
+        return found.verdict(
             checked=calls,
-            figures=_figures(history, statistics) | {"doubts": list[Json](doubts)},
+            held=_summary(statistics),
+            figures=_figures(history, statistics) | {"doubts": list[Json](found.doubts)},
         )
 
     def lacking(self, ok: Mapping[str, int]) -> list[str]:

@@ -1,7 +1,8 @@
 """Checker of a history whose journal had lines that could not be read."""
 
+from checkers.conclusion import unjudged
 from harness.core.history import History
-from harness.core.verdict import Status, Verdict
+from harness.core.verdict import Verdict
 
 
 class WholeRecord:
@@ -13,4 +14,4 @@ class WholeRecord:
     def check(self, history: History) -> Verdict:
         """Return UNKNOWN with what could not be read."""
         assert history.damage is not None, "judge adds it to no whole history"
-        return Verdict(checker=self.name, status=Status.UNKNOWN, summary=history.damage, checked=0)
+        return unjudged(self.name, history.damage)

@@ -18,9 +18,10 @@ its table (scenario missing-table), so combine kills with rare ALTERs, `-o pause
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from checkers.ddl.alter_waits import AlterWaits
-from checkers.ddl.alters import ADD, COLUMNS, DROP, TYPES, Alters
+from checkers.ddl.alter_waits import AlteredColumn, AlterWaits
+from checkers.ddl.alters import ADD, COLUMNS, DROP, TYPES, Alters, ColumnsOfReplica, LogTypes
 from checkers.ladder import Level
+from checkers.look import encode
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
@@ -31,7 +32,7 @@ from harness.clients.table_in_zookeeper import TableInZooKeeper, log_types
 from harness.clients.table_session import TableSession
 from harness.core.clock import Clock
 from harness.core.dialect import Dialect, Mechanism
-from harness.core.op import Call, Json, Op, Value
+from harness.core.op import Call, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
 from harness.core.seed import Seed
 from harness.generators.calls import AtMostInFlight
@@ -77,16 +78,18 @@ def alter(options: AlterOptions, seed: Seed, promise: Level, faults_expected: bo
             reads={
                 "read": reads(table.name),
                 "final-read": reads(table.name),
-                COLUMNS: lambda connection, op: _columns(
-                    connection,
-                    op,
-                    table,
-                    cluster.engines.on(str(op.node)),
-                    cluster.runtime.clock(),
+                COLUMNS: lambda connection, op: encode(
+                    _columns(
+                        connection,
+                        op,
+                        table,
+                        cluster.engines.on(str(op.node)),
+                        cluster.runtime.clock(),
+                    )
                 ),
             },
             timeout_s=options.timeout_s,
-            looks={TYPES: lambda table: _types(table, dialect)},
+            looks={TYPES: lambda table: encode(_types(table, dialect))},
         )
 
     pause_ns = options.pause_ms * 1_000_000
@@ -144,7 +147,7 @@ class _Alteration:
                 other.close()
         waits = dialect.alter_waits(sync, op.node, self._table.replicas)
         overlaps = not dialect.has(Mechanism.ALTER_IN_LOG)
-        return {"has": {**has}, "waits": [*waits], "overlaps": overlaps}
+        return encode(AlteredColumn(has, [*waits], overlaps))
 
     def _connected(self, node: str) -> Mapping[str, ClickHouse]:
         """Return connections to the other replicas that answer, open before the ALTER, so that the
@@ -174,15 +177,15 @@ def _alter(number: int) -> Call:
     return Call(f=DROP, value=2 * (third - DROP_AFTER))
 
 
-def _types(table: TableInZooKeeper, dialect: Dialect) -> Mapping[str, Json]:
+def _types(table: TableInZooKeeper, dialect: Dialect) -> LogTypes:
     """Return the types of the log's entries, and those that ALTERs have on these servers."""
     expected = ALTER_TYPES if dialect.has(Mechanism.ALTER_IN_LOG) else ()
-    return {**log_types(table), "expected": list(expected)}
+    return LogTypes(log_types(table), list(expected))
 
 
 def _columns(
     connection: ClickHouse, op: Op, table: ReplicatedTable, dialect: Dialect, clock: Clock
-) -> Mapping[str, list[str] | int]:
+) -> ColumnsOfReplica:
     """Return the columns once the replica has applied the version that ZooKeeper has, or after
     `FOLLOWS_S`."""
     if dialect.has(Mechanism.ALTER_IN_LOG):
@@ -204,7 +207,7 @@ def _columns(
             break
         clock.sleep_until(clock.now_ns() + POLL_NS)
     names = _names(connection, table.name)
-    return {"columns": names, "version": own, "shared": shared}
+    return ColumnsOfReplica(names, own, shared)
 
 
 def _names(connection: ClickHouse, table: str) -> list[str]:

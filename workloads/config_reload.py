@@ -13,9 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kazoo.exceptions import NodeExistsError
+from msgspec import UNSET, UnsetType
 
-from checkers.ddl.reload import BREAK, READ, RELOAD, WRITE, Reload
+from checkers.ddl.reload import BREAK, READ, RELOAD, WRITE, Reload, ShownConfiguration
 from checkers.ladder import Level
+from checkers.look import encode
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, connect, failed_read, failed_write
 from harness.core.capabilities import CanConfigure
@@ -184,18 +186,17 @@ class _ConfigReloadClient:
         finally:
             zookeeper.close()
 
-    def _zookeeper(self) -> Mapping[str, Json]:
-        """Return the generation of ZooKeeper's root, -1 for that of the server's start; nothing
-        while the server has no session."""
+    def _zookeeper(self) -> int | UnsetType:
+        """Return the generation of ZooKeeper's root, -1 for that of the server's start; UNSET while
+        the server has no session."""
         try:
             found = self._connection.rows(
                 "SELECT name FROM system.zookeeper WHERE path = '/' AND name LIKE 'generation_%'",
                 (str,),
             )
         except DatabaseError:
-            return {}
-        names = [int(name.removeprefix("generation_")) for (name,) in found]
-        return {"zookeeper": max(names, default=-1), "zookeeper_hot": self._hot}
+            return UNSET
+        return max((int(name.removeprefix("generation_")) for (name,) in found), default=-1)
 
     def _read(self, *, final: bool) -> Done:
         try:
@@ -210,16 +211,16 @@ class _ConfigReloadClient:
         except DatabaseError as error:
             return failed_read(error)
         shown = [int(name.removeprefix("generation_")) for (name,) in clusters]
-        return Done(
-            Kind.OK,
-            {
-                "cluster": max(shown, default=-1),
-                "clusters": len(shown),
-                "macro": int(macros[0][0]) if macros else -1,
-                **({} if final else self._zookeeper()),
-                "uptime_s": uptime,
-            },
+        root = UNSET if final else self._zookeeper()
+        look = ShownConfiguration(
+            cluster=max(shown, default=-1),
+            clusters=len(shown),
+            macro=int(macros[0][0]) if macros else -1,
+            zookeeper=root,
+            zookeeper_hot=UNSET if root is UNSET else self._hot,
+            uptime_s=uptime,
         )
+        return Done(Kind.OK, encode(look))
 
     def close(self) -> None:
         self._connection.close()

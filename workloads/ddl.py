@@ -13,11 +13,12 @@ created. All shards and replicas take part.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from checkers.ddl.active import ACTIVE, ActiveTasks
-from checkers.ddl.ddl import EFFECTS, TASKS, Ddl
-from checkers.ddl.macros import INSERT, ROWS, Macros
+from checkers.ddl.active import ACTIVE, ActiveTasks, TasksUnderWay
+from checkers.ddl.ddl import EFFECTS, TASKS, Ddl, EffectsOfHost, TaskResults
+from checkers.ddl.macros import INSERT, ROWS, CreatedTables, InsertedRow, Macros
 from checkers.ddl.missing_local import MAKE, USE, MissingLocal
 from checkers.ladder import Level
+from checkers.look import encode
 from checkers.stats import Stats
 from harness.clients.clickhouse import (
     ClickHouse,
@@ -290,21 +291,23 @@ class _DdlClient:
     def invoke(self, op: Op) -> Done:
         try:
             if op.f == EFFECTS:
-                return Done(Kind.OK, {"effects": effects_of(self._connection, self._database)})
+                effects = effects_of(self._connection, self._database)
+                return Done(Kind.OK, encode(EffectsOfHost(effects)))
             if op.f == TASKS:
                 tasks = self._queue.tasks(self._connection)
                 hosts = self._queue.hosts(self._connection)
-                return Done(Kind.OK, {"tasks": {**tasks}, "hosts": {**hosts}})
+                return Done(Kind.OK, encode(TaskResults(tasks, hosts)))
             if op.f == ACTIVE:
                 under_way = self._queue.active(self._connection)
                 if not under_way:
                     return Done(Kind.FAIL, error="no host executes a task")
-                return Done(Kind.OK, {"tasks": {**under_way}})
+                return Done(Kind.OK, encode(TasksUnderWay(under_way)))
             if op.f == ROWS:
                 tables = replicated_tables(self._connection, self._database)
-                return Done(Kind.OK, {"shard": self._shard, "tables": tables})
+                return Done(Kind.OK, encode(CreatedTables(self._shard, tables)))
             if op.f == USE:
-                return Done(Kind.OK, use_distributed(self._connection, self._database))
+                ends = use_distributed(self._connection, self._database)
+                return Done(Kind.OK, encode(ends))
         except DatabaseError as error:
             return failed_read(error)
         if op.f == INSERT:
@@ -330,7 +333,7 @@ class _DdlClient:
                 self._connection.insert(f"{self._database}.{table}", [(self._number,)])
         except DatabaseError as error:
             return failed_write(error)
-        return Done(Kind.OK, {"row": self._number, "tables": [table for (table,) in found]})
+        return Done(Kind.OK, encode(InsertedRow(self._number, [table for (table,) in found])))
 
     def _make_local(self) -> Done:
         """Create the local table below each Distributed one that a statement created."""

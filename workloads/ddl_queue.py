@@ -5,8 +5,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from checkers.ddl.active import HostsOfTask
+from checkers.ddl.macros import CreatedTable
+from checkers.ddl.missing_local import SelectEnd, SelectEnds
 from harness.clients.clickhouse import ClickHouse, DatabaseError
-from harness.core.op import Json
 
 EACH, SHARDS, SOME = "harness_each", "harness", "harness_some"
 """Clusters of the same servers: each host is a shard, or shards have replicas, or the last host is
@@ -85,7 +87,7 @@ def effects_of(connection: ClickHouse, database: str) -> list[str]:
     return sorted((*made, *renamed, *altered, *dropped))
 
 
-def replicated_tables(connection: ClickHouse, database: str) -> dict[str, Json]:
+def replicated_tables(connection: ClickHouse, database: str) -> dict[str, CreatedTable]:
     """Return the path, the replica and the rows of each replicated table that a statement created,
     once the replica has executed what the log had."""
     found = connection.rows(
@@ -93,11 +95,11 @@ def replicated_tables(connection: ClickHouse, database: str) -> dict[str, Json]:
         f"WHERE database = '{database}' AND table LIKE 'rep_%' ORDER BY table",
         (str, str, str),
     )
-    out: dict[str, Json] = {}
+    out: dict[str, CreatedTable] = {}
     for table, path, replica in found:
         connection.command(f"SYSTEM SYNC REPLICA {database}.{table}", {"receive_timeout": SYNC_S})
         rows = connection.numbers(f"SELECT x FROM {database}.{table} ORDER BY x")
-        out[table] = {"path": path, "replica": replica, "rows": [*rows]}
+        out[table] = CreatedTable(path, replica, [*rows])
     return out
 
 
@@ -110,10 +112,9 @@ def distributed_tables(connection: ClickHouse, database: str) -> list[str]:
     return [str(n) for n in _numbers({name for (name,) in found}, "dist_")]
 
 
-def use_distributed(connection: ClickHouse, database: str) -> dict[str, Json]:
-    """Select from each Distributed table that a statement created. Return its local table, and the
-    code and the text of the error, 0 and "" if there was none."""
-    out: dict[str, Json] = {}
+def use_distributed(connection: ClickHouse, database: str) -> SelectEnds:
+    """Select from each Distributed table that a statement created."""
+    out: SelectEnds = {}
     for number in distributed_tables(connection, database):
         code, text = 0, ""
         try:
@@ -122,7 +123,7 @@ def use_distributed(connection: ClickHouse, database: str) -> dict[str, Json]:
             if error.code <= 0:
                 raise
             code, text = error.code, error.text
-        out[f"dist_{number}"] = {"local": f"none_{number}", "code": code, "text": text}
+        out[f"dist_{number}"] = SelectEnd(f"none_{number}", code, text)
     return out
 
 
@@ -141,9 +142,9 @@ class DdlQueue(Protocol):
         Raises DatabaseError."""
         ...
 
-    def active(self, connection: ClickHouse) -> dict[str, Json]:
-        """Return, by statement, the hosts that had finished it and, read later, those that were
-        executing it; without statements that no host was executing. Raises DatabaseError."""
+    def active(self, connection: ClickHouse) -> dict[str, HostsOfTask]:
+        """Return the hosts of each statement that some host was executing. Raises
+        DatabaseError."""
         ...
 
 
@@ -170,10 +171,9 @@ class ClusterQueue:
         """Return the list of hosts in each task."""
         return {_statement(text): _hosts(text) for _, text in self._queued(connection)}
 
-    def active(self, connection: ClickHouse) -> dict[str, Json]:
-        """Return the hosts that had finished each of the newest tasks, and those that execute
-        it."""
-        out: dict[str, Json] = {}
+    def active(self, connection: ClickHouse) -> dict[str, HostsOfTask]:
+        """Return the hosts of each of the newest tasks that some host is executing."""
+        out: dict[str, HostsOfTask] = {}
         for name, text in self._queued(connection)[-NEWEST:]:
             path = f"{QUEUE}/{name}"
             # In this order: a host that had finished the task is not executing it afterwards.
@@ -183,12 +183,7 @@ class ClusterQueue:
             )
             active = [_host(node) for (node,) in nodes]
             if active:
-                hosts = [*_hosts(text)]
-                out[_statement(text)] = {
-                    "finished": [*finished],
-                    "active": [*active],
-                    "hosts": [*hosts],
-                }
+                out[_statement(text)] = HostsOfTask([*finished], active, _hosts(text))
         return out
 
     def _queued(self, connection: ClickHouse) -> list[tuple[str, str]]:
@@ -231,7 +226,7 @@ class DatabaseQueue:
         """Return nothing: every replica of the database executes every entry."""
         return {}
 
-    def active(self, connection: ClickHouse) -> dict[str, Json]:  # noqa: ARG002
+    def active(self, connection: ClickHouse) -> dict[str, HostsOfTask]:  # noqa: ARG002
         """Return nothing."""
         return {}
 

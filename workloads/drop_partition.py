@@ -10,7 +10,9 @@ replica that is killed or cut off between the entry and its own removal of the p
 
 from dataclasses import dataclass, replace
 
+from checkers.ddl.alters import LogTypes
 from checkers.ladder import Level
+from checkers.look import encode
 from checkers.replication.dropped import DROP, LOG, Dropped
 from checkers.replication.parts import Parts
 from checkers.sets.convergence import Convergence
@@ -71,7 +73,7 @@ def drop_partition(
             writes={"insert": inserts(table.name), DROP: drop, "merge": merge},
             reads={"read": reads(table.name), "final-read": reads(table.name)},
             timeout_s=options.timeout_s,
-            looks={LOG: log_types},
+            looks={LOG: lambda table: encode(LogTypes(log_types(table)))},
         )
 
     calls = (

@@ -11,16 +11,19 @@ crashing-mutation).
 
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from checkers.ddl.mutation_log import OBSERVE, MutationLog
-from checkers.ddl.mutations import BITS, MUTATE, ROWS, Mutations
+from checkers.ddl.mutations import BITS, MUTATE, ROWS, Mutate, Mutations, RowsOfReplica
 from checkers.ladder import Level
+from checkers.look import decode, encode
 from checkers.replication.parts import Parts
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse
 from harness.clients.replicated_table import TableSchema, leads
 from harness.clients.table_in_zookeeper import MutationLook
 from harness.clients.table_session import TableSession
-from harness.core.op import Call, Json, Op, Value
+from harness.core.op import Call, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
 from harness.core.seed import Seed
 from harness.generators.calls import AtMostInFlight, numbered
@@ -44,7 +47,7 @@ class MutationsOptions(PacedOptions):
     """Minimum pause between two mutations, in milliseconds."""
 
 
-def _undone(connection: ClickHouse, database: str) -> dict[str, Json]:
+def _undone(connection: ClickHouse, database: str) -> dict[str, int]:
     """Return how many parts each mutation that is not done has to do."""
     return dict(
         connection.rows(
@@ -69,25 +72,22 @@ def mutations(
             return op.value
 
         def mutate(connection: ClickHouse, op: Op) -> Value:
-            assert isinstance(op.value, dict), "an update or a delete"
-            led = leads(connection, table.database)
-            if "update" in op.value:
-                one = 1 << (BITS * int(op.value["update"]))
+            call, led = decode(op, Mutate), leads(connection, table.database)
+            if call.update is not UNSET:
+                one = 1 << (BITS * call.update)
                 sql = (
                     f"ALTER TABLE {table.name} "
                     f"UPDATE hits = hits + toUInt64({one}) WHERE value >= 0"
                 )
             else:
-                sql = f"ALTER TABLE {table.name} DELETE WHERE value = {int(op.value['delete'])}"
+                sql = f"ALTER TABLE {table.name} DELETE WHERE value = {call.delete}"
             connection.command(sql)
-            return {**op.value, "leads": led}
+            return encode(Mutate(call.update, call.delete, led))
 
         def rows(connection: ClickHouse, op: Op) -> Value:
             sql = f"SELECT value, hits FROM {table.name} WHERE key = {op.key:d} ORDER BY value"
-            return {
-                "rows": [[v, hits] for v, hits in connection.rows(sql, (int, int))],
-                "undone": _undone(connection, table.database),
-            }
+            of_key = connection.rows(sql, (int, int))
+            return encode(RowsOfReplica(of_key, _undone(connection, table.database)))
 
         return TableSession(
             cluster,
@@ -102,8 +102,8 @@ def mutations(
     def mutation(number: int) -> Call:
         """Return an update, as long as there are digits, or a delete of an early value."""
         if number % 2 == 0 and number // 2 < UPDATES_MAX:
-            return Call(f=MUTATE, value={"update": number // 2})
-        return Call(f=MUTATE, value={"delete": number})
+            return Call(f=MUTATE, value=encode(Mutate(update=number // 2)))
+        return Call(f=MUTATE, value=encode(Mutate(delete=number)))
 
     pause_ns = options.pause_ms * 1_000_000
     return TableWorkload(

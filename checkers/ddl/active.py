@@ -12,9 +12,11 @@ one that executes again what it had finished:
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+import msgspec
 
 from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import during, number, seconds
 from harness.core.history import History
 from harness.core.op import Op
@@ -24,10 +26,25 @@ ACTIVE = "active-tasks"
 UNSEEN = "no host was seen executing a task"
 
 
+class HostsOfTask(msgspec.Struct, frozen=True):
+    """Hosts of one task."""
+
+    finished: list[str] = []
+    """Hosts that had finished it."""
+    active: list[str] = []
+    """Hosts that execute it, read later."""
+    hosts: list[str] = []
+    """Hosts that it lists."""
+
+
+class TasksUnderWay(msgspec.Struct, frozen=True):
+    """Look at the tasks that some host executes, by statement."""
+
+    tasks: dict[str, HostsOfTask] = {}
+
+
 class ActiveTasks:
-    """Judges the calls "active-tasks": {"tasks": {statement: {"hosts": [hosts that the task lists],
-    "finished": [hosts that had finished it], "active": [hosts that execute it, read later]}}}. A
-    call that finds nobody executing a task fails."""
+    """Judges the calls "active-tasks". A call that finds nobody executing a task fails."""
 
     name = "active-tasks"
 
@@ -41,8 +58,8 @@ class ActiveTasks:
         found = Findings(self.name)
         seen: set[tuple[str, str]] = set()
         for _, end in history.answered(ACTIVE):
-            for task, state in _tasks(end).items():
-                seen |= {(task, host) for host in state["active"]}
+            for task, state in decode(end, TasksUnderWay).tasks.items():
+                seen |= {(task, host) for host in state.active}
                 _judge(found, history, task, state, end)
         return found.verdict(
             checked=len(seen),
@@ -53,23 +70,12 @@ class ActiveTasks:
         )
 
 
-def _tasks(end: Op) -> dict[str, dict[str, list[str]]]:
-    value: Any = end.value
-    tasks = value.get("tasks") if isinstance(value, Mapping) else None
-    return {
-        str(task): {name: list(state.get(name) or ()) for name in ("hosts", "finished", "active")}
-        for task, state in (tasks or {}).items()
-    }
-
-
-def _judge(
-    found: Findings, history: History, task: str, state: Mapping[str, list[str]], end: Op
-) -> None:
+def _judge(found: Findings, history: History, task: str, state: HostsOfTask, end: Op) -> None:
     at = f"at {seconds(end.time_ns)} (op #{end.index}){during(history, end.time_ns)}"
-    for host in state["active"]:
-        if host not in state["hosts"]:
+    for host in state.active:
+        if host not in state.hosts:
             text = f"{host} executes {task}, which does not list it, {at}"
             found.add_anomaly("outsider", text, end)
-        elif host in state["finished"]:
+        elif host in state.finished:
             text = f"{host} executes {task}, which it had finished, {at}"
             found.add_anomaly("again", text, end)

@@ -16,24 +16,33 @@ one of any column overlaps it. So this is right:
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
 
-from checkers.conclusion import Findings, mapping_of
+import msgspec
+
+from checkers.conclusion import Findings
 from checkers.ddl.alters import ADD, DROP
+from checkers.look import decode
 from checkers.phrasing import during, number, seconds, where
 from harness.core.history import History
 from harness.core.op import Kind, Op
 from harness.core.verdict import Verdict
 
 
+class AlteredColumn(msgspec.Struct, frozen=True):
+    """Look at the replicas right after an ALTER of one column had returned."""
+
+    has: dict[str, bool] = {}
+    """Whether each replica that answered has the column."""
+    waits: list[str] = []
+    """Replicas that the server must wait for."""
+    overlaps: bool = False
+    """Whether the server ends an ALTER as soon as a later one has changed the list."""
+
+
 class AlterWaits:
-    """Judges the calls "add-column" and "drop-column" of one column each. An ok's value is {"has":
-    {node: whether it had the column right after the ALTER had returned}, "waits": [nodes that the
-    server must wait for], "overlaps": whether a later ALTER ends it}; a replica that did not answer
-    is missing."""
+    """Judges the calls "add-column" and "drop-column" of one column each."""
 
     name = "alter-waits"
 
@@ -46,9 +55,9 @@ class AlterWaits:
         for invoke, end in history.answered(ADD, DROP):
             if overlaps.disturb(invoke, end):
                 continue
-            value = mapping_of(end)
-            followed = {n: had is (invoke.f == ADD) for n, had in _has(value)}
-            waits = [node for node in value.get("waits") or () if node in followed]
+            look = decode(end, AlteredColumn)
+            followed = {node: had is (invoke.f == ADD) for node, had in look.has.items()}
+            waits = [node for node in look.waits if node in followed]
             others += sum(node != invoke.node for node in waits)
             late += sum(not done for node, done in followed.items() if node not in waits)
             for node in waits:
@@ -61,11 +70,6 @@ class AlterWaits:
             + (f"; {late:,} not waited for were late" if late else ""),
             figures={"waited_for": others, "late": late},
         )
-
-
-def _has(value: Mapping[str, Any]) -> Iterable[tuple[str, bool]]:
-    has = value.get("has")
-    return [(str(node), bool(had)) for node, had in has.items()] if isinstance(has, Mapping) else []
 
 
 class _Overlaps:
@@ -92,7 +96,7 @@ class _Overlaps:
         # One of unknown outcome may take effect at any later time.
         if same.overlap(invoke, end) or same.unknown < end.index:
             return True
-        return bool(mapping_of(end).get("overlaps")) and self._every.overlap(invoke, end)
+        return decode(end, AlteredColumn).overlaps and self._every.overlap(invoke, end)
 
 
 @dataclass(slots=True)

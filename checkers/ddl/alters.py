@@ -28,7 +28,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from checkers.conclusion import Findings, mapping_of
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import listed, number, seconds, where
 from checkers.quiescence import quiescence_of
 from harness.core.history import History, Pair
@@ -39,11 +43,28 @@ ADD, DROP, COLUMNS, TYPES = "add-column", "drop-column", "final-columns", "final
 PLAIN_TYPES = frozenset({"get", "merge", "drop", "detach"})
 
 
+class ColumnsOfReplica(msgspec.Struct, frozen=True):
+    """Look at a replica's columns."""
+
+    columns: list[str] = []
+    """Names of the columns; that of column 7 is "c7"."""
+    version: int | None = None
+    """Version of the columns that the replica has applied."""
+    shared: int | None = None
+    """Version of those in ZooKeeper."""
+
+
+class LogTypes(msgspec.Struct, frozen=True):
+    """Look at the entries of the log."""
+
+    types: dict[str, int] = {}
+    """Number of entries of each type."""
+    expected: list[str] | UnsetType = UNSET
+    """Types of the entries of ALTERs, where the servers write such."""
+
+
 class Alters:
-    """Judges, at rest, the last "final-columns" of each replica: {"columns": [names], "version":
-    of the columns that it has applied, "shared": of those in ZooKeeper}; and the types of the log's
-    entries, "final-log": {"types": {name: how many}, "expected": [names of ALTERs' entries where
-    the servers write such]}."""
+    """Judges, at rest, the last "final-columns" of each replica, and "final-log"."""
 
     name = "alters"
 
@@ -76,15 +97,16 @@ class Alters:
 
 
 def _columns(end: Op) -> frozenset[str]:
-    return frozenset(str(name) for name in mapping_of(end).get("columns") or ())
+    return frozenset(decode(end, ColumnsOfReplica).columns)
 
 
 def _judge_replicas(found: Findings, finals: Mapping[str, Op]) -> None:
     first, *others = sorted(finals)
     for node, end in sorted(finals.items()):
-        own, shared = mapping_of(end).get("version"), mapping_of(end).get("shared")
-        if own != shared:
-            text = f"{node} has columns of version {own} at rest, ZooKeeper of version {shared}"
+        look = decode(end, ColumnsOfReplica)
+        if look.version != look.shared:
+            versions = f"version {look.version} at rest, ZooKeeper of version {look.shared}"
+            text = f"{node} has columns of {versions}"
             found.add_anomaly("behind", text, end)
     for node in others:
         apart = _columns(finals[first]) ^ _columns(finals[node])
@@ -169,8 +191,7 @@ def _add_lost(found: Findings, kind: str, pair: Pair, how: str, node: str, end: 
 
 def _judge_log(found: Findings, history: History) -> None:
     for _, end in history.answered(TYPES):
-        types = mapping_of(end).get("types") or {}
-        expected = mapping_of(end).get("expected") or ()
-        others = sorted(set(types) - PLAIN_TYPES - set(expected))
+        look = decode(end, LogTypes)
+        others = sorted(set(look.types) - PLAIN_TYPES - set(look.expected or ()))
         if others:
             found.add_anomaly("logged", f"the log has entries of type {listed(others)}", end)

@@ -24,12 +24,13 @@ an effect that no host has is missing:
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from checkers.conclusion import Findings, anomaly, mapping_of, unjudged
+import msgspec
+
+from checkers.conclusion import Findings, anomaly, unjudged
+from checkers.look import decode
 from checkers.phrasing import listed, number, seconds
 from checkers.quiescence import quiescence_of
-from harness.core.errors import HistoryError
 from harness.core.history import History, Pair
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Verdict
@@ -40,6 +41,21 @@ REPLICATED = "alter-replicated:"
 DONE = "0"
 """Status of a task that a host executed without an error."""
 UNFINISHED = "unfinished"
+
+
+class EffectsOfHost(msgspec.Struct, frozen=True):
+    """Look at the statements whose effect a host has."""
+
+    effects: list[str]
+
+
+class TaskResults(msgspec.Struct, frozen=True):
+    """Look at the queue."""
+
+    tasks: dict[str, dict[str, str]]
+    """Status that each host wrote, by statement."""
+    hosts: dict[str, list[str]] = {}
+    """Hosts that the task of a statement lists; a task without any is for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +69,20 @@ class WrongEffect:
 
 
 class Ddl:
-    """Checks statements ON CLUSTER by "final-effects" of each host, {"effects": [statements]}, and
-    "final-tasks", {"tasks": {statement: {host: status}}, "hosts": {statement: [hosts that the task
-    lists]}}."""
+    """Checks statements ON CLUSTER by "final-effects" of each host, and "final-tasks"."""
 
     name = "ddl"
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs the tasks, and the effects on every host."""
         effects = _effects(history)
-        tasks, hosts = _final(history, "tasks"), sorted(effects)
-        listed_hosts = _final(history, "hosts") or {}
+        results, hosts = _results(history), sorted(effects)
         calls = {_statement(p): p for p in history.pairs if _statement(p)}
         silent = _silent(history)
-        if tasks is None or silent or not hosts:
+        if results is None or silent or not hosts:
             why = f"no final effects of {listed(silent)}" if silent else "no final tasks were read"
             return unjudged(self.name, why)
+        tasks, listed_hosts = results.tasks, results.hosts
         wrong = [
             one
             for task in sorted({*tasks, *calls, *(t for own in effects.values() for t in own)})
@@ -175,13 +189,10 @@ def _statement(pair: Pair) -> str:
 
 
 def _effects(history: History) -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
-    for _, end in history.answered(EFFECTS):
-        names = mapping_of(end).get("effects")
-        if not isinstance(names, list):
-            raise HistoryError(f"op #{end.index}: {EFFECTS} without a list of effects")
-        found[str(end.node)] = frozenset(map(str, names))
-    return found
+    return {
+        str(end.node): frozenset(decode(end, EffectsOfHost).effects)
+        for _, end in history.answered(EFFECTS)
+    }
 
 
 def _silent(history: History) -> list[str]:
@@ -189,16 +200,11 @@ def _silent(history: History) -> list[str]:
     return sorted(queried - _effects(history).keys())
 
 
-def _final(history: History, field: str) -> dict[str, Any] | None:
-    """Return a field of the last read of the tasks; None if there was none."""
+def _results(history: History) -> TaskResults | None:
+    """Return the last read of the tasks; None if there was none."""
     reads = history.calls(TASKS, kinds=(Kind.OK,))
     end = reads[-1].end if reads else None
-    if end is None:
-        return None
-    if not isinstance(mapping_of(end).get("tasks"), dict):
-        raise HistoryError(f"op #{end.index}: {TASKS} without tasks")
-    found = mapping_of(end).get(field)
-    return {str(task): of for task, of in found.items()} if isinstance(found, dict) else None
+    return None if end is None else decode(end, TaskResults)
 
 
 def _witness(history: History, one: WrongEffect, call: Pair | None) -> Iterator[Anomaly]:

@@ -19,13 +19,39 @@ It would not do to look at rows alone, because an insert may be refused. This is
 
 from dataclasses import dataclass
 
-from checkers.conclusion import Findings, mapping_of
+import msgspec
+
+from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import listed, number, seconds
 from harness.core.history import History
 from harness.core.op import Kind, Op
 from harness.core.verdict import Verdict
 
 INSERT, ROWS = "final-insert", "final-rows"
+
+
+class InsertedRow(msgspec.Struct, frozen=True):
+    """Answer to "final-insert" of a host."""
+
+    row: int = -1
+    """The row that it inserted into each of its tables."""
+    tables: list[str] = []
+
+
+class CreatedTable(msgspec.Struct, frozen=True):
+    """Replicated table of a host, as it was created."""
+
+    path: str
+    replica: str
+    rows: list[int]
+
+
+class CreatedTables(msgspec.Struct, frozen=True):
+    """Look at a host's tables, by name."""
+
+    shard: int = 0
+    tables: dict[str, CreatedTable] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +68,7 @@ class MacroTable:
 
 
 class Macros:
-    """Judges tables by "final-insert" of each host, {"row": n, "tables": [names]}, and
-    "final-rows", {"shard": s, "tables": {name: {"path", "replica", "rows": [row]}}}."""
+    """Judges the tables by "final-insert" and "final-rows" of each host."""
 
     name = "macros"
 
@@ -87,11 +112,11 @@ def _tables(history: History) -> tuple[dict[str, list[MacroTable]], set[str]]:
             last[str(pair.invoke.node)] = pair.end
     out: dict[str, list[MacroTable]] = {}
     for node, end in sorted(last.items()):
-        shard = int(mapping_of(end).get("shard", 0))
-        for name, state in (mapping_of(end).get("tables") or {}).items():
-            rows = frozenset(state["rows"])
-            table = MacroTable(node, shard, str(state["path"]), str(state["replica"]), rows, end)
-            out.setdefault(str(name), []).append(table)
+        look = decode(end, CreatedTables)
+        for name, one in look.tables.items():
+            rows = frozenset(one.rows)
+            table = MacroTable(node, look.shard, one.path, one.replica, rows, end)
+            out.setdefault(name, []).append(table)
     return out, queried
 
 
@@ -99,8 +124,9 @@ def _inserted(history: History) -> dict[str, dict[str, int]]:
     """Return the acknowledged row of each host, by table."""
     out: dict[str, dict[str, int]] = {}
     for _, end in history.answered(INSERT):
-        for table in mapping_of(end).get("tables") or ():
-            out.setdefault(str(table), {})[str(end.node)] = int(mapping_of(end).get("row", -1))
+        inserted = decode(end, InsertedRow)
+        for table in inserted.tables:
+            out.setdefault(table, {})[str(end.node)] = inserted.row
     return out
 
 

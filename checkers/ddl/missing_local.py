@@ -13,10 +13,13 @@ until the last host has its table:
     final-local on ch1 → ok     final-use on ch1 → 279     final-local on ch2 → info
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import TypeAlias
 
-from checkers.conclusion import Findings, mapping_of
+import msgspec
+
+from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import listed, number, seconds
 from harness.core.history import History
 from harness.core.op import Kind, Op
@@ -27,11 +30,23 @@ SAYS_SO = frozenset({60, 279})
 """Unknown table; all connection tries failed, because no replica of a shard has the table."""
 
 
+class SelectEnd(msgspec.Struct, frozen=True):
+    """End of a select from a Distributed table."""
+
+    local: str
+    """Name of the local table."""
+    code: int
+    """0 if it was answered, else that of the error."""
+    text: str
+
+
+SelectEnds: TypeAlias = dict[str, SelectEnd]
+"""Look at a host's Distributed tables, by name."""
+
+
 class MissingLocal:
-    """Judges Distributed tables that were created over local tables which did not exist. At rest
-    every host selects from its Distributed tables ("final-use": {table: {"local": name of the
-    missing table, "code": 0 if it was answered, else that of the error, "text"}}), then creates the
-    local tables ("final-local"), then selects again."""
+    """Judges Distributed tables that were created over local tables which did not exist, by the
+    calls "final-use" and "final-local"."""
 
     name = "missing-local"
 
@@ -53,7 +68,7 @@ class MissingLocal:
             _judge_first(found, node, end)
         for node, end in sorted(last.items()) if not queried - made_on else ():
             _judge_last(found, node, end)
-        tables = sum(len(mapping_of(end)) for end in first.values())
+        tables = sum(len(decode(end, SelectEnds)) for end in first.values())
         if silent:
             found.add_doubt(f"not all answers of {listed(silent)}")
         if not tables:
@@ -67,25 +82,24 @@ class MissingLocal:
         )
 
 
-def _answers(end: Op) -> Iterable[tuple[str, str, int, str]]:
-    """Return name, local table, code and text of each answer."""
-    found: Mapping[str, Any] = mapping_of(end)
-    return [(t, one["local"], int(one["code"]), one["text"]) for t, one in sorted(found.items())]
+def _ends(end: Op) -> Iterable[tuple[str, SelectEnd]]:
+    return sorted(decode(end, SelectEnds).items())
 
 
 def _judge_first(found: Findings, node: str, end: Op) -> None:
-    for table, local, code, text in _answers(end):
-        if not code:
+    for table, one in _ends(end):
+        if not one.code:
             _add(found, "answered", f"{table} on {node} is answered without a local table", end)
-        elif code not in SAYS_SO or local not in text:
-            _add(found, "unclear", f"{table} on {node} fails with {code}: {text[:200]}", end)
+        elif one.code not in SAYS_SO or one.local not in one.text:
+            text = f"{table} on {node} fails with {one.code}: {one.text[:200]}"
+            _add(found, "unclear", text, end)
 
 
 def _judge_last(found: Findings, node: str, end: Op) -> None:
-    for table, _, code, text in _answers(end):
-        if code:
+    for table, one in _ends(end):
+        if one.code:
             why = f"{table} on {node} fails though every host has the local table: "
-            _add(found, "unusable", f"{why}{code} {text[:200]}", end)
+            _add(found, "unusable", f"{why}{one.code} {one.text[:200]}", end)
 
 
 def _add(found: Findings, kind: str, text: str, end: Op) -> None:

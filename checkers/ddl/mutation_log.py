@@ -18,9 +18,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+import msgspec
 
 from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import during, listed, number, seconds
 from harness.core.history import History
 from harness.core.op import Op
@@ -47,11 +49,21 @@ class VersionedPart:
         return VersionedPart(found["blocks"], found["partition"], int(found["version"] or 0))
 
 
+class MutationsInLog(msgspec.Struct, frozen=True):
+    """Look at mutations in ZooKeeper."""
+
+    pointers: dict[str, str]
+    """Name of the last mutation that each replica has finished, or ""."""
+    lost: dict[str, int]
+    """Version of each replica's node "is_lost"."""
+    mutations: dict[str, dict[str, int]]
+    """Block number in each partition, by the mutation's name."""
+    entries: list[tuple[str, str, str]]
+    """Source, part and mutated part of the entries that the log got since the look before."""
+
+
 class MutationLog:
-    """Judges the calls "observe-mutations", which one process makes: {"pointers": {replica: name of
-    the last mutation that it has finished, or ""}, "lost": {replica: version of its node
-    "is_lost"}, "mutations": {name: {partition: block number}}, "entries": [[source, part, mutated
-    part]]}, where the entries are those that the log got since the call before."""
+    """Judges the calls "observe-mutations", which one process makes."""
 
     name = "mutation-log"
 
@@ -59,26 +71,26 @@ class MutationLog:
         """Return the verdict. VALID needs an entry of a mutation, and a pointer that moved."""
         sources: Counter[str] = Counter()
         versions: dict[str, set[int]] = {}
-        before: tuple[Op, Mapping[str, str], Mapping[str, int]] | None = None
+        before: tuple[Op, MutationsInLog] | None = None
         found = Findings(self.name)
         moved = 0
         for _, end in history.answered(OBSERVE):
-            value: Any = end.value
-            for numbers in value["mutations"].values():
+            look = decode(end, MutationsInLog)
+            for numbers in look.mutations.values():
                 for partition, block in numbers.items():
-                    versions.setdefault(str(partition), set()).add(int(block))
-            for source, part, made in value["entries"]:
-                sources[str(source)] += 1
-                _judge_name(found, history, str(part), str(made), versions, end)
-            now = end, value["pointers"], value["lost"]
+                    versions.setdefault(partition, set()).add(block)
+            for source, part, made in look.entries:
+                sources[source] += 1
+                _judge_name(found, history, part, made, versions, end)
             if before is not None:
-                moved += sum(now[1][node] > at for node, at in before[1].items() if node in now[1])
-                _judge_pointers(found, history, before, now)
-            before = now
+                was, now = before[1].pointers, look.pointers
+                moved += sum(now[node] > at for node, at in was.items() if node in now)
+                _judge_pointers(found, history, before, (end, look))
+            before = end, look
         entries = sum(sources.values())
         if not entries:
             found.add_doubt("no log entry of a mutation was seen")
-        if before is not None and before[1] and not moved:
+        if before is not None and before[1].pointers and not moved:
             found.add_doubt("no mutation_pointer was seen to move")
         by = listed([f"{source} {count:,}" for source, count in sorted(sources.items())])
         return found.verdict(
@@ -114,15 +126,16 @@ def _judge_name(
 def _judge_pointers(
     found: Findings,
     history: History,
-    before: tuple[Op, Mapping[str, str], Mapping[str, int]],
-    now: tuple[Op, Mapping[str, str], Mapping[str, int]],
+    before: tuple[Op, MutationsInLog],
+    now: tuple[Op, MutationsInLog],
 ) -> None:
-    for node, at in before[1].items():
-        cloned = before[2].get(node) != now[2].get(node)
-        if node in now[1] and now[1][node] < at and not cloned:
+    (first, was), (end, look) = before, now
+    for node, at in was.pointers.items():
+        to = look.pointers.get(node, at)
+        if to < at and was.lost.get(node) == look.lost.get(node):
             text = (
-                f"mutation_pointer of {node} went from {at} (op #{before[0].index}) to "
-                f"{now[1][node] or 'nothing'} (op #{now[0].index} at {seconds(now[0].time_ns)})"
-                f"{during(history, now[0].time_ns)}"
+                f"mutation_pointer of {node} went from {at} (op #{first.index}) to "
+                f"{to or 'nothing'} (op #{end.index} at {seconds(end.time_ns)})"
+                f"{during(history, end.time_ns)}"
             )
-            found.add_anomaly("went-back", text, before[0], now[0])
+            found.add_anomaly("went-back", text, first, end)

@@ -31,7 +31,11 @@ from functools import cache, cached_property
 from heapq import merge
 from itertools import islice
 
-from checkers.conclusion import Findings, anomaly, mapping_of
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from checkers.conclusion import Findings, anomaly
+from checkers.look import decode
 from checkers.phrasing import FEW, during, listed, number, seconds, where
 from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import INSERT, insert_value
@@ -48,9 +52,29 @@ BITS = 4
 the update took effect."""
 
 
+class Mutate(msgspec.Struct, frozen=True):
+    """Value of a call "mutate", an update or a delete, and of its end."""
+
+    update: int | UnsetType = UNSET
+    """Place of the update in `hits`."""
+    delete: int | UnsetType = UNSET
+    """Value whose row is deleted."""
+    leads: bool | UnsetType = UNSET
+    """Whether the replica that was asked led the table."""
+
+
+class RowsOfReplica(msgspec.Struct, frozen=True):
+    """Look at the rows of a key on a replica."""
+
+    rows: list[tuple[int, int]] = []
+    """The value of each row, and its hits."""
+    undone: dict[str, int] = {}
+    """Number of parts that the replica says it has yet to change, by mutation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A call "mutate": {"number", "update": its place in `hits`} or {"number", "delete": value}."""
+    """A call "mutate"."""
 
     pair: Pair
     update: int | None
@@ -66,8 +90,7 @@ class Mutation:
 
 
 class Mutations:
-    """Judges the last "final-rows" of each replica and key, at rest: {"rows": [[value, hits]],
-    "undone": {mutation: how many parts the replica says it has yet to change}}."""
+    """Judges the last "final-rows" of each replica and key, at rest."""
 
     name = "mutations"
 
@@ -167,7 +190,7 @@ class MutationIndex:
         for at, one in enumerate(map(_mutation, self.calls)):
             done = one.pair.end if one.pair.kind is Kind.OK else None
             self.acknowledged += done is not None
-            self.led += bool(mapping_of(done).get("leads"))
+            self.led += done is not None and bool(decode(done, Mutate).leads)
             if one.delete is not None and one.pair.kind is not Kind.FAIL:
                 self._deletes.setdefault(one.delete, []).append(at)
             if one.update is not None:
@@ -216,8 +239,9 @@ class _RowMutations:
 
 
 def _mutation(pair: Pair) -> Mutation:
-    value = mapping_of(pair.invoke)
-    return Mutation(pair, value.get("update"), value.get("delete"))
+    call = decode(pair.invoke, Mutate)
+    update = None if call.update is UNSET else call.update
+    return Mutation(pair, update, None if call.delete is UNSET else call.delete)
 
 
 def _finals(history: History) -> dict[str, Sequence[Op]]:
@@ -232,11 +256,11 @@ def _finals(history: History) -> dict[str, Sequence[Op]]:
 
 
 def _rows(ends: Iterable[Op]) -> dict[int, int]:
-    return {int(v): int(hits) for end in ends for v, hits in mapping_of(end).get("rows") or ()}
+    return dict(row for end in ends for row in decode(end, RowsOfReplica).rows)
 
 
 def _undone(ends: Iterable[Op]) -> set[str]:
-    return {str(mutation) for end in ends for mutation in mapping_of(end).get("undone") or ()}
+    return {mutation for end in ends for mutation in decode(end, RowsOfReplica).undone}
 
 
 def _judge_replicas(

@@ -18,8 +18,12 @@ be done, so that this is right:
 from collections import Counter
 from collections.abc import Sequence, Set
 
-from checkers.conclusion import Findings, mapping_of
+from msgspec import field
+
+from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import during, listed, number, seconds, where
+from checkers.replication.merged_rows import FilledPartition
 from checkers.replication.parts import Part
 from harness.core.history import History
 from harness.core.op import Op
@@ -28,11 +32,19 @@ from harness.core.verdict import Verdict
 OPTIMIZE = "optimize"
 
 
+class OptimizedPartition(FilledPartition, frozen=True):
+    """Look at a partition right after its OPTIMIZE had returned."""
+
+    sync: int = 0
+    """The setting `replication_alter_partitions_sync`."""
+    waits: list[str] = field(default_factory=list)
+    """Replicas that the server must wait for."""
+    parts: dict[str, list[str]] = field(default_factory=dict)
+    """Names of the active parts on each replica that answered."""
+
+
 class Optimize:
-    """Judges the calls "optimize", each with a partition of its own that nothing else merges. An
-    ok's value is {"sync": `replication_alter_partitions_sync`, "waits": [nodes that the server must
-    wait for by its version and this setting], "parts": {node: [names]}}: the partition's active
-    parts when OPTIMIZE had returned; a replica that did not answer is missing."""
+    """Judges the calls "optimize", each with a partition of its own that nothing else merges."""
 
     name = "optimize"
 
@@ -43,17 +55,18 @@ class Optimize:
         returned: Counter[int] = Counter()
         behind: Counter[int] = Counter()
         for invoke, end in history.answered(OPTIMIZE):
-            sync, waits, parts = _promise(end)
-            merged = {name for names in parts.values() for name in names if Part.of(name).level}
+            look = decode(end, OptimizedPartition)
+            own = look.parts.values()
+            merged = {name for names in own for name in names if Part.of(name).level}
             merged_in_all += bool(merged)
-            missing = {node: _missing(merged, own) for node, own in parts.items()}
-            returned[sync] += 1
-            behind[sync] += any(missing.values())
-            awaited = {node: names for node, names in missing.items() if node in waits}
+            missing = {node: _missing(merged, names) for node, names in look.parts.items()}
+            returned[look.sync] += 1
+            behind[look.sync] += any(missing.values())
+            awaited = {node: names for node, names in missing.items() if node in look.waits}
             waited += bool(awaited)
             for node, names in awaited.items():
                 if names:
-                    _add(found, history, invoke, end, sync, node, names)
+                    _add(found, history, invoke, end, look.sync, node, names)
         lag = listed([f"{behind[s]} of {n} with {s}" for s, n in sorted(returned.items())])
         return found.verdict(
             checked=waited,
@@ -72,13 +85,6 @@ class Optimize:
 def _missing(merged: Set[str], own: Sequence[str]) -> list[str]:
     """Return the merged parts that a replica lacks; of a merge that is nowhere, any merged part."""
     return sorted(merged - set(own)) if merged else ["any merged part"]
-
-
-def _promise(end: Op) -> tuple[int, frozenset[str], dict[str, list[str]]]:
-    """Return the setting, the replicas that must be waited for, and the parts of each replica."""
-    value = mapping_of(end)
-    parts = {str(node): list(names) for node, names in value.get("parts", {}).items()}
-    return int(value.get("sync", 0)), frozenset(value.get("waits") or ()), parts
 
 
 def _add(

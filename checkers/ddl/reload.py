@@ -21,12 +21,16 @@ reload may come second:
     p0 write 2 → ok     p1 read begins     p0 reload → ok     p1 read → generation 1
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
+import msgspec
+from msgspec import UNSET, UnsetType
+
 from checkers.availability.downtime import outages
 from checkers.conclusion import Findings, anomaly
+from checkers.look import decode
 from checkers.phrasing import number, seconds
 from harness.core.errors import HistoryError
 from harness.core.history import History, Pair
@@ -58,11 +62,23 @@ class _Generations:
     """Generation that reads show of ZooKeeper on a server that does not reload it."""
 
 
+class ShownConfiguration(msgspec.Struct, frozen=True, kw_only=True):
+    """Look at the generations that a server shows, -1 where it shows none."""
+
+    cluster: int
+    clusters: int | UnsetType = UNSET
+    """Number of clusters that are named after a generation."""
+    macro: int
+    zookeeper: int | UnsetType = UNSET
+    """That of ZooKeeper's root."""
+    zookeeper_hot: bool | UnsetType = UNSET
+    """Whether the server reloads that one."""
+    uptime_s: int
+
+
 class Reload:
-    """Each node's generations of a configuration, written by `write` (value: the generation, ever
-    larger), or broken by `write-broken`; read as {"cluster": c, "macro": m, "uptime_s": u}, -1
-    where the server shows none, and "zookeeper": z, "zookeeper_hot": whether the server reloads
-    that one."""
+    """Judges the reads of each node's configuration, whose generations are written by "write" and
+    broken by "write-broken"."""
 
     name = "reload"
 
@@ -139,36 +155,29 @@ def _wrong(
     """Yield the kind of each anomaly of a read, and what the read shows. `before` is the newest
     generation that reads had shown when this one began."""
     assert pair.end is not None, "only answered reads are judged"
-    value = pair.end.value
-    answer = value if isinstance(value, Mapping) else {}
-    shows = {what: at for what, at in answer.items() if isinstance(at, int)}
-    if not {"cluster", "macro", "uptime_s"} <= shows.keys():
-        raise HistoryError(
-            f"op #{pair.end.index}: an ok read has value {value!r}; expected the numbers cluster, "
-            "macro and uptime_s"
-        )
+    look = decode(pair.end, ShownConfiguration)
     written = max((generation for generation, _ in node.written), default=-1)
-    hot = "zookeeper" in shows and bool(shows.get("zookeeper_hot"))
-    reloaded = ("cluster", "macro", "zookeeper") if hot else ("cluster", "macro")
-    for what in reloaded:
-        shown = shows[what]
+    reloaded = {"cluster": look.cluster, "macro": look.macro}
+    if look.zookeeper is not UNSET and look.zookeeper_hot:
+        reloaded["zookeeper"] = look.zookeeper
+    for what, shown in reloaded.items():
         if shown < must:
             yield "stale", f"the {what} of generation {shown}, {must} expected"
         if shown > written:
             yield "future", f"the {what} of generation {shown}, not written yet"
-    if not hot and "zookeeper" in shows:
-        kept = shows["zookeeper"] if touched or node.zookeeper is None else node.zookeeper
-        if shows["zookeeper"] != kept:
-            root = shows["zookeeper"]
+    if look.zookeeper is not UNSET and not look.zookeeper_hot:
+        root = look.zookeeper
+        kept = root if touched or node.zookeeper is None else node.zookeeper
+        if root != kept:
             yield "reloaded", f"ZooKeeper's root of generation {root}, {kept} until a restart"
-        node.zookeeper = shows["zookeeper"]
-    both = min(shows[what] for what in reloaded)
+        node.zookeeper = root
+    both = min(reloaded.values())
     if both < before and not touched:
         yield "backwards", f"generation {both}, {before} was seen before"
     node.shown = max(node.shown, both)
     # Seconds are whole, and the server is older than the run.
-    if shows["uptime_s"] + 1 < pair.invoke.time_ns / 1e9 and not touched:
-        yield "restarted", f"the server is up for {shows['uptime_s']} s"
+    if look.uptime_s + 1 < pair.invoke.time_ns / 1e9 and not touched:
+        yield "restarted", f"the server is up for {look.uptime_s} s"
 
 
 def _generation(op: Op) -> int:

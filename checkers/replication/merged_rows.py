@@ -14,7 +14,11 @@ That replicas have equal parts says nothing about that, because all execute the 
 from collections.abc import Sequence
 from typing import Final
 
-from checkers.conclusion import Findings, mapping_of
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import number
 from checkers.quiescence import quiescence_of
 from checkers.replication.parts import Part, parts_at_rest
@@ -25,9 +29,15 @@ FILL: Final = "fill"
 FILLS: Final = (FILL, "optimize")
 
 
+class FilledPartition(msgspec.Struct, frozen=True):
+    """Answer to a call that filled a partition, into which nothing else inserts."""
+
+    partition: int | UnsetType = UNSET
+    rows: int | UnsetType = UNSET
+
+
 class MergedRows:
-    """Judges the calls "fill" and "optimize": an ok's value has a "partition", into which nothing
-    else inserts, and the number of its "rows"."""
+    """Judges the calls "fill" and "optimize"."""
 
     name = "merged-rows"
 
@@ -70,7 +80,7 @@ def _filled(history: History) -> dict[str, int]:
     """Return the number of rows of each partition that was filled."""
     out: dict[str, int] = {}
     for _, end in history.answered(*FILLS):
-        value = mapping_of(end)
-        if "rows" in value:
-            out[str(value["partition"])] = int(str(value["rows"]))
+        filled = decode(end, FilledPartition)
+        if filled.rows is not UNSET:
+            out[str(filled.partition)] = filled.rows
     return out

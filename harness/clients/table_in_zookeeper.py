@@ -195,7 +195,7 @@ def _lines(value: tuple[str, int] | None) -> list[str]:
     return value[0].splitlines() if value else []
 
 
-def log_types(table: TableInZooKeeper) -> dict[str, Json]:
+def log_types(table: TableInZooKeeper) -> dict[str, int]:
     """Return the number of log entries of each type, which is the line after an entry's fields."""
     entries = table.children(["log"])["log"]
     types: dict[str, int] = {}
@@ -203,7 +203,7 @@ def log_types(table: TableInZooKeeper) -> dict[str, Json]:
         lines = _lines(value)
         name = next((one for one in lines if one and ": " not in one), "unknown")
         types[name] = types.get(name, 0) + 1
-    return {"types": {**types}}
+    return types
 
 
 class MutationLook:

@@ -198,7 +198,7 @@ def test_small_blocks_say_nothing_and_other_values_are_no_blocks():
     small = history(observed(0, "rows", {"blocks": [[1, 1, 1]]}, 0))
     assert WholeBlocks().check(small).status is Status.UNKNOWN
     for odd in ({}, {"blocks": 5}, {"blocks": [["x", 1, 1]]}, {"blocks": [[1, 1, 0]]}):
-        with pytest.raises(HistoryError, match="op #1: an ok rows has no blocks"):
+        with pytest.raises(HistoryError, match="op #1: the value of an ok rows cannot be read"):
             WholeBlocks().check(history(observed(0, "rows", odd, 0)))
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from checkers.availability.availability import Availability
 from checkers.ladder import Level
+from checkers.look import encode
+from checkers.quiescence import ReplicaAtRest
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
@@ -92,8 +94,11 @@ class _AvailabilitySession(OneTable):
         return {
             node: {
                 **(state if isinstance(state, dict) else {}),
-                "keepers": list(topology.node(node).keepers),
-                "ensemble": len(topology.keepers),
+                **encode(
+                    ReplicaAtRest(
+                        keepers=[*topology.node(node).keepers], ensemble=len(topology.keepers)
+                    )
+                ),
             }
             for node, state in self._table.observe().items()
         }

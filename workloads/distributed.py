@@ -14,8 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from checkers.ladder import Level
-from checkers.replication.distributed import Distributed, Placed
-from checkers.replication.replica_choice import ROUTE, ReplicaChoice
+from checkers.look import encode
+from checkers.quiescence import ReplicaAtRest
+from checkers.replication.distributed import Distributed, Placed, PlacedInsert
+from checkers.replication.replica_choice import ROUTE, ReplicaChoice, Route
 from checkers.stats import Stats
 from harness.clients.clickhouse import (
     ClickHouse,
@@ -204,10 +206,12 @@ class _DistributedSession:
         """Return the shard of each replica, from 0, and the number of files that it has given
         up."""
         return {
-            node: {
-                "shard": self._topology.node(node).shard - 1,
-                "broken_files": sum(BROKEN in path for path in self._files(node)),
-            }
+            node: encode(
+                ReplicaAtRest(
+                    shard=self._topology.node(node).shard - 1,
+                    broken_files=sum(BROKEN in path for path in self._files(node)),
+                )
+            )
             for node in self._connections
         }
 
@@ -265,7 +269,7 @@ class _DistributedClient:
         except DatabaseError as error:
             return failed_read(error)
         hosts = [host for (host,) in found]
-        return Done(Kind.OK, {"hosts": [*hosts], "before": {**before}, "after": {**after}})
+        return Done(Kind.OK, encode(Route(hosts, before, after)))
 
     def _errors(self) -> dict[str, dict[str, int]]:
         """Return the errors of the replicas of other shards, by shard and host."""
@@ -290,12 +294,12 @@ class _DistributedClient:
         if not self._copies:
             return Done(Kind.OK, op.value)
         assert isinstance(op.value, int), "an insert has a number"
-        return Done(Kind.OK, {"value": op.value, "copies": self._look(op.value)})
+        return Done(Kind.OK, encode(PlacedInsert(op.value, self._look(op.value))))
 
-    def _look(self, value: int) -> dict[str, Json]:
+    def _look(self, value: int) -> dict[str, int]:
         """Return how many times each replica has the value now; one that does not answer is
         left out."""
-        found: dict[str, Json] = {}
+        found: dict[str, int] = {}
         for node, connection in self._copies.items():
             sql = f"SELECT count() FROM {self._database}.t WHERE value = {value:d}"
             with suppress(DatabaseError):

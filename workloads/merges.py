@@ -9,12 +9,13 @@ pause-clickhouse) or cut off (partition) may break this.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from checkers.ddl.optimize import OPTIMIZE, Optimize
+from checkers.ddl.optimize import OPTIMIZE, Optimize, OptimizedPartition
 from checkers.ladder import Level
+from checkers.look import encode
 from checkers.replication.agreed import TRANSACTIONS
 from checkers.replication.assigners import Assigners
-from checkers.replication.leaders import LEADS, Leaders
-from checkers.replication.merged_rows import FILL, MergedRows
+from checkers.replication.leaders import LEADS, Claim, Leaders
+from checkers.replication.merged_rows import FILL, FilledPartition, MergedRows
 from checkers.replication.parts import Parts
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
@@ -24,7 +25,7 @@ from harness.clients.replicated_table import ReplicatedTable, TableSchema, leads
 from harness.clients.set_calls import reads
 from harness.clients.table_session import TableSession
 from harness.core.errors import UsageError
-from harness.core.op import Call, Json, Op, Value
+from harness.core.op import Call, Op, Value
 from harness.core.protocols import Checker, Cluster, Generator, Session, Workload
 from harness.core.ranges import validate_numbers
 from harness.core.seed import Seed
@@ -87,7 +88,7 @@ def merges(options: MergesOptions, seed: Seed, promise: Level, faults_expected: 
             return op.value
 
         def led(connection: ClickHouse, op: Op) -> Value:  # noqa: ARG001
-            return {"leads": leads(connection, table.database)}
+            return encode(Claim(leads(connection, table.database)))
 
         def merge(connection: ClickHouse, op: Op) -> Value:
             connection.command(
@@ -99,7 +100,7 @@ def merges(options: MergesOptions, seed: Seed, promise: Level, faults_expected: 
         own = _OwnMerge(cluster, table, options.own_rows)
 
         def fill(connection: ClickHouse, op: Op) -> Value:
-            return own.fill(connection, _partition(op), BACKGROUND_PARTS)
+            return encode(own.fill(connection, _partition(op), BACKGROUND_PARTS))
 
         return TableSession(
             cluster,
@@ -162,14 +163,14 @@ class _OwnMerge:
         self._table = table
         self._rows = rows
 
-    def fill(self, connection: ClickHouse, partition: int, parts: int) -> dict[str, Json]:
-        """Insert the parts and return the partition and the number of its rows."""
+    def fill(self, connection: ClickHouse, partition: int, parts: int) -> FilledPartition:
+        """Insert the parts."""
         for at in range(parts):
             connection.command(
                 f"INSERT INTO {self._table.name} SELECT {partition}, {at}, "
                 f"hex(cityHash64(number, {at})) FROM numbers({self._rows})"
             )
-        return {"partition": partition, "rows": parts * self._rows}
+        return FilledPartition(partition, parts * self._rows)
 
     def __call__(self, connection: ClickHouse, op: Op) -> Value:
         assert isinstance(op.value, dict), "a partition and how long to wait"
@@ -196,7 +197,8 @@ class _OwnMerge:
         assert op.node is not None, "a client has a node"
         dialect = self._cluster.engines.on(op.node)
         waits = dialect.optimize_waits(sync, op.node, self._table.replicas)
-        return {**filled, "sync": sync, "waits": [*waits], "parts": {**parts}}
+        look = OptimizedPartition(filled.partition, filled.rows, sync, [*waits], parts)
+        return encode(look)
 
 
 def _partition(op: Op) -> int:

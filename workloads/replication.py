@@ -6,16 +6,21 @@ a big block while it is fetched, and a replica's log pointer never goes back. Cu
 and a killed source or receiver may break this (partition, kill, pause).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from checkers.ladder import Level
+from checkers.look import encode
 from checkers.replication.log_pointers import OBSERVE, LogPointers
 from checkers.replication.parts import Parts
-from checkers.replication.temporary import FINAL_TEMPORARY, TEMPORARY, Temporary
-from checkers.replication.whole_blocks import WholeBlocks
+from checkers.replication.temporary import (
+    FINAL_TEMPORARY,
+    TEMPORARY,
+    Temporary,
+    UnfinishedFetches,
+)
+from checkers.replication.whole_blocks import BlocksOfReplica, WholeBlocks
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
@@ -24,7 +29,7 @@ from harness.clients.replicated_table import TableSchema, data_directory
 from harness.clients.table_in_zookeeper import places
 from harness.clients.table_session import TableSession
 from harness.core.capabilities import CanListFiles
-from harness.core.op import Call, Json, Op, Value
+from harness.core.op import Call, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
 from harness.core.seed import Seed
 from harness.generators.calls import numbered, repeat
@@ -116,17 +121,17 @@ def _session(options: ReplicationOptions, cluster: Cluster, token: str) -> Sessi
         return tuple(v for v, rows, size in found for _ in range(rows // size))
 
     def rows(connection: ClickHouse, op: Op) -> Value:
-        return {"blocks": [list(one) for one in counted(connection, op)]}
+        return encode(BlocksOfReplica(counted(connection, op)))
 
-    def temporary(connection: ClickHouse, op: Op) -> Mapping[str, Json]:
-        return _unfinished_fetches(cluster, connection, op.node, table.database)
+    def temporary(connection: ClickHouse, op: Op) -> Value:
+        return encode(_unfinished_fetches(cluster, connection, op.node, table.database))
 
     def left(connection: ClickHouse, op: Op) -> Value:
         clock = cluster.runtime.clock()
         while True:
-            found = temporary(connection, op)
-            if not found.get("directories") or clock.now_ns() > _LEFT_S * 1e9:
-                return found
+            look = _unfinished_fetches(cluster, connection, op.node, table.database)
+            if not look.directories or clock.now_ns() > _LEFT_S * 1e9:
+                return encode(look)
             clock.sleep_until(clock.now_ns() + round(_POLL_S * 1e9))
 
     return TableSession(
@@ -148,11 +153,11 @@ def _session(options: ReplicationOptions, cluster: Cluster, token: str) -> Sessi
 
 def _unfinished_fetches(
     cluster: Cluster, connection: ClickHouse, node: str | None, database: str
-) -> Mapping[str, Json]:
+) -> UnfinishedFetches:
     """Return the directories of fetches under way on a replica, and parts of such a name that are
     active, which none may be."""
     if not isinstance(cluster, CanListFiles) or node is None:
-        return {"unavailable": f"cluster {cluster.name} has no files"}
+        return UnfinishedFetches(unavailable=f"cluster {cluster.name} has no files")
     place = data_directory(connection, cluster.engines.on(node), database, "t")
     directories = [path.rpartition("/")[2] for path in cluster.files(node, place, "tmp?fetch_*/")]
     active = connection.rows(
@@ -160,4 +165,4 @@ def _unfinished_fetches(
         f"AND database = '{database}'",
         (str,),
     )
-    return {"directories": [*directories], "odd": [name for (name,) in active]}
+    return UnfinishedFetches(directories, [name for (name,) in active])

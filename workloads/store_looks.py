@@ -2,11 +2,17 @@
 
 from collections.abc import Sequence
 
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from checkers.look import encode
+from checkers.replication.objects import ReferredObjects, Requests, StoredObjects
 from harness.clients.clickhouse import ClickHouse, DatabaseError, connect
 from harness.clients.object_store import ObjectStore, references, zero_copy_locks
 from harness.clients.replicated_table import ReplicatedTable, data_directory
 from harness.core.errors import ClusterError
-from harness.core.op import Json, Op, Value
+from harness.core.op import Op, Value
 from harness.core.protocols import Cluster
 
 _REMOVED_NS = 3_000_000_000
@@ -14,7 +20,7 @@ _REMOVED_NS = 3_000_000_000
 
 
 class StoreLooks:
-    """Looks of one workload's clients; checkers/replication/objects.py says what they return."""
+    """Looks of one workload's clients."""
 
     def __init__(
         self, cluster: Cluster, table: ReplicatedTable, *, timeout_s: float, zero_copy: bool
@@ -34,11 +40,13 @@ class StoreLooks:
 
     def running(self, connection: ClickHouse, op: Op) -> Value:
         """Return the missing objects of parts that were active before and after the listing."""
-        found = self.final(connection, op)
-        return {name: found[name] for name in ("references", "missing", "requests")}
+        return encode(replace(self._referred(connection, op), parts=UNSET, held=UNSET))
 
-    def final(self, connection: ClickHouse, op: Op) -> dict[str, Json]:
+    def final(self, connection: ClickHouse, op: Op) -> Value:
         """Return also every reference of the replica."""
+        return encode(self._referred(connection, op))
+
+    def _referred(self, connection: ClickHouse, op: Op) -> ReferredObjects:
         database = self._table.database
         dialect = self._cluster.engines.on(str(op.node))
         before = self._parts(connection)
@@ -53,13 +61,13 @@ class StoreLooks:
         own = {part: files for part, files in parts.items() if part in active}
         others = [key for part, files in parts.items() if part not in own for key in files.values()]
         missing = {part: keys for part, keys in lacking.items() if keys and part in active}
-        return {
-            "parts": {**own},
-            "held": [*held, *others],
-            "references": sum(map(len, own.values())),
-            "missing": {**missing},
-            "requests": self._store.requests([key for keys in missing.values() for key in keys]),
-        }
+        return ReferredObjects(
+            own,
+            [*held, *others],
+            sum(map(len, own.values())),
+            missing,
+            self._requests([key for keys in missing.values() for key in keys]),
+        )
 
     def store(self, connection: ClickHouse, op: Op) -> Value:  # noqa: ARG002
         """Return the objects that stay, with their sizes and requests, the locks, and who wrote."""
@@ -72,12 +80,11 @@ class StoreLooks:
             for key, size in self._store.sizes().items()
             if key in first and key not in self._before
         }
-        return {
-            "objects": kept,
-            "locks": {**locks},
-            "requests": self._store.requests([*kept]),
-            "written": {**self._store.written(self._logged)},
-        }
+        written = {**self._store.written(self._logged)}
+        return encode(StoredObjects(kept, locks, self._requests([*kept]), written))
+
+    def _requests(self, keys: Sequence[str]) -> Requests:
+        return msgspec.convert(self._store.requests(keys), Requests)
 
     def pending(self) -> Sequence[str]:
         """Return why parts of the table will still change, a reason each."""

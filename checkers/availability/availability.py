@@ -25,9 +25,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from checkers.availability.downtime import Outage, RecentOutages, outages
 from checkers.conclusion import Findings, anomaly
 from checkers.phrasing import during, listed, number, on_key, seconds, where
+from checkers.quiescence import states_at_rest
 from harness.core.history import History, Pair
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Verdict
@@ -50,9 +53,7 @@ class Member:
     """A replica's view of ZooKeeper, as the run observed it at its end."""
 
     keepers: frozenset[str]
-    """ZooKeeper servers that this replica may connect to."""
     ensemble: int
-    """Number of ZooKeeper servers in the ensemble."""
 
 
 class Availability:
@@ -144,16 +145,12 @@ class Availability:
 
 def _members(history: History) -> dict[str, Member]:
     """Return the replicas, as the run observed them at rest."""
-    for op in reversed(history.nemesis):
-        value = op.value if isinstance(op.value, Mapping) else {}
-        replicas = value.get("replicas")
-        if op.f == "quiesce" and op.kind is not Kind.INVOKE and isinstance(replicas, Mapping):
-            return {
-                str(node): Member(frozenset(state["keepers"]), int(state["ensemble"]))
-                for node, state in replicas.items()
-                if isinstance(state, Mapping) and "keepers" in state
-            }
-    return {}
+    seen = states_at_rest(history)
+    return {
+        node: Member(frozenset(state.keepers), state.ensemble)
+        for node, state in (seen[1].items() if seen is not None else ())
+        if state.keepers is not UNSET and state.ensemble is not UNSET
+    }
 
 
 def _supported(counts: Mapping[str, int]) -> str:

@@ -4,13 +4,28 @@ Its order needs no clock.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
-from checkers.conclusion import Findings, mapping_of
+import msgspec
+
+from checkers.conclusion import Findings
 from checkers.phrasing import listed, number, seconds
 from checkers.quorum.quorum_log import LoggedQuorum, quorums_of, uncounted
 from checkers.replication.agreed import Agreed, agreed_of
 from checkers.replication.parts import Part
 from harness.core.history import History, Pair
+
+
+class InsertedParts(msgspec.Struct, frozen=True):
+    """End of an insert in an audit."""
+
+    parts: list[str]
+    """Parts that it made."""
+    quorum: int = 0
+    """Number of replicas that it asked for."""
+
+
+AuditedInserts: TypeAlias = Sequence[tuple[Pair, InsertedParts]]
 
 
 class AuditedQuorums:
@@ -32,11 +47,11 @@ class AuditedQuorums:
         """Return the parts whose quorum failed."""
         return frozenset(part for _, _, part in self._agreed.named("fail"))
 
-    def judge(self, found: Findings, inserts: Sequence[Pair]) -> None:
+    def judge(self, found: Findings, inserts: AuditedInserts) -> None:
         """Add acknowledged inserts whose quorum was not there, and each step back of
         /quorum/last_part."""
-        for insert in inserts:
-            for part in mapping_of(insert.end)["parts"]:
+        for insert, made in inserts:
+            for part in made.parts:
                 one = self._quorums.get(part)
                 why = None if one is None or one.failed else self._early(one, insert)
                 if why is not None:
@@ -48,16 +63,16 @@ class AuditedQuorums:
                     )
         self._judge_steps(found)
 
-    def doubts(self, inserts: Sequence[Pair]) -> Iterator[str]:
+    def doubts(self, inserts: AuditedInserts) -> Iterator[str]:
         """Yield why the log does not say of every quorum insert what it was to say."""
         if self._agreed.op is None:
             return
         yield from self._agreed.doubts
         missing = [
             part
-            for insert in inserts
-            for part in mapping_of(insert.end)["parts"]
-            if int(mapping_of(insert.end).get("quorum", 0)) > 1 and part not in self._quorums
+            for _, made in inserts
+            for part in made.parts
+            if made.quorum > 1 and part not in self._quorums
         ]
         if missing:
             yield (

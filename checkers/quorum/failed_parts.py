@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from checkers.conclusion import Findings
 from checkers.phrasing import during, number, on_key, seconds, where
-from checkers.quorum.quorum_parts import Look, QuorumParts, quorum_parts_of
+from checkers.quorum.quorum_parts import QuorumLook, QuorumParts, quorum_parts_of
 from checkers.sets.key_sets import FINAL_READ, INSERT, READS, insert_value, read_values
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
@@ -39,7 +39,7 @@ class _LookTime:
     """Its end, without what it found."""
 
     @staticmethod
-    def of(look: Look) -> "_LookTime":
+    def of(look: QuorumLook) -> "_LookTime":
         return _LookTime(look.invoke.time_ns, replace(look.end, value=None))
 
 
@@ -118,7 +118,7 @@ def _judge_kept(found: Findings, history: History, parts: QuorumParts) -> None:
     """Add, for each part on each replica, the first look that says that it was kept."""
     first: dict[tuple[str, str], _LookTime] = {}
     for look in parts.looks:
-        for replica, own in look.kept.items():
+        for replica, own in look.state.kept.items():
             for part in own:
                 first.setdefault((part, replica), _LookTime.of(look))
     for (part, replica), seen in first.items():

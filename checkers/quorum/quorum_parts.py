@@ -7,13 +7,16 @@ transaction number ("zxid") comes after all that had happened when the look bega
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
-from checkers.conclusion import mapping_of
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from checkers.look import decode
 from checkers.replication.parts import Part
 from checkers.sets.key_sets import INSERT, insert_value
 from harness.core.history import History, Pair, memoize_per_history
@@ -25,37 +28,49 @@ FINAL: Final = "final-quorum"
 WHERE: Final = ("where", "final-where")
 
 
+class PartsOfValues(msgspec.Struct, frozen=True):
+    """Answer to "where": the values of a key, each with a part that has it."""
+
+    where: list[tuple[int, str]] = []
+
+
+class QuorumState(msgspec.Struct, frozen=True):
+    """What is below /quorum."""
+
+    zxid: int
+    """A transaction number after everything that happened before the look began."""
+    pending: str | None = None
+    """Part of the quorum insert in flight."""
+    last: dict[str, str] = {}
+    """/quorum/last_part: a part by partition."""
+    failed: list[str] = []
+    """Parts in /quorum/failed_parts."""
+    kept: dict[str, list[str]] = {}
+    """The failed parts that each active replica still has."""
+    parts: dict[str, dict[str, int]] | UnsetType = UNSET
+    """Every part, with the transaction that gave it to each replica."""
+
+
 @dataclass(frozen=True, slots=True)
-class Look:
+class QuorumLook:
     """One look at /quorum."""
 
     invoke: Op
     end: Op
-    value: Mapping[str, Any]
+    state: QuorumState
 
     @property
     def zxid(self) -> int:
         """A transaction number after everything that happened before the look began."""
-        return int(self.value["zxid"])
-
-    @property
-    def failed(self) -> frozenset[str]:
-        """Parts in /quorum/failed_parts."""
-        return frozenset(self.value.get("failed") or ())
-
-    @property
-    def kept(self) -> dict[str, list[str]]:
-        """The failed parts that each active replica still has."""
-        kept = self.value.get("kept") or {}
-        return {str(replica): [str(part) for part in own] for replica, own in kept.items()}
+        return self.state.zxid
 
     @property
     def last(self) -> dict[str, Part]:
         """/quorum/last_part, by partition."""
-        return {str(p): Part.of(str(name)) for p, name in (self.value.get("last") or {}).items()}
+        return {partition: Part.of(name) for partition, name in self.state.last.items()}
 
 
-class Looks(Decoded[Look]):
+class Looks(Decoded[QuorumLook]):
     """Looks at /quorum, in order."""
 
     block = 64  # a look may name every part
@@ -67,16 +82,16 @@ class Looks(Decoded[Look]):
     def __len__(self) -> int:
         return len(self.calls)
 
-    def _some(self, places: range) -> Sequence[Look]:
+    def _some(self, places: range) -> Sequence[QuorumLook]:
         return [_look(pair) for pair in self.calls[places.start : places.stop]]
 
-    def _one(self, place: int) -> Look:
+    def _one(self, place: int) -> QuorumLook:
         return _look(self.calls[place])
 
 
-def _look(pair: Pair) -> Look:
+def _look(pair: Pair) -> QuorumLook:
     assert pair.end is not None, "an ok has an end"
-    return Look(pair.invoke, pair.end, mapping_of(pair.end))
+    return QuorumLook(pair.invoke, pair.end, decode(pair.end, QuorumState))
 
 
 class QuorumParts:
@@ -86,19 +101,20 @@ class QuorumParts:
         self.where: dict[int, dict[str, int]] = {}
         """The parts in which each value was ever seen, each with the first op that says so."""
         for _, end in history.answered(*WHERE):
-            for number, part in mapping_of(end).get("where") or ():
-                if part not in self.where.get(number, ()):  # each answer repeats the earlier ones
-                    self.where.setdefault(int(number), {}).setdefault(str(part), end.index)
+            for value, part in decode(end, PartsOfValues).where:
+                if part not in self.where.get(value, ()):  # each answer repeats the earlier ones
+                    self.where.setdefault(value, {}).setdefault(part, end.index)
         self.looks = Looks(history.calls(OBSERVE, FINAL, kinds=(Kind.OK,)))
         """All looks, in order."""
         self.acknowledged = history.calls(INSERT, kinds=(Kind.OK,))
 
     @cached_property
-    def final(self) -> Look | None:
+    def final(self) -> QuorumLook | None:
         """Return the last look at every part."""
-        return next((look for look in reversed(self.looks) if "parts" in look.value), None)
+        looks = reversed(self.looks)
+        return next((look for look in looks if look.state.parts is not UNSET), None)
 
-    def look_after(self, time_ns: int) -> Look | None:
+    def look_after(self, time_ns: int) -> QuorumLook | None:
         """Return the first look that began later."""
         at = bisect_right(self.looks.calls.spans[0], time_ns)
         return self.looks[at] if at < len(self.looks) else None
@@ -119,15 +135,14 @@ class QuorumParts:
     @cached_property
     def replicas_of(self) -> dict[str, dict[str, int]]:
         """Return the replicas of each part at the final look, with their transactions."""
-        found = self.final.value["parts"] if self.final else {}
-        return {str(p): {str(r): int(z) for r, z in own.items()} for p, own in found.items()}
+        return (self.final.state.parts or {}) if self.final else {}
 
     @cached_property
     def failed(self) -> dict[str, int]:
         """Return the failed parts, each with the place of the first look that says so."""
         out: dict[str, int] = {}
         for place, look in enumerate(self.looks):
-            for part in look.failed:
+            for part in look.state.failed:
                 out.setdefault(part, place)
         return out
 

@@ -22,9 +22,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from checkers.conclusion import Findings, mapping_of
+from checkers.look import decode
 from checkers.phrasing import number, seconds
 from checkers.quiescence import quiescence_of
 from harness.core.history import History, Pair
@@ -72,9 +74,17 @@ class _Unrest:
         return at > 0 and begin_ns < self._last_ends[at - 1]
 
 
+class ActiveReplicas(msgspec.Struct, frozen=True):
+    """Look at the nodes "is_active"."""
+
+    active: dict[str, bool] = {}
+    """Whether each replica's is there."""
+    keepers: dict[str, frozenset[str]] = {}
+    """ZooKeeper servers that each replica may read through."""
+
+
 class Activity:
-    """Judges the calls "observe-active" and, at rest, "final-active": {"active": {node: whether
-    its is_active is there}, "keepers": {node: [the ZooKeeper servers it may read through]}}."""
+    """Judges the calls "observe-active" and, at rest, "final-active"."""
 
     name = "activity"
 
@@ -100,13 +110,13 @@ class Activity:
                 gone += 1
                 look = looks[at].end
                 assert look is not None, "a look that was answered"
-                if _active(look).get(away.node):
+                if decode(look, ActiveReplicas).active.get(away.node):
                     _add_still(found, away, look, wait_s)
                     break
         final = history.calls(FINAL, kinds=(Kind.OK,))
         last = final[-1].end if final else None
         if last is not None and quiescence_of(history).reached:
-            for node, there in _active(last).items():
+            for node, there in decode(last, ActiveReplicas).active.items():
                 if not there:
                     found.add_anomaly("not-back", f"{node} is not active at rest", last)
         held = f"{number(len(aways), 'time')} away, {number(gone, 'look')} in which it was gone"
@@ -118,18 +128,10 @@ class Activity:
         )
 
 
-def _active(op: Op) -> Mapping[str, bool]:
-    found = mapping_of(op).get("active")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _keepers(looks: Iterable[Pair]) -> dict[str, frozenset[str]]:
-    for pair in looks:
-        assert pair.end is not None, "a look that was answered"
-        found = mapping_of(pair.end).get("keepers")
-        if isinstance(found, Mapping):
-            return {str(node): frozenset(own) for node, own in found.items()}
-    return {}
+def _keepers(looks: Iterable[Pair]) -> Mapping[str, frozenset[str]]:
+    """Return the ZooKeeper servers of each replica, which are the same in every look."""
+    first = next((pair.end for pair in looks if pair.end is not None), None)
+    return {} if first is None else decode(first, ActiveReplicas).keepers
 
 
 def _aways(history: History, keepers: Mapping[str, frozenset[str]]) -> Iterable[Away]:

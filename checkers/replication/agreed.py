@@ -1,8 +1,7 @@
 """Reads what replicas and ZooKeeper agreed on: facts from ZooKeeper's transaction log.
 
-A call "transactions" at rest returns {"facts": [...], "gaps": [...]}, or {"unavailable": reason}
-where the cluster keeps no such log. A fact is a list: its name, the transaction's number (zxid),
-then the fields below. Facts are in ZooKeeper's order.
+A call "transactions" at rest returns `AgreedFacts`. A fact is a list: its name, the transaction's
+number (zxid), then the fields below. Facts are in ZooKeeper's order.
 
 begin    the quorum insert of PART was committed, and needs REPLICAS
 end      /quorum stopped naming PART, which is when its client is answered
@@ -30,10 +29,13 @@ barrier  an observer wrote its barrier, at wall-clock time MS
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
-from checkers.conclusion import mapping_of
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from checkers.look import decode
 from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind, Op
 
@@ -41,14 +43,25 @@ TRANSACTIONS: Final = "transactions"
 Fact: TypeAlias = Sequence[Any]
 
 
+class AgreedFacts(msgspec.Struct, frozen=True):
+    """Look at ZooKeeper's transaction log."""
+
+    gaps: list[str] | UnsetType = UNSET
+    """What is missing from the log, a sentence each."""
+    facts: list[Fact] | UnsetType = UNSET
+    unavailable: str | UnsetType = UNSET
+    """Why the cluster has no such log, in place of the others."""
+
+
 class Agreed:
     """The facts of one history."""
 
-    def __init__(self, op: Op | None, value: Mapping[str, Any]) -> None:
+    def __init__(self, op: Op | None) -> None:
+        look = AgreedFacts() if op is None else decode(op, AgreedFacts)
         self.op = op
         """The op that says so; None if there is none."""
-        self.every: Sequence[Fact] = tuple(value.get("facts") or ())
-        self.doubts: tuple[str, ...] = _doubts(op, value)
+        self.every: Sequence[Fact] = look.facts or ()
+        self.doubts: tuple[str, ...] = _doubts(op, look)
         """Reasons why nothing is concluded from the facts."""
         self._by_name: dict[str, list[Fact]] = defaultdict(list)
         for fact in self.every:
@@ -65,14 +78,12 @@ class Agreed:
 def agreed_of(history: History) -> Agreed:
     """Return the facts of the last call "transactions" that was answered."""
     answered = history.calls(TRANSACTIONS, kinds=(Kind.OK,))
-    last = answered[-1].end if answered else None
-    return Agreed(last, mapping_of(last))
+    return Agreed(answered[-1].end if answered else None)
 
 
-def _doubts(op: Op | None, value: Mapping[str, Any]) -> tuple[str, ...]:
+def _doubts(op: Op | None, look: AgreedFacts) -> tuple[str, ...]:
     if op is None:
         return ("nobody read ZooKeeper's transaction log",)
-    if "unavailable" in value:
-        return (f"no transaction log of ZooKeeper: {value['unavailable']}",)
-    gaps = value.get("gaps") or ()
-    return tuple(f"ZooKeeper's transaction log has a gap: {gap}" for gap in gaps)
+    if look.unavailable is not UNSET:
+        return (f"no transaction log of ZooKeeper: {look.unavailable}",)
+    return tuple(f"ZooKeeper's transaction log has a gap: {gap}" for gap in look.gaps or ())

@@ -1,18 +1,9 @@
 """Judges what servers logged about a table that clients of somebody else wrote to.
 
 The history of an audit has an insert for each INSERT of the servers' `system.query_log`, whose end
-has {"parts": the parts that it made, "quorum": the replicas that it asked for}, and one op of the
-nemesis:
-
-audit   {"created": [time in ns, replica, part, rows] for each part that a replica inserted,
-        fetched, merged or mutated, "active": {replica: {part: [rows, hash of its data]}},
-        "failed": parts whose quorum failed, "removals": statements that may remove or change rows,
-        "plain": whether merges keep every row, "silent": replicas without a part_log,
-        "clock_error_ns": by how much two servers' clocks may differ, "zero_ms": wall-clock time
-        of the history's begin}
-
-With ZooKeeper's log the history has a call "transactions" as well (`checkers.replication.agreed`).
-What clients read is not in such logs, so that no read is judged. A part *covers* another if it has
+has `InsertedParts`, and one op of the nemesis, "audit", with `ServerLogs`. With ZooKeeper's log the
+history has a call "transactions" as well (`checkers.replication.agreed`). What clients read is not
+in such logs, so that no read is judged. A part *covers* another if it has
 all of its blocks.
 
 Violated, of an acknowledged insert that made a part:
@@ -36,13 +27,21 @@ That a part is no longer there is no anomaly, because replicas merge:
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter, itemgetter
-from typing import Any, Final
+from typing import Final
 
-from checkers.conclusion import Findings, mapping_of
+import msgspec
+
+from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import listed, number
-from checkers.quorum.audited_quorums import AuditedQuorums, said_of
+from checkers.quorum.audited_quorums import (
+    AuditedInserts,
+    AuditedQuorums,
+    InsertedParts,
+    said_of,
+)
 from checkers.replication.parts import Part
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
@@ -51,10 +50,32 @@ from harness.core.verdict import Verdict
 AUDIT: Final = "audit"
 
 
-class _Logs:
-    """What the op `audit` says, indexed."""
+class ServerLogs(msgspec.Struct, frozen=True):
+    """What the servers logged about the table."""
 
-    def __init__(self, said: Mapping[str, Any]) -> None:
+    created: list[tuple[int, str, str, int]] = []
+    """Time in ns, replica, part and rows of each part that a replica inserted, fetched, merged or
+    mutated."""
+    active: dict[str, dict[str, tuple[int, str | int]]] = {}
+    """Rows of each part of a replica at the end, and a hash of its data."""
+    failed: list[str] = []
+    """Parts whose quorum failed."""
+    removals: list[str] = []
+    """Statements that may remove or change rows."""
+    plain: bool = False
+    """Whether merges keep every row."""
+    silent: list[str] = []
+    """Replicas without a part_log."""
+    clock_error_ns: int = 0
+    """Time by which two servers' clocks may differ."""
+    zero_ms: float = 0
+    """Wall-clock time of the history's begin."""
+
+
+class _Logs:
+    """What the servers logged, indexed."""
+
+    def __init__(self, said: ServerLogs) -> None:
         self.said = said
         self.rows: dict[str, int] = {}
         """Rows of each part when it was made."""
@@ -64,13 +85,13 @@ class _Logs:
         """By part: when which replica got it under its own name."""
         self._active: dict[tuple[str, str], list[Part]] = defaultdict(list)
         """Active parts of each replica and partition, which have no block in common."""
-        for time_ns, replica, name, rows in said.get("created", ()):
+        for time_ns, replica, name, rows in said.created:
             part = part_of(name)
             if part is not None:
                 self.rows.setdefault(name, rows)
                 self.made[part.partition].append((time_ns, replica, part))
                 self._own[name].append((time_ns, replica))
-        for replica, parts in said.get("active", {}).items():
+        for replica, parts in said.active.items():
             for name in parts:
                 part = part_of(name)
                 if part is not None:
@@ -92,7 +113,7 @@ class _Logs:
 
     def covering(self, part: Part) -> Iterator[tuple[str, Part]]:
         """Yield the replicas that have a part at the end, or one that covers it, with that part."""
-        for replica in self.said.get("active", {}):
+        for replica in self.said.active:
             active = self._active.get((replica, part.partition), [])
             at = bisect_right(active, part.first, key=attrgetter("first"))
             if at and active[at - 1].covers(part):
@@ -115,24 +136,27 @@ class Audited:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs an acknowledged insert with a part."""
         ops = [op for op in history.nemesis if op.f == AUDIT and op.kind is Kind.OK]
-        logs = _Logs(mapping_of(ops[-1] if ops else None))
+        said = decode(ops[-1], ServerLogs) if ops else ServerLogs()
+        logs = _Logs(said)
         inserts = [
-            pair
+            (pair, made)
             for pair in history.calls("insert", kinds=(Kind.OK,))
-            if mapping_of(pair.end)["parts"]
+            if pair.end is not None and (made := decode(pair.end, InsertedParts)).parts
         ]
-        quorums = AuditedQuorums(
-            history, logs.said.get("zero_ms", 0), int(logs.said.get("clock_error_ns", 0))
-        )
+        quorums = AuditedQuorums(history, said.zero_ms, said.clock_error_ns)
         found = Findings(self.name)
-        _judge_failed(found, frozenset(logs.said.get("failed", ())) | quorums.failed, inserts)
+        _judge_failed(found, frozenset(said.failed) | quorums.failed, inserts)
         quorums.judge(found, inserts)
         _judge_times(found, logs, inserts, quorums)
         _judge_data(found, logs, ops)
-        if not logs.said.get("removals"):
+        if not said.removals:
             _judge_parts(found, logs, inserts)
-        found.doubts += [*_doubts(logs.said, len(inserts)), *quorums.doubts(inserts)]
-        names = (name for one in inserts for name in mapping_of(one.end)["parts"])
+        found.doubts += [] if ops else ["nothing was read from the servers"]
+        found.doubts += _doubts(said)
+        if ops and not inserts:
+            found.add_doubt("no acknowledged insert made a part")
+        found.doubts += quorums.doubts(inserts)
+        names = (name for _, made in inserts for name in made.parts)
         odd = [f"part {n}: its name is not understood" for n in names if part_of(n) is None]
         found.doubts += odd[:1]
         return found.verdict(
@@ -143,31 +167,27 @@ class Audited:
         )
 
 
-def _doubts(said: Mapping[str, Any], inserts: int) -> Iterator[str]:
-    if not said:
-        yield "nothing was read from the servers"
-    for statement in tuple(said.get("removals", ()))[:1]:
-        count = number(len(said["removals"]), "statement")
+def _doubts(said: ServerLogs) -> Iterator[str]:
+    for statement in said.removals[:1]:
+        count = number(len(said.removals), "statement")
         yield f"{count} may have removed or changed rows, such as {statement}"
-    if said.get("silent"):
-        yield f"{', '.join(said['silent'])}: no part_log"
-    if said and not inserts:
-        yield "no acknowledged insert made a part"
+    if said.silent:
+        yield f"{', '.join(said.silent)}: no part_log"
 
 
-def _judge_failed(found: Findings, failed: frozenset[str], inserts: Sequence[Pair]) -> None:
-    for insert in inserts:
-        for name in mapping_of(insert.end)["parts"]:
+def _judge_failed(found: Findings, failed: frozenset[str], inserts: AuditedInserts) -> None:
+    for insert, made in inserts:
+        for name in made.parts:
             if name in failed:
                 text = f"{said_of(insert)} was acknowledged, and the quorum of {name} failed"
                 found.add_anomaly("failed", text, insert)
 
 
-def _judge_parts(found: Findings, logs: _Logs, inserts: Sequence[Pair]) -> None:
+def _judge_parts(found: Findings, logs: _Logs, inserts: AuditedInserts) -> None:
     """Add inserts without any part at the end, and parts with fewer rows than were inserted."""
     within: dict[tuple[str, str], list[tuple[Pair, str]]] = defaultdict(list)
-    for insert in inserts:
-        for name in mapping_of(insert.end)["parts"]:
+    for insert, made in inserts:
+        for name in made.parts:
             part = part_of(name)
             over = [] if part is None else list(logs.covering(part))
             if part is not None and not over:
@@ -175,11 +195,9 @@ def _judge_parts(found: Findings, logs: _Logs, inserts: Sequence[Pair]) -> None:
                 found.add_anomaly("gone", text, insert)
             for replica, one in over:
                 within[replica, one.name].append((insert, name))
-    for (replica, name), replaced in within.items() if logs.said.get("plain") else ():
-        rows, expected = (
-            logs.said["active"][replica][name][0],
-            sum(logs.rows.get(one, 0) for _, one in replaced),
-        )
+    for (replica, name), replaced in within.items() if logs.said.plain else ():
+        rows = logs.said.active[replica][name][0]
+        expected = sum(logs.rows.get(one, 0) for _, one in replaced)
         if rows < expected:
             text = (
                 f"{name} of {replica} has {number(rows, 'row')}, and {expected:,} were inserted "
@@ -189,18 +207,17 @@ def _judge_parts(found: Findings, logs: _Logs, inserts: Sequence[Pair]) -> None:
 
 
 def _judge_times(
-    found: Findings, logs: _Logs, inserts: Sequence[Pair], quorums: AuditedQuorums
+    found: Findings, logs: _Logs, inserts: AuditedInserts, quorums: AuditedQuorums
 ) -> None:
     """Add inserts that were acknowledged before their quorum had the part, by the replicas' logs.
     ZooKeeper's, which are exact, are preferred."""
-    if logs.said.get("silent"):
+    if logs.said.silent:
         return
-    error_ns = int(logs.said.get("clock_error_ns", 0))
-    for insert in inserts:
+    error_ns = logs.said.clock_error_ns
+    for insert, made in inserts:
         assert insert.end is not None, "an acknowledged insert has an end"
-        said = mapping_of(insert.end)
-        needed = int(said.get("quorum", 0))
-        for name in said["parts"] if needed > 1 else ():
+        needed = made.quorum
+        for name in made.parts if needed > 1 else ():
             part = part_of(name)
             if part is None or quorums.knows(name):
                 continue
@@ -214,11 +231,11 @@ def _judge_times(
 
 
 def _judge_data(found: Findings, logs: _Logs, ops: Sequence[Op]) -> None:
-    seen: dict[str, tuple[str, Sequence[Any]]] = {}
-    for replica, parts in logs.said.get("active", {}).items():
+    seen: dict[str, tuple[str, tuple[int, str | int]]] = {}
+    for replica, parts in logs.said.active.items():
         for name, content in parts.items():
             other, before = seen.setdefault(name, (replica, content))
-            if list(before) != list(content):
+            if before != content:
                 text = f"{name} has {before[0]:,} rows on {other} and {content[0]:,} on {replica}"
                 text += "" if before[0] != content[0] else ", with other data"
                 found.add_anomaly("diverged", text, ops[-1], time_ns=0)

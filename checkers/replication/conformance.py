@@ -2,12 +2,8 @@
 
 A run on servers that keep a transaction log replays it (`harness/conform`), and records at rest
 
-departure    for some departures from the model: {"table", "step": the names of what the transaction
-             does, "zxid", "time_s", "replica", "kind": the name of a known departure of the
-             server, "" for another one, "text": what happened, "allowed": what the model allows}
-conformance  {"tables": {path: {"steps", "actions": {name of a step or departure: count},
-             "departures": {name: count}, "stopped": reason or null, "unmodelled": bool,
-             "digest"}}, "gaps": [...]}, or {"unavailable": reason}
+departure    for some departures from the model, `RecordedDeparture`
+conformance  `ConformanceReport`
 trace        for each table {"table", "versions": those of the servers, "keepers": {replica: its
              ZooKeeper servers}, "facts": those of `checkers.replication.agreed` about parts and
              quorums, with the time in ms in place of the zxid, "ended": why the facts end early,
@@ -26,10 +22,13 @@ is a defect of the server, or of the model.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from checkers.conclusion import Findings, mapping_of
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import number
 from harness.core.history import History
 from harness.core.op import Kind, Op
@@ -42,6 +41,46 @@ UNKNOWN_DEPARTURE: Final = "unknown-departure"
 """Kind of a step that the model does not allow, and that is no known departure of the server."""
 
 
+class RecordedDeparture(msgspec.Struct, frozen=True):
+    """A step that the model does not allow."""
+
+    text: str
+    """What happened."""
+    kind: str = ""
+    """Name of a known departure of the server; "" for another one."""
+    time_s: float = 0.0
+    zxid: str | None = None
+    step: list[str] = []
+    """Names of what the transaction does."""
+    replica: str | None = None
+    """The replica that made it; None for another session."""
+    allowed: str | None = None
+    """What the model allows."""
+
+
+class ReplayedTable(msgspec.Struct, frozen=True):
+    """The steps of one table."""
+
+    steps: int
+    unmodelled: bool
+    """Whether the log has an entry of a kind that the model does not have."""
+    departures: dict[str, int]
+    """Number of departures of each kind."""
+    actions: dict[str, int] = {}
+    """Number of steps and departures of each name."""
+    stopped: str | None = None
+    """Why the replay ended early."""
+
+
+class ConformanceReport(msgspec.Struct, frozen=True):
+    """What the replay came to."""
+
+    tables: dict[str, ReplayedTable] = {}
+    gaps: list[str] = []
+    unavailable: str | UnsetType = UNSET
+    """Why there is no log, in place of the others."""
+
+
 class Conformance:
     """Judges the steps and departures that the replay of a run's transactions recorded."""
 
@@ -50,20 +89,19 @@ class Conformance:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a step."""
         op = conformance_of(history)
-        said = mapping_of(op)
-        tables: Mapping[str, Mapping[str, Any]] = said.get("tables") or {}
+        report = ConformanceReport() if op is None else decode(op, ConformanceReport)
         actions, departures = Counter[str](), Counter[str]()
-        for table in tables.values():
-            actions.update(table.get("actions", {}))
-            departures.update(table["departures"])
+        for table in report.tables.values():
+            actions.update(table.actions)
+            departures.update(table.departures)
         found = Findings(self.name, kinds=departures)
-        for departure in _ended(history, DEPARTURE) if not said.get("gaps") else ():
+        for departure in _ended(history, DEPARTURE) if not report.gaps else ():
             _add_departure(found, departure)
         found.counts |= departures
-        found.doubts += [f"ZooKeeper's log has a gap: {gap}" for gap in said.get("gaps") or ()]
-        found.doubts += [str(said["unavailable"])] if "unavailable" in said else []
-        found.doubts += [str(t["stopped"]) for t in tables.values() if t["unmodelled"]]
-        steps = sum(int(table["steps"]) for table in tables.values())
+        found.doubts += [f"ZooKeeper's log has a gap: {gap}" for gap in report.gaps]
+        found.doubts += [] if report.unavailable is UNSET else [report.unavailable]
+        found.doubts += [str(table.stopped) for table in report.tables.values() if table.unmodelled]
+        steps = sum(table.steps for table in report.tables.values())
         counts = ", ".join(f"{kind} {count:,}" for kind, count in found.counts.items())
         return found.verdict(
             checked=steps,
@@ -85,15 +123,11 @@ def _ended(history: History, f: str) -> list[Op]:
 
 
 def _add_departure(found: Findings, op: Op) -> None:
-    said = mapping_of(op)
-    at_s = float(said.get("time_s", 0.0))
+    one = decode(op, RecordedDeparture)
     found.add_anomaly(
-        str(said.get("kind") or UNKNOWN_DEPARTURE),
-        f"at {at_s:.3f} s {said.get('replica') or 'a session'}: {said.get('text')}",
+        one.kind or UNKNOWN_DEPARTURE,
+        f"at {one.time_s:.3f} s {one.replica or 'a session'}: {one.text}",
         op,
-        time_ns=int(at_s * 1e9),
-        steps=(
-            f"zxid {said.get('zxid')}: {'; '.join(said.get('step') or ())}",
-            f"the model allows: {said.get('allowed')}",
-        ),
+        time_ns=int(one.time_s * 1e9),
+        steps=(f"zxid {one.zxid}: {'; '.join(one.step)}", f"the model allows: {one.allowed}"),
     )

@@ -29,11 +29,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+
+import msgspec
+from msgspec import UNSET
 
 from checkers.conclusion import Findings, anomaly
+from checkers.look import decode
 from checkers.phrasing import during, listed, number, seconds, where
-from checkers.quiescence import quiescence_of
+from checkers.quiescence import quiescence_of, states_at_rest
 from checkers.sets.key_sets import FINAL_READ, INSERT, insert_value, read_values
 from harness.core.history import History, Pair
 from harness.core.op import Kind
@@ -51,6 +54,14 @@ class Placed(StrEnum):
     """Every replica of each shard."""
 
 
+class PlacedInsert(msgspec.Struct, frozen=True):
+    """End of an insert that was looked for right after its acknowledgement."""
+
+    value: int
+    copies: dict[str, int] = {}
+    """Number of times that each replica that answered has the value."""
+
+
 @dataclass(frozen=True, slots=True)
 class WrongShard:
     """A wrong count of one value on one shard."""
@@ -62,9 +73,8 @@ class WrongShard:
 
 
 class Distributed:
-    """Judges the final reads of local tables against the inserts. With `placed` an ok insert has
-    {"value", "copies": {node: count}}, read from the local tables right after the acknowledgement;
-    a replica that did not answer is missing."""
+    """Judges the final reads of local tables against the inserts, and with `placed` what the local
+    tables had right after an acknowledgement."""
 
     name = "distributed"
 
@@ -127,11 +137,11 @@ class Distributed:
         for value, pair in (
             inserts_by_value(history).items() if self._placed is not Placed.LATER else ()
         ):
-            end = pair.end.value if pair.end is not None and pair.kind is Kind.OK else None
-            found = end.get("copies") if isinstance(end, Mapping) else None
-            copies: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+            if pair.end is None or pair.kind is not Kind.OK or isinstance(pair.end.value, int):
+                continue
+            copies = decode(pair.end, PlacedInsert).copies
             for shard, nodes in shards.items():
-                counts = {node: int(copies[node]) for node in nodes if node in copies}
+                counts = {node: copies[node] for node in nodes if node in copies}
                 least = 1 if self._placed is Placed.EACH else len(nodes)
                 if len(counts) < least:
                     continue  # One that did not answer may have it.
@@ -172,24 +182,13 @@ def _finals(history: History) -> dict[str, Counter[int]]:
     return {str(end.node): Counter(read_values(end)) for _, end in history.answered(FINAL_READ)}
 
 
-def replicas_at_rest(history: History) -> Mapping[str, Mapping[str, Any]]:
-    """Return what the run observed of each replica at rest: its "shard", and its "broken_files",
-    the number of files that it will never send."""
-    for op in reversed(history.nemesis):
-        value = op.value if isinstance(op.value, Mapping) else {}
-        replicas = value.get("replicas")
-        if op.f == "quiesce" and op.kind is not Kind.INVOKE and isinstance(replicas, Mapping):
-            states = sorted((str(node), state) for node, state in replicas.items())
-            return {node: state for node, state in states if isinstance(state, Mapping)}
-    return {}
-
-
 def replicas_by_shard(history: History) -> dict[int, list[str]]:
     """Return the replicas of each shard, as the run observed them at rest."""
     out: dict[int, list[str]] = {}
-    for node, state in replicas_at_rest(history).items():
-        if isinstance(state.get("shard"), int):
-            out.setdefault(state["shard"], []).append(node)
+    seen = states_at_rest(history)
+    for node, state in sorted(seen[1].items()) if seen is not None else ():
+        if state.shard is not UNSET:
+            out.setdefault(state.shard, []).append(node)
     return out
 
 

@@ -27,7 +27,9 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from checkers.conclusion import Findings, mapping_of
+from checkers.conclusion import Findings
+from checkers.ddl.alters import LogTypes
+from checkers.look import decode
 from checkers.phrasing import during, listed, number, seconds, where
 from checkers.quiescence import Quiescence, quiescence_of
 from checkers.sets.key_sets import INSERT, insert_value
@@ -89,7 +91,7 @@ class _DroppedPartition:
 
 class Dropped:
     """Judges the calls "drop-partition", whose key is the partition, against "insert" of one value,
-    the reads of a key, and the last "final-log": {"types": {name: number of log entries}}."""
+    the reads of a key, and the last "final-log"."""
 
     name = "dropped"
 
@@ -238,9 +240,7 @@ def _silent(
 def _logged(history: History) -> int:
     """Return the number of log entries of type "drop" in the last look at the log."""
     looks = history.calls(LOG, kinds=(Kind.OK,))
-    types = mapping_of(looks[-1].end).get("types") if looks else None
-    count = types.get("drop") if isinstance(types, Mapping) else None
-    return count if isinstance(count, int) else 0
+    return decode(_end(looks[-1]), LogTypes).types.get("drop", 0) if looks else 0
 
 
 def _add(

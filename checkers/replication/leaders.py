@@ -18,7 +18,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 
-from checkers.conclusion import Findings, anomaly, mapping_of
+import msgspec
+
+from checkers.conclusion import Findings, anomaly
+from checkers.look import decode
 from checkers.phrasing import during, milliseconds, number, seconds
 from harness.core.dialect import Mechanism
 from harness.core.history import History
@@ -30,8 +33,15 @@ SANDWICH_NS = 400_000_000
 """Maximum time between two claims of one replica to lead, within which it led throughout."""
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """Answer to "leads"."""
+
+    leads: bool = False
+    """Whether the replica says that it leads."""
+
+
 class Leaders:
-    """Judges the calls "leads": {"leads": whether the node asked says that it leads}."""
+    """Judges the calls "leads"."""
 
     name = "leaders"
     needs = (Mechanism.TABLE_LEADER,)
@@ -69,7 +79,7 @@ def _claims(history: History) -> _Claims:
     calls = history.calls(LEADS, kinds=(Kind.OK,))
     for place, pair in zip(calls.places, calls, strict=True):
         assert pair.end is not None, "an ok has an end"
-        if mapping_of(pair.end).get("leads"):
+        if decode(pair.end, Claim).leads:
             out.places.append(place)
             out.nodes.append(intern(str(pair.invoke.node)))
             out.begins_ns.append(pair.invoke.time_ns)

@@ -11,10 +11,12 @@ A pointer goes back where a lost replica clones another, which may be behind its
     look: ch1 at 40, version 1     ch1 lost, clones ch2     look: ch1 at 35, version 3
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import during, number, seconds
 from harness.core.history import History
 from harness.core.op import Op
@@ -23,36 +25,60 @@ from harness.core.verdict import Verdict
 OBSERVE = "observe-log"
 
 
-@dataclass(frozen=True, slots=True)
-class LogPlace:
-    """ZooKeeper's record of one replica's position."""
+class LogPlace(msgspec.Struct, frozen=True):
+    """ZooKeeper's record of one replica's position in the log."""
 
-    pointer: int
-    lost: bool
-    lost_version: int
+    pointer: int | None = None
+    """Index of the next entry that it copies; None before its first."""
+    lost: bool = False
+    lost_version: int = -1
     """Version of the node "is_lost", which changes when the replica is marked lost and when it has
     cloned."""
+    active: bool = False
+    steady: bool = False
+    """Whether all of this was so at one moment after the first entry was read."""
+
+
+class LogLook(msgspec.Struct, frozen=True):
+    """Look at the log."""
+
+    first: int | None = None
+    """Index of its first entry; None if it has none."""
+    entries: int = 0
+    """Number of entries, just before."""
+    replicas: dict[str, LogPlace] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pointer:
+    """A replica's pointer in one look."""
+
+    at: int
+    place: LogPlace
     op: Op
 
 
 class LogPointers:
-    """Judges the calls "observe-log": {"replicas": {node: {"pointer", "lost", "lost_version"}}}."""
+    """Judges the calls "observe-log"."""
 
     name = "log-pointers"
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a pointer that moved."""
-        last: dict[str, LogPlace] = {}
+        last: dict[str, _Pointer] = {}
         found = Findings(self.name, kinds=["went-back"])
         moved = looks = 0
         for _, end in history.answered(OBSERVE):
             looks += 1
-            for node, now in _places(end).items():
-                before = last.get(node)
+            for node, place in decode(end, LogLook).replicas.items():
+                if place.pointer is None:
+                    continue
+                before, now = last.get(node), _Pointer(place.pointer, place, end)
                 if before is not None:
-                    moved += now.pointer > before.pointer
-                    cloned = now.lost_version != before.lost_version or before.lost
-                    if now.pointer < before.pointer and not cloned:
+                    moved += now.at > before.at
+                    was = before.place
+                    cloned = place.lost_version != was.lost_version or was.lost
+                    if now.at < before.at and not cloned:
                         _add(found, history, node, before, now)
                 last[node] = now
         return found.verdict(
@@ -63,22 +89,10 @@ class LogPointers:
         )
 
 
-def _places(end: Op) -> dict[str, LogPlace]:
-    value = end.value if isinstance(end.value, Mapping) else {}
-    replicas = value.get("replicas")
-    if not isinstance(replicas, Mapping):
-        return {}
-    return {
-        str(node): LogPlace(int(s["pointer"]), bool(s["lost"]), int(s["lost_version"]), end)
-        for node, s in replicas.items()
-        if s.get("pointer") is not None
-    }
-
-
-def _add(found: Findings, history: History, node: str, before: LogPlace, now: LogPlace) -> None:
+def _add(found: Findings, history: History, node: str, before: _Pointer, now: _Pointer) -> None:
     text = (
-        f"log_pointer of {node} went from {before.pointer} (op #{before.op.index}) to "
-        f"{now.pointer} (op #{now.op.index} at {seconds(now.op.time_ns)}) and it had cloned "
+        f"log_pointer of {node} went from {before.at} (op #{before.op.index}) to "
+        f"{now.at} (op #{now.op.index} at {seconds(now.op.time_ns)}) and it had cloned "
         f"nobody{during(history, now.op.time_ns)}"
     )
     found.add_anomaly("went-back", text, before.op, now.op)

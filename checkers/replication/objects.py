@@ -31,15 +31,20 @@ a fault took from that replica's disk before another had to have it:
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import during, number, seconds
 from checkers.quiescence import quiescence_of
 from checkers.replication.parts import uncommitted
 from checkers.taken import not_promised, taken_of
 from harness.core.history import History, Pair
-from harness.core.op import Kind, Op
+from harness.core.op import Json, Kind, Op
 from harness.core.verdict import Verdict
 
 LOOK: Final = "objects"
@@ -52,20 +57,85 @@ REBUILD: Final = "rebuild"
 _FEW_REQUESTS: Final = 4
 
 
-class Objects:
-    """Judges looks at the objects of one table on an object store.
+class StoreRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Request to write or delete an object, by the store's log."""
 
-    "objects", during the run, and "final-objects", at rest: {"parts": {part: {file: key}},
-    "held": [key], "references": count, "missing": {part: [key]}} of one replica. "parts" are its
-    active parts (only at rest), "held" the objects of its other files, and "missing" those that the
-    store did not have while the part was active. "final-store", at rest: {"objects": {key: bytes},
-    "locks": {part: {blob: [replica]}}, "written": {replica: count}}, the whole bucket, ZooKeeper's
-    locks, and the number of objects that each replica ever wrote; {} if the store has no log of
-    its requests, such as a user's own. Each may have
-    "requests": {key: [{"source", "method", "status", "fault", "ago_s"}]}, what the store's log says
-    of objects in question: who was to write or delete one, how many seconds before the look, and
-    the fault that struck the request.
-    """
+    source: str
+    """The replica that made it."""
+    method: str
+    status: int | None
+    """Status of the answer; None if there was none."""
+    fault: str | UnsetType = UNSET
+    """The fault that struck it."""
+    ago_s: float
+    """Time from the request to the look, in seconds."""
+
+
+Requests: TypeAlias = dict[str, list[StoreRequest]]
+"""Requests by the key of their object, of objects in question."""
+
+
+class ReferredObjects(msgspec.Struct, frozen=True):
+    """Look at the objects of a replica, during the run without `parts` and `held`."""
+
+    parts: dict[str, dict[str, str]] | UnsetType = UNSET
+    """Key of each file's object, by active part."""
+    held: list[str] | UnsetType = UNSET
+    """Keys of the objects of its other files."""
+    references: int = 0
+    """Number of objects to which its active parts refer."""
+    missing: dict[str, list[str]] = {}
+    """Objects by part that the store did not have while the part was active."""
+    requests: Requests = {}
+
+    @property
+    def by_part(self) -> dict[str, dict[str, str]]:
+        """Return `parts`, of a look at rest."""
+        return self.parts or {}
+
+    def used(self) -> Iterator[str]:
+        """Yield the keys of the objects to which the replica refers, of a look at rest."""
+        yield from self.held or ()
+        for files in self.by_part.values():
+            yield from files.values()
+
+
+class StoredObjects(msgspec.Struct, frozen=True):
+    """Look at the whole bucket and ZooKeeper's locks, at rest."""
+
+    objects: dict[str, int]
+    """Size of each object in bytes."""
+    locks: Mapping[str, Mapping[str, Sequence[str]]]
+    """Replicas that hold a lock, by part and blob."""
+    requests: Requests = {}
+    written: dict[str, int] = {}
+    """Number of objects that each replica ever wrote; {} if the store has no log of its requests,
+    such as a user's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AtRest:
+    """Looks at rest, each with its op."""
+
+    replicas: Mapping[str, tuple[Op, ReferredObjects]]
+    store: tuple[Op, StoredObjects]
+
+    @property
+    def used(self) -> frozenset[str]:
+        """Return the keys of the objects to which some replica refers."""
+        return frozenset(key for _, look in self.replicas.values() for key in look.used())
+
+    @property
+    def locks(self) -> Iterator[tuple[str, str]]:
+        """Yield each part with each replica that holds a lock of it."""
+        for part, blobs in self.store[1].locks.items():
+            for replicas in blobs.values():
+                yield from ((part, replica) for replica in replicas)
+
+
+class Objects:
+    """Judges looks at the objects of one table on an object store: "objects" during the run,
+    "final-objects" and "final-store" at rest."""
 
     name = "objects"
 
@@ -78,39 +148,40 @@ class Objects:
         rest = quiescence_of(history)
         looks = references = 0
         found = Findings(self.name)
-        final: dict[str, Op] = {}
+        final: dict[str, tuple[Op, ReferredObjects]] = {}
         for _, op in history.answered(LOOK, FINAL_LOOK):
+            look = decode(op, ReferredObjects)
             looks += 1
-            references += int(_value(op)["references"])
-            _judge_references(found, history, op)
-            final |= {str(op.node): op} if op.f == FINAL_LOOK else {}
-        store = _last_look(history, FINAL_STORE)
+            references += look.references
+            _judge_references(found, history, op, look)
+            final |= {str(op.node): (op, look)} if op.f == FINAL_LOOK else {}
+        stores = history.calls(FINAL_STORE, kinds=(Kind.OK,))
+        store = stores[-1].end if stores else None
         found.doubts += rest.doubts
         unseen = [node for node in rest.nodes if node not in final]
         found.doubts += [f"{node} was not looked at" for node in unseen]
         found.doubts += [] if store else ["the store was not looked at"]
-        own = {node: _value(op)["parts"] for node, op in final.items()}
-        unsure = uncommitted(own, rest.to_check)
+        parts = {node: look.by_part for node, (_, look) in final.items()}
+        unsure = uncommitted(parts, rest.to_check)
         found.doubts += [f"part {part} is on {node} only, to be checked" for node, part in unsure]
         gone_by: list[str] = []
-        figures: dict[str, Any] = {
-            "looks": looks,
-            "dangling_references": found.counts.get("dangling", 0),
-        }
+        dangling = found.counts.get("dangling", 0)
+        figures: dict[str, Json] = {"looks": looks, "dangling_references": dangling}
         lost = Findings(self.name)
         judged = _judge_rows(lost, history, rest.nodes, gone_by)
         found.doubts += lost.doubts
         if rest.reached:
             found.extend(lost)
             if store and not unseen:
-                _judge_orphans(found, store, final)
-                _judge_locks(found, store, final)
+                at_rest = _AtRest(final, (store, decode(store, StoredObjects)))
+                _judge_orphans(found, at_rest)
+                _judge_locks(found, at_rest)
                 if self.zero_copy:
-                    _judge_unlocked(found, store, final, but=unsure)
-                    _judge_copies(found, final)
+                    _judge_unlocked(found, at_rest, but=unsure)
+                    _judge_copies(found, at_rest)
                 else:
-                    _judge_shared(found, final)
-                figures |= _costs(store, final, zero_copy=self.zero_copy)
+                    _judge_shared(found, at_rest)
+                figures |= _costs(at_rest, zero_copy=self.zero_copy)
         if not (references and judged):
             found.add_doubt("no object or no row was checked")
         return found.verdict(
@@ -122,54 +193,46 @@ class Objects:
         )
 
 
-def _last_look(history: History, f: str) -> Op | None:
-    looks = history.calls(f, kinds=(Kind.OK,))
-    return looks[-1].end if looks else None
-
-
-def _value(op: Op) -> Mapping[str, Any]:
-    assert isinstance(op.value, Mapping), f"op #{op.index} {op.f} is a look"
-    return op.value
-
-
-def _judge_references(found: Findings, history: History, op: Op) -> None:
-    for part, keys in _value(op)["missing"].items():
+def _judge_references(found: Findings, history: History, op: Op, look: ReferredObjects) -> None:
+    for part, keys in look.missing.items():
         for key in keys:
             text = f"active part {part} of {op.node} refers to {key}, which does not exist"
-            said = f"{text}{during(history, op.time_ns)}{_requests(op, key)}"
-            _add(found, "dangling", said, op)
+            log = _described(op, look.requests.get(key, []))
+            _add(found, "dangling", f"{text}{during(history, op.time_ns)}{log}", op)
 
 
-def _judge_orphans(found: Findings, store: Op, final: Mapping[str, Op]) -> None:
-    used = {key for op in final.values() for key in objects_in_use(op)}
-    for key, size in _value(store)["objects"].items():
+def _judge_orphans(found: Findings, at_rest: _AtRest) -> None:
+    op, store = at_rest.store
+    proof = [op for op, _ in at_rest.replicas.values()]
+    used = at_rest.used
+    for key, size in store.objects.items():
         if key not in used:
-            text = f"no replica refers to {key}, of {number(size, 'byte')}{_requests(store, key)}"
-            _add(found, "orphan", text, *final.values(), store)
+            log = _described(op, store.requests.get(key, []))
+            text = f"no replica refers to {key}, of {number(size, 'byte')}{log}"
+            _add(found, "orphan", text, *proof, op)
 
 
-def _judge_locks(found: Findings, store: Op, final: Mapping[str, Op]) -> None:
-    for part, replica in _held_locks(store):
-        if replica in final and part not in _value(final[replica])["parts"]:
+def _judge_locks(found: Findings, at_rest: _AtRest) -> None:
+    for part, replica in at_rest.locks:
+        op, look = at_rest.replicas.get(replica, (None, None))
+        if op is not None and look is not None and part not in look.by_part:
             text = f"{replica} holds the lock of part {part}, which it does not have"
-            _add(found, "idle-lock", text, final[replica], store)
+            _add(found, "idle-lock", text, op, at_rest.store[0])
 
 
-def _judge_unlocked(
-    found: Findings, store: Op, final: Mapping[str, Op], *, but: Sequence[tuple[str, str]]
-) -> None:
-    locked = set(_held_locks(store))
-    for node, op in final.items():
-        for part in _value(op)["parts"]:
+def _judge_unlocked(found: Findings, at_rest: _AtRest, *, but: Sequence[tuple[str, str]]) -> None:
+    locked = set(at_rest.locks)
+    for node, (op, look) in at_rest.replicas.items():
+        for part in look.by_part:
             if (part, node) not in locked and (node, part) not in but:
                 text = f"{node} has part {part} on the store without a lock"
-                _add(found, "unlocked", text, op, store)
+                _add(found, "unlocked", text, op, at_rest.store[0])
 
 
-def _judge_copies(found: Findings, final: Mapping[str, Op]) -> None:
+def _judge_copies(found: Findings, at_rest: _AtRest) -> None:
     first: dict[tuple[str, str], tuple[str, str]] = {}
-    for node, op in final.items():
-        for part, files in _value(op)["parts"].items():
+    for node, (op, look) in at_rest.replicas.items():
+        for part, files in look.by_part.items():
             known = {name: first.setdefault((part, name), (node, files[name])) for name in files}
             differing = [name for name, (_, key) in known.items() if key != files[name]]
             if differing:
@@ -179,17 +242,17 @@ def _judge_copies(found: Findings, final: Mapping[str, Op]) -> None:
                     f"part {part} has two copies: {name} is {key} on {other} and {files[name]} "
                     f"on {node}"
                 )
-                _add(found, "copied", text, final[other], op)
+                _add(found, "copied", text, at_rest.replicas[other][0], op)
 
 
-def _judge_shared(found: Findings, final: Mapping[str, Op]) -> None:
+def _judge_shared(found: Findings, at_rest: _AtRest) -> None:
     owner: dict[str, str] = {}
-    for node, op in final.items():
-        for part, files in _value(op)["parts"].items():
+    for node, (op, look) in at_rest.replicas.items():
+        for part, files in look.by_part.items():
             for key in files.values():
                 if owner.setdefault(key, node) != node:
                     text = f"part {part} of {node} refers to {key}, as {owner[key]} does"
-                    _add(found, "shared", text, final[owner[key]], op)
+                    _add(found, "shared", text, at_rest.replicas[owner[key]][0], op)
 
 
 def _judge_rows(found: Findings, history: History, nodes: Sequence[str], gone_by: list[str]) -> int:
@@ -264,63 +327,49 @@ def _reattached(history: History) -> Mapping[int, frozenset[int]]:
     return back
 
 
-def _costs(store: Op, final: Mapping[str, Op], *, zero_copy: bool) -> dict[str, Any]:
-    used = {key for op in final.values() for key in objects_in_use(op)}
-    sizes = _value(store)["objects"]
-    orphaned = {key: size for key, size in sizes.items() if key not in used}
-    locked = set(_held_locks(store))
-    parts = {(part, node) for node, op in final.items() for part in _value(op)["parts"]}
-    written = _value(store).get("written", {})
+def _costs(at_rest: _AtRest, *, zero_copy: bool) -> dict[str, Json]:
+    store, used = at_rest.store[1], at_rest.used
+    orphaned = {key: size for key, size in store.objects.items() if key not in used}
+    locked = set(at_rest.locks)
+    parts = {(part, node) for node, (_, look) in at_rest.replicas.items() for part in look.by_part}
     return {
         "parts": len({part for part, _ in parts}),
-        "objects": len(sizes),
-        "stored_bytes": sum(sizes.values()),
+        "objects": len(store.objects),
+        "stored_bytes": sum(store.objects.values()),
         "orphaned_objects": len(orphaned),
         "orphaned_bytes": sum(orphaned.values()),
-        "orphans_by_writer": _by_writer(store, orphaned),
-        **({"sole_writer": len(written) == 1} if written else {}),
+        "orphans_by_writer": {**_by_writer(store, orphaned)},
+        **({"sole_writer": len(store.written) == 1} if store.written else {}),
         "locks": len(locked),
         "parts_without_lock": len(parts - locked) if zero_copy else 0,
     }
 
 
-def _by_writer(store: Op, keys: Iterable[str]) -> dict[str, int]:
+def _by_writer(store: StoredObjects, keys: Iterable[str]) -> dict[str, int]:
     """Return the number of objects by the replica that wrote them, "" if the log does not say, and
     whether somebody asked to delete them: "ch1", "ch1, delete failed"."""
     found: Counter[str] = Counter()
     for key in keys:
-        requests = _value(store).get("requests", {}).get(key, [])
-        writers = [request["source"] for request in requests if request["method"] == "PUT"]
-        failed = any(request["method"] != "PUT" for request in requests)
+        requests = store.requests.get(key, [])
+        writers = [request.source for request in requests if request.method == "PUT"]
+        failed = any(request.method != "PUT" for request in requests)
         found[f"{writers[-1] if writers else ''}{', delete failed' if failed else ''}"] += 1
     return dict(sorted(found.items()))
 
 
-def _requests(op: Op, key: str) -> str:
+def _described(op: Op, requests: Sequence[StoreRequest]) -> str:
     """Describe what the store's log says of an object, as the end of a sentence."""
-    requests = _value(op).get("requests", {}).get(key, [])
-    said = [
-        f"{request['method']} by {request['source']} at "
-        f"{seconds(op.time_ns - round(request['ago_s'] * 1e9))}: "
-        f"{request['status'] or 'not done'}"
-        + (f", {request['fault']}" if "fault" in request else "")
-        for request in requests[-_FEW_REQUESTS:]
+    phrases = [
+        f"{one.method} by {one.source} at {seconds(op.time_ns - round(one.ago_s * 1e9))}: "
+        f"{one.status or 'not done'}{f', {one.fault}' if one.fault else ''}"
+        for one in requests[-_FEW_REQUESTS:]
     ]
-    return f"; the store's log has {'; '.join(said)}" if said else ""
-
-
-def _held_locks(store: Op) -> Iterator[tuple[str, str]]:
-    for part, blobs in _value(store)["locks"].items():
-        for replicas in blobs.values():
-            for replica in replicas:
-                yield part, replica
+    return f"; the store's log has {'; '.join(phrases)}" if phrases else ""
 
 
 def objects_in_use(op: Op) -> Iterator[str]:
     """Yield the keys of the objects to which a replica refers, by its look at rest."""
-    yield from _value(op)["held"]
-    for files in _value(op)["parts"].values():
-        yield from files.values()
+    yield from decode(op, ReferredObjects).used()
 
 
 def _add(found: Findings, kind: str, text: str, *ops: Op) -> None:

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
+from msgspec import UNSET
+
 from checkers.conclusion import Findings, unjudged
 from checkers.phrasing import listed, number, seconds
-from checkers.quiescence import quiescence_of
+from checkers.quiescence import quiescence_of, states_at_rest
 from harness.core.history import History
-from harness.core.op import Kind, Op
+from harness.core.op import Op
 from harness.core.verdict import Verdict
 
 _NAME = re.compile(r"(?P<partition>[^_]+)_(?P<min>\d+)_(?P<max>\d+)_(?P<level>\d+)(_\d+)?$")
@@ -105,18 +107,11 @@ class Parts:
 def parts_at_rest(history: History) -> tuple[Op, dict[str, Mapping[str, object] | None]] | None:
     """Return the last look at rest and each replica's parts; None for a replica that showed
     none."""
-    for op in reversed(history.nemesis):
-        if op.f != "quiesce" or op.kind is Kind.INVOKE or not isinstance(op.value, Mapping):
-            continue
-        replicas = op.value.get("replicas")
-        if not isinstance(replicas, Mapping):
-            return None
-        states = {
-            str(node): state.get("active") if isinstance(state, Mapping) else None
-            for node, state in replicas.items()
-        }
-        return op, {n: s if isinstance(s, Mapping) else None for n, s in states.items()}
-    return None
+    seen = states_at_rest(history)
+    if seen is None:
+        return None
+    op, states = seen
+    return op, {n: None if s.active is UNSET else s.active for n, s in states.items()}
 
 
 def _judge_overlaps(found: Findings, op: Op, states: Mapping[str, Mapping[str, object]]) -> None:

@@ -11,9 +11,11 @@ during the call is not judged, because nobody knows when the choice was made:
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+
+import msgspec
 
 from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import during, number, seconds, where
 from harness.core.dialect import Mechanism
 from harness.core.history import History
@@ -23,10 +25,18 @@ from harness.core.verdict import Verdict
 ROUTE = "route"
 
 
+class Route(msgspec.Struct, frozen=True):
+    """Look at which replicas a Distributed table reads from."""
+
+    hosts: list[str]
+    """Hosts that answered the query."""
+    before: dict[str, dict[str, int]]
+    """Errors that the server has counted of each host, by shard, before the query."""
+    after: dict[str, dict[str, int]]
+
+
 class ReplicaChoice:
-    """Judges the calls "route": {"hosts": [hosts that answered a query through the Distributed
-    table], "before", "after": {shard: {host: errors_count}}}, the counts of the server that was
-    asked, without its own shard."""
+    """Judges the calls "route"."""
 
     name = "replica-choice"
     needs = (Mechanism.REPLICA_ERRORS,)
@@ -51,13 +61,10 @@ class ReplicaChoice:
 
 def _choices(end: Op) -> Iterable[tuple[str, Mapping[str, int]]]:
     """Yield each host that answered, with the counts of its shard."""
-    value: Any = end.value
-    for shard, counts in value["before"].items():
-        if counts != value["after"].get(shard):
-            continue
-        for host in value["hosts"]:
-            if host in counts:
-                yield str(host), counts
+    route = decode(end, Route)
+    for shard, counts in route.before.items():
+        if counts == route.after.get(shard):
+            yield from ((host, counts) for host in route.hosts if host in counts)
 
 
 def _add(

@@ -10,23 +10,35 @@ directories were not looked at then. A directory during the run is a fetch under
     temporary on ch2 → tmp_fetch_0_3_3_0     final-temporary on ch2 → nothing
 """
 
-from collections.abc import Sequence
 from typing import Final
 
-from checkers.conclusion import Findings, mapping_of
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import during, listed, number, seconds
 from checkers.quiescence import quiescence_of
 from harness.core.history import History
-from harness.core.op import Op
 from harness.core.verdict import Verdict
 
 TEMPORARY: Final = "temporary"
 FINAL_TEMPORARY: Final = "final-temporary"
 
 
+class UnfinishedFetches(msgspec.Struct, frozen=True):
+    """Look at the fetches under way on a replica."""
+
+    directories: list[str] | UnsetType = UNSET
+    """Those in which it puts the parts."""
+    odd: list[str] | UnsetType = UNSET
+    """Active parts that have no part's name."""
+    unavailable: str | UnsetType = UNSET
+    """Why there is nothing to look at, in place of the others."""
+
+
 class Temporary:
-    """Judges the calls "temporary" and, at rest, "final-temporary": {"directories": those in which
-    the replica puts the parts that it fetches, "odd": active parts that have no part's name}."""
+    """Judges the calls "temporary" and, at rest, "final-temporary"."""
 
     name = "temporary"
 
@@ -39,11 +51,12 @@ class Temporary:
         seen: set[tuple[str, str]] = set()
         found = Findings(self.name)
         for invoke, end in history.answered(TEMPORARY, FINAL_TEMPORARY):
-            if "directories" not in mapping_of(end):
+            look = decode(end, UnfinishedFetches)
+            if look.directories is UNSET:
                 continue
             looks += 1
             final |= {str(end.node)} if end.f == FINAL_TEMPORARY else set()
-            directories, odd = _found(end, "directories"), _found(end, "odd")
+            directories, odd = look.directories, look.odd or []
             seen |= {(str(end.node), one) for one in directories}
             at = f"at {seconds(end.time_ns)}{during(history, end.time_ns)}"
             if odd:
@@ -62,7 +75,3 @@ class Temporary:
             f"{number(len(seen), 'fetch', 'fetches')} under way in them, none left",
             figures={"looks": looks, "under_way": len(seen)},
         )
-
-
-def _found(end: Op, name: str) -> Sequence[str]:
-    return [str(one) for one in mapping_of(end).get(name) or ()]

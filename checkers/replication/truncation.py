@@ -27,12 +27,14 @@ later. The demand can still fail: the planted bug "log-uncut" never cuts, and th
 looking at rest until it sees a cut or `CLEANED_S` are over.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from checkers.conclusion import Findings, mapping_of
+from checkers.conclusion import Findings
+from checkers.look import decode
 from checkers.phrasing import during, number, seconds
 from checkers.quiescence import quiescence_of
+from checkers.replication.log_pointers import LogLook
 from harness.core.history import History
 from harness.core.op import Kind, Op
 from harness.core.verdict import Verdict
@@ -45,9 +47,7 @@ its session, after 5 s and a tick of ZooKeeper's, and the next leader then check
 
 
 class Truncation:
-    """Judges the calls "observe-log" and, at rest, "final-log": {"first": index of the first entry
-    kept, "entries": how many there were just before, "replicas": {node: {"pointer", "lost",
-    "active", "steady"}}}."""
+    """Judges the calls "observe-log" and, at rest, "final-log"."""
 
     name = "truncation"
 
@@ -63,13 +63,14 @@ class Truncation:
         final: list[Op] = []
         for _, op in history.answered(OBSERVE, FINAL):
             looks += 1
-            cut = max(cut, int(mapping_of(op).get("first") or 0))
-            lost |= {node for node, state in _replicas(op).items() if state.get("lost")}
-            _judge_look(found, history, op)
+            look = decode(op, LogLook)
+            cut = max(cut, look.first or 0)
+            lost |= {node for node, place in look.replicas.items() if place.lost}
+            _judge_look(found, history, op, look)
             final += [op] if op.f == FINAL else []
         if final and quiescence_of(history).reached:
-            for node, state in sorted(_replicas(final[-1]).items()):
-                if state.get("lost"):
+            for node, place in sorted(decode(final[-1], LogLook).replicas.items()):
+                if place.lost:
                     _add(found, "still-lost", f"{node} is still lost at rest", final[-1])
             if not cut:
                 self._judge_length(found, final)
@@ -89,10 +90,10 @@ class Truncation:
         """Return whether the op is a look showing that the log was cut, or need not have been."""
         if op.f not in (OBSERVE, FINAL) or op.kind is not Kind.OK:
             return False
-        return bool(mapping_of(op).get("first")) or not self._is_long(op)
+        return bool(decode(op, LogLook).first) or not self._is_long(op)
 
     def _is_long(self, op: Op) -> bool:
-        return int(mapping_of(op).get("entries") or 0) > self.entries_max
+        return decode(op, LogLook).entries > self.entries_max
 
     def _judge_length(self, found: Findings, final: Sequence[Op]) -> None:
         first, last = final[0], final[-1]
@@ -104,27 +105,20 @@ class Truncation:
             _add(found, "never-cut", text, last)
 
 
-def _replicas(op: Op) -> Mapping[str, Mapping[str, Any]]:
-    found = mapping_of(op).get("replicas")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _judge_look(found: Findings, history: History, op: Op) -> None:
-    first = int(mapping_of(op).get("first") or 0)
-    states = _replicas(op)
-    steady = {node: s for node, s in states.items() if s.get("steady")}
-    for node, state in sorted(steady.items()):
-        pointer = state.get("pointer")
-        if pointer is None or pointer >= first or state.get("lost"):
+def _judge_look(found: Findings, history: History, op: Op, look: LogLook) -> None:
+    first, places = look.first or 0, look.replicas
+    steady = {node: place for node, place in places.items() if place.steady}
+    for node, place in sorted(steady.items()):
+        if place.pointer is None or place.pointer >= first or place.lost:
             continue
-        kind = "pointer-behind" if state.get("active") else "not-marked-lost"
-        what = "active" if state.get("active") else "inactive"
+        kind = "pointer-behind" if place.active else "not-marked-lost"
+        what = "active" if place.active else "inactive"
         text = (
-            f"{node} is {what} and not lost, and points at entry {pointer} though the log begins "
-            f"at {first}{during(history, op.time_ns)}"
+            f"{node} is {what} and not lost, and points at entry {place.pointer} though the log "
+            f"begins at {first}{during(history, op.time_ns)}"
         )
         _add(found, kind, text, op)
-    if states and len(steady) == len(states) and all(s.get("lost") for s in states.values()):
+    if places and len(steady) == len(places) and all(place.lost for place in places.values()):
         _add(found, "all-lost", f"every replica is lost{during(history, op.time_ns)}", op)
 
 

@@ -9,14 +9,14 @@ matter, so that this is right here:
     insert 1 of 3 rows → info     insert 1 of 3 rows → ok     rows → 6 of 3
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, TypeAlias
 
 import msgspec
 
 from checkers.conclusion import Findings, anomaly
+from checkers.look import decode
 from checkers.phrasing import during, number, on_key, seconds, where
-from harness.core.errors import HistoryError
 from harness.core.history import History
 from harness.core.op import Op
 from harness.core.verdict import Anomaly, Verdict
@@ -26,13 +26,14 @@ Block: TypeAlias = tuple[int, int, Annotated[int, msgspec.Meta(ge=1)]]
 """A value, the number of its rows that a replica has, and the number that its block has."""
 
 
-class _ReplicaBlocks(msgspec.Struct):
+class BlocksOfReplica(msgspec.Struct, frozen=True):
+    """Look at the blocks of a key on a replica."""
+
     blocks: list[Block]
 
 
 class WholeBlocks:
-    """Judges the calls "rows" and "final-rows", whose value is {"blocks": [[value, rows, size]]}:
-    how many rows of a block a replica has, and how many the block says that it has."""
+    """Judges the calls "rows" and "final-rows"."""
 
     name = "whole-blocks"
 
@@ -41,7 +42,7 @@ class WholeBlocks:
         found = Findings(self.name, kinds=["partial"])
         seen = big = 0
         for invoke, end in history.answered(*ROWS):
-            blocks = _blocks(end)
+            blocks = decode(end, BlocksOfReplica).blocks
             seen += len(blocks)
             big += sum([size > 1 for _, _, size in blocks])
             for block in [block for block in blocks if block[1] % block[2]]:
@@ -55,13 +56,6 @@ class WholeBlocks:
             held=f"{number(big, 'block')} of many rows seen whole (of {seen:,})",
             figures={"blocks_seen": seen, "big": big},
         )
-
-
-def _blocks(end: Op) -> Sequence[Block]:
-    try:
-        return msgspec.convert(end.value, _ReplicaBlocks).blocks
-    except msgspec.ValidationError as error:
-        raise HistoryError(f"op #{end.index}: an ok {end.f} has no blocks: {error}") from error
 
 
 def _witness(history: History, invoke: Op, end: Op, block: Block) -> Iterator[Anomaly]:

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Final
 
 from checkers.phrasing import number, seconds
-from checkers.replication.distributed import inserts_by_value, replicas_at_rest, replicas_by_shard
+from checkers.quiescence import states_at_rest
+from checkers.replication.distributed import inserts_by_value, replicas_by_shard
 from checkers.sets.key_sets import FINAL_READ, read_values
 from checkers.triage.breaks import kills
 from checkers.triage.evidence import Evidence
@@ -24,7 +25,8 @@ def shard_repairs(history: History, _: Evidence) -> Iterator[Repair]:
     if any(node not in finals for nodes in shards.values() for node in nodes):
         return
     counts = {node: Counter(read_values(end)) for node, end in finals.items()}
-    broken = {n: int(s.get("broken_files") or 0) for n, s in replicas_at_rest(history).items()}
+    seen = states_at_rest(history)
+    broken = {n: s.broken_files or 0 for n, s in seen[1].items()} if seen is not None else {}
     left = dict(broken)
     for value, pair in inserts_by_value(history).items():
         sender, end = str(pair.invoke.node), pair.end

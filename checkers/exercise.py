@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from checkers.fault_edges import edge_of
 from checkers.judge import Judgement
 from checkers.phrasing import listed, number
 from harness.core.history import History
@@ -111,9 +112,9 @@ def _missing(
     if not names:
         out.append("faults: none took effect")
     tried = {
-        str(op.value.get("name", op.f))
+        value.name or op.f
         for op in history.nemesis
-        if isinstance(op.value, Mapping) and op.value.get("edge") in ("begin", "once")
+        if (value := edge_of(op)).edge in ("begin", "once")
     }
     if failed := sorted(tried - names.keys()):
         out.append(f"faults that were tried without effect: {listed(failed, NAMED_MAX)}")

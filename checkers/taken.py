@@ -12,12 +12,12 @@ A quorum insert that power cuts take is lost, and the triage names the setting
 (`checkers.triage.unsynced`).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Final
+from typing import Final
 
-from checkers.conclusion import mapping_of
+from checkers.fault_edges import FaultEdge, edge_of
 from checkers.phrasing import listed, number
 from checkers.quiescence import quiescence_of
 from harness.core.disk_loss import Takes
@@ -130,8 +130,8 @@ def taken_of(history: History) -> Taken:
 
     invoked_ns = 0
     for op in history.nemesis:
-        value = mapping_of(op)
-        edge, number_of = value.get("edge"), value.get("fault")
+        value = edge_of(op)
+        edge, number_of = value.edge, value.fault
         if op.kind is Kind.INVOKE:
             invoked_ns = op.time_ns
         elif edge == "begin" and op.kind is not Kind.FAIL:
@@ -146,13 +146,12 @@ def taken_of(history: History) -> Taken:
     return Taken((*found, *(take for begun in open_.values() for take in begun)))
 
 
-def _takes(value: Mapping[str, Any], f: str, invoked_ns: int, seen_ns: int) -> Iterator[Take]:
-    what = value.get("takes")
-    takes = next((one for one in Takes if one == what), None)
+def _takes(value: FaultEdge, f: str, invoked_ns: int, seen_ns: int) -> Iterator[Take]:
+    takes = next((one for one in Takes if one == value.takes), None)
     if takes is None:
         return
     since_ns = invoked_ns if takes is Takes.NEWER else -1
     until_ns = seen_ns if takes in (Takes.UNSYNCED, Takes.ALL) else inf
-    name, fsync = str(value.get("name", f)), str(value.get("fsync", ""))
-    for node in value.get("nodes") or ():
-        yield Take(str(node), name, takes, invoked_ns, since_ns, until_ns, fsync)
+    for node in value.nodes or ():
+        name = value.name or f
+        yield Take(node, name, takes, invoked_ns, since_ns, until_ns, value.fsync)

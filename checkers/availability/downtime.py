@@ -1,8 +1,9 @@
 """Finds when each node was down or impaired, from the faults of a history."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from checkers.fault_edges import edge_of
 from harness.core.history import History
 from harness.core.op import Kind
 
@@ -66,8 +67,8 @@ def outages(history: History) -> tuple[Outage, ...]:
         if op.kind is Kind.INVOKE:
             invoked_ns = op.time_ns
             continue
-        value = op.value if isinstance(op.value, Mapping) else {}
-        edge, number = value.get("edge"), value.get("fault")
+        value = edge_of(op)
+        edge, number = value.edge, value.fault
         ok = op.kind is Kind.OK
         if edge == "heal" or op.f == "heal":
             over = op.time_ns if ok else FOREVER_NS
@@ -81,10 +82,9 @@ def outages(history: History) -> tuple[Outage, ...]:
             else:
                 open_[number] = lifted_one
         elif edge in ("begin", "once") and op.kind is not Kind.FAIL:
-            nodes = value.get("nodes")
-            struck = frozenset(map(str, nodes)) if isinstance(nodes, list | tuple) else frozenset()
+            struck = frozenset(value.nodes or ())
             down_ns = op.time_ns if ok and edge == "begin" else FOREVER_NS
-            name = str(value.get("name", op.f))
+            name = value.name or op.f
             over_ns = op.time_ns if ok and edge == "once" else FOREVER_NS
             outage = Outage(name, struck, invoked_ns, down_ns, over_ns, over_ns)
             if edge == "once" and ok:

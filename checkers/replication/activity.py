@@ -13,19 +13,20 @@ not show some replica ("not-back"). Doubtful: no look was due.
 A new leader gives every session its whole timeout again. So no look is judged for another timeout
 after a fault of ZooKeeper's own servers has begun or ended, nor while one goes on that may depose a
 leader at any time or slows its clock. Without that this would be wrong, with a timeout of 5 s:
-    kill ch1 at 0 s     restart zk1, the leader, at 4 s     look at 7 s → ch1 active
+    kill ch1 at 0 s     restart zk1, the leader, at 4 s     look at 8 s → ch1 active
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from checkers.conclusion import Findings, mapping_of
+from checkers.conclusion import Findings
+from checkers.fault_edges import FaultEdge, edge_of
 from checkers.look import decode
 from checkers.phrasing import number, seconds
 from checkers.quiescence import quiescence_of
@@ -34,8 +35,6 @@ from harness.core.op import Kind, Op
 from harness.core.verdict import Verdict
 
 OBSERVE, FINAL = "observe-active", "final-active"
-OF_FAULT = frozenset({"edge", "fault", "nodes", "grudge", "text"})
-"""Fields of the nemesis' ops that say what a fault is and which nodes it struck."""
 PROCESS = ("kill", "pause", "memory-limit", "power-cut", "power-cut-torn")
 """Faults that stop a process for a time."""
 STARTS = (
@@ -140,54 +139,59 @@ def _aways(history: History, keepers: Mapping[str, frozenset[str]]) -> Iterable[
     ends, faults = _ends(history), _faults(history)
     starts = _starts(faults)
     for op, value in faults:
-        if op.kind is not Kind.OK or value.get("edge") != "begin":
+        if op.kind is not Kind.OK or value.edge != "begin":
             continue
         # To the call of its end, not to its return: the replica may be back before that.
-        end_ns = ends.get(value.get("fault"), history[-1].time_ns)
+        end_ns = ends.get(value.fault, history[-1].time_ns)
         for node, heard in _struck(value, op.f, keepers):
             own = starts.get(node, []) if op.f in PROCESS else []
             at = bisect_right(own, op.time_ns)
             until_ns = min((end_ns, *own[at : at + 1]))
-            yield Away(node, op.time_ns, until_ns, heard, op, str(value.get("text", "")))
+            yield Away(node, op.time_ns, until_ns, heard, op, value.text)
 
 
-def _faults(history: History) -> list[tuple[Op, Mapping[str, Any]]]:
-    """Return the ops of the nemesis, and the value of each with what its fault struck. Only the
-    answer to a fault's begin names the leader or follower that it found; no end does."""
-    struck: dict[object, Mapping[str, Any]] = {}
-    found: list[tuple[Op, Mapping[str, Any]]] = []
+def _faults(history: History) -> list[tuple[Op, FaultEdge]]:
+    """Return the ops of the nemesis, without values, and each edge with what its fault struck. Only
+    the answer to a fault's begin names the leader or follower that it found; no end does."""
+    struck: dict[int | None, FaultEdge] = {}
+    edges: list[tuple[Op, FaultEdge]] = []
     for op in history.nemesis:
-        value = {name: said for name, said in mapping_of(op).items() if name in OF_FAULT}
-        if op.kind is Kind.OK and value.get("edge") in ("begin", "once"):
-            struck[value.get("fault")] = {
-                key: value[key] for key in ("nodes", "grudge") if key in value
-            }
-        found += [(replace(op, value=None), value)] if value else []
-    return [(op, {**value, **struck.get(value.get("fault"), {})}) for op, value in found]
+        value = edge_of(op)
+        if op.kind is Kind.OK and value.edge in ("begin", "once"):
+            struck[value.fault] = value
+        if value != FaultEdge():
+            edges.append((replace(op, value=None), value))
+    return [(op, _with_struck(value, struck.get(value.fault, value))) for op, value in edges]
 
 
-def _starts(faults: Iterable[tuple[Op, Mapping[str, Any]]]) -> dict[str, list[int]]:
+def _with_struck(value: FaultEdge, begin: FaultEdge) -> FaultEdge:
+    nodes = value.nodes if begin.nodes is UNSET else begin.nodes
+    grudge = value.grudge if begin.grudge is UNSET else begin.grudge
+    return replace(value, nodes=nodes, grudge=grudge)
+
+
+def _starts(faults: Iterable[tuple[Op, FaultEdge]]) -> dict[str, list[int]]:
     """Return the times at which the nemesis was asked to start a process, by node, ascending."""
     out: dict[str, list[int]] = {}
     for op, value in faults:
         starts = op.f.startswith(STARTS) or "-kill" in op.f
-        if starts and (value.get("edge") != "begin" or op.f == "old-disk"):
-            for node in _nodes(value):
+        if starts and (value.edge != "begin" or op.f == "old-disk"):
+            for node in value.nodes or ():
                 out.setdefault(node, []).append(op.time_ns)
     return out
 
 
-def _ends(history: History) -> dict[object, int]:
+def _ends(history: History) -> dict[int | None, int]:
     """Return when each fault was ended, by its number. A heal ends all."""
-    out: dict[object, int] = {}
-    begun: list[object] = []
+    out: dict[int | None, int] = {}
+    begun: list[int | None] = []
     for op in history.nemesis:
-        value = mapping_of(op)
-        if op.kind is Kind.OK and value.get("edge") == "begin":
-            begun.append(value.get("fault"))
-        if op.kind is Kind.INVOKE and value.get("edge") == "end":
-            out.setdefault(value.get("fault"), op.time_ns)
-        if op.kind is Kind.INVOKE and value.get("edge") == "heal":
+        value = edge_of(op)
+        if op.kind is Kind.OK and value.edge == "begin":
+            begun.append(value.fault)
+        if op.kind is Kind.INVOKE and value.edge == "end":
+            out.setdefault(value.fault, op.time_ns)
+        if op.kind is Kind.INVOKE and value.edge == "heal":
             for number_ in begun:
                 out.setdefault(number_, op.time_ns)
     return out
@@ -201,32 +205,26 @@ def _unrest(history: History, keepers: Mapping[str, frozenset[str]], lasting_ns:
     ends = _ends(history)
     out = []
     for op, value in _faults(history):
-        grudge = value.get("grudge")
-        cuts = grudge.items() if isinstance(grudge, Mapping) else ()
+        cuts = (value.grudge or {}).items()
         apart = any(a in servers and b in servers for a, others in cuts for b in others)
-        unnamed = "edge" in value and value.keys().isdisjoint(("nodes", "grudge"))
-        if apart or not servers.isdisjoint(_nodes(value)) or unnamed:
+        unnamed = bool(value.edge) and value.nodes is UNSET and value.grudge is UNSET
+        if apart or not servers.isdisjoint(value.nodes or ()) or unnamed:
             brief = op.f in (*PROCESS, "restart", "partition", "heal")
-            until_ns = op.time_ns if brief else ends.get(value.get("fault"), op.time_ns)
+            until_ns = op.time_ns if brief else ends.get(value.fault, op.time_ns)
             out.append((op.time_ns, max(op.time_ns, until_ns) + lasting_ns))
     return _Unrest(out)
 
 
-def _nodes(value: Mapping[str, Any]) -> list[str]:
-    return [str(node) for node in value.get("nodes") or ()]
-
-
 def _struck(
-    value: Mapping[str, Any], f: str, keepers: Mapping[str, frozenset[str]]
+    value: FaultEdge, f: str, keepers: Mapping[str, frozenset[str]]
 ) -> Iterable[tuple[str, bool]]:
     """Yield the replicas that the fault cuts off from ZooKeeper, and whether ZooKeeper still hears
     them."""
     if f in PROCESS:
-        yield from ((node, False) for node in _nodes(value) if node in keepers)
-    grudge = value.get("grudge")
-    if f != "partition" or not isinstance(grudge, Mapping):
+        yield from ((node, False) for node in value.nodes or () if node in keepers)
+    if f != "partition" or value.grudge is UNSET:
         return
-    cut = {(a, str(b)) for a, others in grudge.items() for b in others}
+    cut = {(a, b) for a, others in value.grudge.items() for b in others}
     for node, own in keepers.items():
         if own and all((node, k) in cut or (k, node) in cut for k in own):
             yield node, not all((k, node) in cut for k in own)

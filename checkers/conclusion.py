@@ -137,14 +137,16 @@ def anomaly(
 ) -> Anomaly:
     """Return an anomaly that these ops prove, in order of time; a pair stands for both of its ops.
     Its time is that of the last one unless `time_ns` is another."""
-    ops = sorted({op.index: op for op in _ops(proof)}.items())
+    by_index = {op.index: op for op in _ops(proof)}
+    ops = tuple(sorted(by_index))
+    assert ops, "an anomaly without ops proves nothing"
     return Anomaly(
         kind=kind,
         text=text,
-        ops=tuple(index for index, _ in ops),
+        ops=ops,
         key=key,
         value=value,
-        time_ns=ops[-1][1].time_ns if time_ns is None else time_ns,
+        time_ns=by_index[ops[-1]].time_ns if time_ns is None else time_ns,
         steps=tuple(steps),
     )
 

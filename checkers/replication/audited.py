@@ -3,8 +3,7 @@
 The history of an audit has an insert for each INSERT of the servers' `system.query_log`, whose end
 has `InsertedParts`, and one op of the nemesis, "audit", with `ServerLogs`. With ZooKeeper's log the
 history has a call "transactions" as well (`checkers.replication.agreed`). What clients read is not
-in such logs, so that no read is judged. A part *covers* another if it has
-all of its blocks.
+in such logs, so that no read is judged. A part *covers* another if it has all of its blocks.
 
 Violated, of an acknowledged insert that made a part:
 failed              the quorum of its part failed
@@ -12,7 +11,8 @@ acknowledged-early  fewer replicas than its quorum had its part, or one that cov
                     acknowledged: by ZooKeeper's log, else by the replicas' logs and by more than
                     clocks may differ
 gone                at the end no replica has its part or one that covers it
-missing-rows        a part of a replica has fewer rows than were inserted into the parts it covers
+missing-rows        where merges keep every row, a part of a replica has fewer rows than were
+                    inserted into the parts that it covers
 And of the table:
 diverged            two replicas have different data in parts of one name
 last-part-back      /quorum/last_part went back to a lower block number

@@ -4,8 +4,8 @@ import pytest
 from checkers_cases import Event, _call, history
 
 from checkers.ddl.mutation_log import OBSERVE, MutationLog
-from harness.clients.table_in_zookeeper import _block_numbers, _mutate_entry
 from harness.core.verdict import Status
+from workloads.zookeeper_looks import block_numbers, mutate_entry
 
 FIRST, SECOND = "0000000000", "0000000001"
 
@@ -62,7 +62,7 @@ def test_the_verdict_says_who_assigned_mutations() -> None:
 def test_what_servers_write_is_read() -> None:
     head = ["format version: 4", "create_time: 2026-11-24 14:14:02", "source replica: ch1"]
     entry = [*head, "block_id: ", "mutate", "0_1_1_0", "to", "0_1_1_0_5", "alter_version", "-1"]
-    assert _mutate_entry(entry) == ["ch1", "0_1_1_0", "0_1_1_0_5"]
-    assert _mutate_entry([*head, "block_id: ", "get", "0_1_1_0"]) == []
+    assert mutate_entry(entry) == ("ch1", "0_1_1_0", "0_1_1_0_5")
+    assert mutate_entry([*head, "block_id: ", "get", "0_1_1_0"]) is None
     numbers = ["format version: 1", "block numbers count: 2", "0\t5", "1\t3", "commands: UPDATE …"]
-    assert _block_numbers(numbers) == {"0": 5, "1": 3}
+    assert block_numbers(numbers) == {"0": 5, "1": 3}

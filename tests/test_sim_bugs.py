@@ -12,7 +12,7 @@ from sim_play import Played, play
 
 from harness.clients.clickhouse import DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable, leads
-from harness.clients.table_in_zookeeper import TableInZooKeeper, quorum_state
+from harness.clients.table_in_zookeeper import TableInZooKeeper
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
 from harness.core.op import Call
@@ -24,6 +24,7 @@ from harness.generators.timing import rate
 from harness.sim.bugs import BUGS, bugs
 from harness.sim.world import SECOND
 from workloads.quorum_set import QuorumSet
+from workloads.zookeeper_looks import quorum_state
 
 
 class Retried(QuorumSet):

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from checkers.ddl.alter_waits import AlteredColumn, AlterWaits
-from checkers.ddl.alters import ADD, COLUMNS, DROP, TYPES, Alters, ColumnsOfReplica, LogTypes
+from checkers.ddl.alters import ADD, COLUMNS, DROP, TYPES, Alters, ColumnsOfReplica
 from checkers.ladder import Level
 from checkers.look import encode
 from checkers.sets.convergence import Convergence
@@ -28,7 +28,6 @@ from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, QuerySettings, connect
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clients.set_calls import SET_SCHEMA, inserts, reads
-from harness.clients.table_in_zookeeper import TableInZooKeeper, log_types
 from harness.clients.table_session import TableSession
 from harness.core.clock import Clock
 from harness.core.dialect import Dialect, Mechanism
@@ -38,6 +37,7 @@ from harness.core.seed import Seed
 from harness.generators.calls import AtMostInFlight
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload, inserts_and_reads, look_once
+from workloads.zookeeper_looks import log_types
 
 ALTER_TYPES = ("alter", "mutate")
 """Types of the log entries of ALTERs, on servers that log them; a DROP COLUMN also rewrites
@@ -68,8 +68,8 @@ def alter(options: AlterOptions, seed: Seed, promise: Level, faults_expected: bo
 
     def create(cluster: Cluster, token: str) -> Session:
         table = TableSession.table(cluster, token, SET_SCHEMA)
-        dialect = cluster.engines.dialect
-
+        in_log = cluster.engines.dialect.has(Mechanism.ALTER_IN_LOG)
+        expected = [*ALTER_TYPES] if in_log else []
         change = _Alteration(cluster, table, options.sync, seed.child("sync"))
         return TableSession(
             cluster,
@@ -89,7 +89,7 @@ def alter(options: AlterOptions, seed: Seed, promise: Level, faults_expected: bo
                 ),
             },
             timeout_s=options.timeout_s,
-            looks={TYPES: lambda table: encode(_types(table, dialect))},
+            looks={TYPES: lambda table: log_types(table, expected)},
         )
 
     pause_ns = options.pause_ms * 1_000_000
@@ -175,12 +175,6 @@ def _alter(number: int) -> Call:
     if third < DROP_AFTER:
         return Call(f=ADD, value=1_000_000 + third)
     return Call(f=DROP, value=2 * (third - DROP_AFTER))
-
-
-def _types(table: TableInZooKeeper, dialect: Dialect) -> LogTypes:
-    """Return the types of the log's entries, and those that ALTERs have on these servers."""
-    expected = ALTER_TYPES if dialect.has(Mechanism.ALTER_IN_LOG) else ()
-    return LogTypes(log_types(table), list(expected))
 
 
 def _columns(

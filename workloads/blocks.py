@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from checkers.ladder import Level
-from checkers.quorum.quorum_parts import FINAL, OBSERVE
+from checkers.look import encode
+from checkers.quorum.quorum_parts import FINAL, OBSERVE, PartsOfValues
 from checkers.replication.agreed import TRANSACTIONS
+from harness.clients.clickhouse import ClickHouse
 from harness.clients.insert_modes import InsertMode, mechanisms_of, modes_of
 from harness.clients.replicated_table import TableSchema
-from harness.clients.set_calls import COLUMNS, SEQUENTIAL, inserts, quorum, reads, where
-from harness.clients.table_in_zookeeper import parts_of_replicas, quorum_state
+from harness.clients.set_calls import COLUMNS, SEQUENTIAL, inserts, quorum, reads
 from harness.clients.table_session import TableSession
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
-from harness.core.op import Call
+from harness.core.op import Call, Op, Value
 from harness.core.protocols import Checker, Cluster, Generator, Session, Workload
 from harness.core.ranges import AUTO, Quorum, majority, quoted, validate_numbers
 from harness.core.seed import Seed
@@ -26,6 +27,7 @@ from harness.generators.order import phases
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload, look_once
 from workloads.transactions import look_at_transactions, transactions
+from workloads.zookeeper_looks import parts_of_replicas, quorum_state
 
 SCHEMA = TableSchema(COLUMNS, settings={"max_bytes_to_merge_at_max_space_in_pool": 1})
 """Schema of a table in which nothing merges."""
@@ -102,6 +104,12 @@ def blocks(
             for n in patience
         ]
         table = TableSession.table(cluster, token, SCHEMA)
+
+        def where(connection: ClickHouse, op: Op) -> Value:
+            sql = f"SELECT value, _part FROM {table.name} WHERE key = {op.key:d}"
+            rows = connection.rows(f"{sql} ORDER BY value, _part", (int, str))
+            return encode(PartsOfValues([(int(value), part) for value, part in rows]))
+
         return TableSession(
             cluster,
             table,
@@ -109,8 +117,8 @@ def blocks(
             reads={
                 "read": reads(table.name, SEQUENTIAL),
                 "final-read": reads(table.name),
-                "where": where(table.name),
-                "final-where": where(table.name),
+                "where": where,
+                "final-where": where,
             },
             timeout_s=options.timeout_s,
             looks={

@@ -10,16 +10,13 @@ replica that is killed or cut off between the entry and its own removal of the p
 
 from dataclasses import dataclass, replace
 
-from checkers.ddl.alters import LogTypes
 from checkers.ladder import Level
-from checkers.look import encode
 from checkers.replication.dropped import DROP, LOG, Dropped
 from checkers.replication.parts import Parts
 from checkers.sets.convergence import Convergence
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse
 from harness.clients.set_calls import SET_SCHEMA, inserts, reads
-from harness.clients.table_in_zookeeper import log_types
 from harness.clients.table_session import TableSession
 from harness.core.op import Call, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
@@ -28,6 +25,7 @@ from harness.generators.calls import AtMostInFlight, numbered
 from harness.generators.choose import mix
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload, look_once
+from workloads.zookeeper_looks import log_types
 
 WHOLE_LOG = replace(
     SET_SCHEMA, settings={**SET_SCHEMA.settings, "min_replicated_logs_to_keep": 10_000}
@@ -73,7 +71,7 @@ def drop_partition(
             writes={"insert": inserts(table.name), DROP: drop, "merge": merge},
             reads={"read": reads(table.name), "final-read": reads(table.name)},
             timeout_s=options.timeout_s,
-            looks={LOG: lambda table: encode(LogTypes(log_types(table)))},
+            looks={LOG: log_types},
         )
 
     calls = (

@@ -13,12 +13,12 @@ from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
 from harness.clients.set_calls import SET_SCHEMA, inserts, reads
-from harness.clients.table_in_zookeeper import active
 from harness.clients.table_session import TableSession
 from harness.core.protocols import Cluster, Session, Workload
 from harness.core.seed import Seed
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload, inserts_and_reads, look_once
+from workloads.zookeeper_looks import active
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

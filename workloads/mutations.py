@@ -21,7 +21,6 @@ from checkers.replication.parts import Parts
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse
 from harness.clients.replicated_table import TableSchema, leads
-from harness.clients.table_in_zookeeper import MutationLook
 from harness.clients.table_session import TableSession
 from harness.core.op import Call, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
@@ -29,6 +28,7 @@ from harness.core.seed import Seed
 from harness.generators.calls import AtMostInFlight, numbered
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload
+from workloads.zookeeper_looks import MutationLook
 
 SCHEMA = TableSchema("key Int64, value Int64, hits UInt64")
 UPDATES_MAX = 64 // BITS - 1

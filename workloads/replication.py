@@ -26,7 +26,6 @@ from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse
 from harness.clients.replicated_table import TableSchema, data_directory
-from harness.clients.table_in_zookeeper import places
 from harness.clients.table_session import TableSession
 from harness.core.capabilities import CanListFiles
 from harness.core.op import Call, Op, Value
@@ -36,6 +35,7 @@ from harness.generators.calls import numbered, repeat
 from harness.generators.choose import mix
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload
+from workloads.zookeeper_looks import places
 
 _LIFETIME_S: Final = 10
 """Time after which a server removes the directory of a fetch that it has given up."""

@@ -19,7 +19,6 @@ from checkers.sets.set_full import SetFull
 from checkers.stats import Stats
 from harness.clients.replicated_table import TableSchema
 from harness.clients.set_calls import SET_SCHEMA, inserts, reads
-from harness.clients.table_in_zookeeper import log_and_places
 from harness.clients.table_session import TableSession
 from harness.core.errors import UsageError
 from harness.core.protocols import Cluster, Generator, Session, Workload
@@ -30,6 +29,7 @@ from harness.generators.order import cycle, phases, stop_when
 from harness.generators.timing import sleep, time_limit
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload, inserts_and_reads, look_once
+from workloads.zookeeper_looks import log_and_places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,7 @@ class ActiveReplicas(msgspec.Struct, frozen=True):
 
     active: dict[str, bool] = {}
     """Whether each replica's is there."""
-    keepers: dict[str, frozenset[str]] = {}
+    keepers: dict[str, list[str]] = {}
     """ZooKeeper servers that each replica may read through."""
 
 
@@ -130,7 +130,8 @@ class Activity:
 def _keepers(looks: Iterable[Pair]) -> Mapping[str, frozenset[str]]:
     """Return the ZooKeeper servers of each replica, which are the same in every look."""
     first = next((pair.end for pair in looks if pair.end is not None), None)
-    return {} if first is None else decode(first, ActiveReplicas).keepers
+    keepers = {} if first is None else decode(first, ActiveReplicas).keepers
+    return {replica: frozenset(own) for replica, own in keepers.items()}
 
 
 def _aways(history: History, keepers: Mapping[str, frozenset[str]]) -> Iterable[Away]:

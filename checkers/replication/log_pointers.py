@@ -14,6 +14,7 @@ A pointer goes back where a lost replica clones another, which may be behind its
 from dataclasses import dataclass
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from checkers.conclusion import Findings
 from checkers.look import decode
@@ -35,16 +36,16 @@ class LogPlace(msgspec.Struct, frozen=True):
     """Version of the node "is_lost", which changes when the replica is marked lost and when it has
     cloned."""
     active: bool = False
-    steady: bool = False
+    steady: bool | UnsetType = UNSET
     """Whether all of this was so at one moment after the first entry was read."""
 
 
 class LogLook(msgspec.Struct, frozen=True):
     """Look at the log."""
 
-    first: int | None = None
+    first: int | UnsetType | None = UNSET
     """Index of its first entry; None if it has none."""
-    entries: int = 0
+    entries: int | UnsetType = UNSET
     """Number of entries, just before."""
     replicas: dict[str, LogPlace] = {}
 

@@ -93,7 +93,7 @@ class Truncation:
         return bool(decode(op, LogLook).first) or not self._is_long(op)
 
     def _is_long(self, op: Op) -> bool:
-        return decode(op, LogLook).entries > self.entries_max
+        return (decode(op, LogLook).entries or 0) > self.entries_max
 
     def _judge_length(self, found: Findings, final: Sequence[Op]) -> None:
         first, last = final[0], final[-1]

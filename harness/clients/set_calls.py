@@ -55,14 +55,3 @@ def synced_reads(table: str, timeout_s: float) -> Call:
     is one call, so that the log had everything that was acknowledged before the call when the
     replica began to sync."""
     return SyncedRead(table, timeout_s)
-
-
-def where(table: str) -> Call:
-    """Return a read of the part of every value of a key on this replica: {"where": [[value,
-    part]]}."""
-
-    def found(connection: ClickHouse, op: Op) -> Value:
-        sql = f"SELECT value, _part FROM {table} WHERE key = {op.key:d} ORDER BY value, _part"
-        return {"where": [[int(value), part] for value, part in connection.rows(sql, (int, str))]}
-
-    return found

@@ -12,6 +12,7 @@ from checkers.triage.explanation import Cause
 from checkers.whole_record import WholeRecord
 from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Dialect
+from harness.core.errors import HarnessError
 from harness.core.history import History
 from harness.core.op import Json
 from harness.core.protocols import Checker, check_within, is_budgeted, judges_mechanism
@@ -51,28 +52,79 @@ class Judgement:
         }
         return tuple(sorted(kinds))
 
-    def json(self) -> dict[str, Json]:
+    def results(self) -> dict[str, Json]:
         """Return the judgement as results.json has it."""
         counts = {verdict.checker for verdict in self.deciding}
-        return {
-            "status": self.status.value,
-            "promise": self.ladder.promise.value,
-            "ladder": self.ladder.json(),
-            "explanation": None if self.explanation is None else self.explanation.json(),
+        stored = {
+            "status": self.status,
+            "promise": self.ladder.promise,
+            "ladder": self.ladder.results(),
+            "explanation": self.explanation and self.explanation.results(),
             "verdicts": [
-                {
-                    "checker": verdict.checker,
-                    "status": verdict.status.value,
-                    "decides": verdict.checker in counts,
-                    "summary": verdict.summary,
-                    "checked": verdict.checked,
-                    "seconds": self.seconds.get(verdict.checker),
-                    "figures": {**verdict.figures},
-                    "anomalies": [_anomaly_json(anomaly) for anomaly in verdict.anomalies],
-                }
+                StoredVerdict(
+                    checker=verdict.checker,
+                    status=verdict.status,
+                    decides=verdict.checker in counts,
+                    summary=verdict.summary,
+                    checked=verdict.checked,
+                    seconds=self.seconds.get(verdict.checker),
+                    figures={**verdict.figures},
+                    anomalies=verdict.anomalies,
+                )
                 for verdict in self.verdicts
             ],
         }
+        results: dict[str, Json] = msgspec.to_builtins(stored)
+        return results
+
+
+class StoredVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Verdict in results.json."""
+
+    checker: str
+    status: Status
+    decides: bool
+    """Whether it counts for the run."""
+    summary: str
+    checked: int
+    seconds: float | None
+    """Time that the checker took."""
+    figures: dict[str, Json]
+    anomalies: tuple[Anomaly, ...]
+
+
+class StoredJudgement(msgspec.Struct, frozen=True, kw_only=True):
+    """Part of results.json that is a judgement."""
+
+    status: Status
+    ladder: Ladder
+    verdicts: tuple[StoredVerdict, ...]
+    explanation: Cause | None = None
+
+
+def judgement_of(results: Mapping[str, Json]) -> Judgement:
+    """Return the judgement of a results.json, ignoring other entries. Raises HarnessError for
+    anything else."""
+    try:
+        stored = msgspec.convert(results, StoredJudgement)
+        verdicts = tuple(
+            Verdict(
+                checker=verdict.checker,
+                status=verdict.status,
+                summary=verdict.summary,
+                checked=verdict.checked,
+                anomalies=verdict.anomalies,
+                figures=verdict.figures,
+            )
+            for verdict in stored.verdicts
+        )
+    except (AssertionError, msgspec.ValidationError) as error:
+        raise HarnessError(
+            f"not the results of a judgement ({type(error).__name__}: {error}); "
+            "expected status, ladder and verdicts: judge the run again"
+        ) from error
+    seconds = {one.checker: one.seconds for one in stored.verdicts if one.seconds is not None}
+    return Judgement(stored.status, verdicts, stored.ladder, seconds, stored.explanation)
 
 
 def fitting(checkers: Iterable[Checker], dialect: Dialect) -> tuple[Checker, ...]:
@@ -187,15 +239,3 @@ def _why_refused(returned: object, name: str, ops: int) -> str:
         return f"a Verdict with a field of another type: {error}"
     beyond = [op for one in returned.anomalies for op in one.ops if not 0 <= op < ops]
     return f"a witness with op #{beyond[0]}, expected one of {ops:,} ops" if beyond else ""
-
-
-def _anomaly_json(anomaly: Anomaly) -> dict[str, Json]:
-    return {
-        "kind": anomaly.kind,
-        "text": anomaly.text,
-        "ops": list(anomaly.ops),
-        "key": anomaly.key,
-        "value": anomaly.value,
-        "time_ns": anomaly.time_ns,
-        "steps": list(anomaly.steps),
-    }

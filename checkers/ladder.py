@@ -9,9 +9,10 @@ conformance of ZooKeeper's transactions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from checkers.consistency.session import SESSION_GUARANTEES
 from checkers.replication.conformance import CONFORMANCE
@@ -60,8 +61,7 @@ CHECKERS_OF: Final[Mapping[Level, tuple[str, ...]]] = {
 _LEVEL_OF: Final = {name: level for level, names in CHECKERS_OF.items() for name in names}
 
 
-@dataclass(frozen=True, slots=True)
-class Rung:
+class Rung(msgspec.Struct, frozen=True):
     """The result for one level."""
 
     level: Level
@@ -75,8 +75,7 @@ class Rung:
     """Summary of these checkers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ladder:
+class Ladder(msgspec.Struct, frozen=True):
     """Verdict on every level of consistency for one history."""
 
     promise: Level
@@ -95,23 +94,9 @@ class Ladder:
                 return rung.level
         return None
 
-    def json(self) -> dict[str, Json]:
+    def results(self) -> dict[str, Json]:
         """Return the ladder as results.json has it."""
-        return {
-            "promise": self.promise.value,
-            "held": None if self.held is None else self.held.value,
-            "rungs": [
-                {
-                    "level": rung.level.value,
-                    "status": rung.status.value,
-                    "promised": rung.promised,
-                    "by": rung.by,
-                    "text": rung.text,
-                }
-                for rung in self.rungs
-            ],
-            "contradictions": list(self.contradictions),
-        }
+        return {"promise": self.promise, "held": self.held, **msgspec.to_builtins(self)}
 
 
 def ladder_of(promise: Level, verdicts: Sequence[Verdict]) -> Ladder:

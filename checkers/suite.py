@@ -1,8 +1,9 @@
 """The checkers of workloads on sets and on registers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import inf
+
+from msgspec import structs
 
 from checkers.consistency.linearizable import Linearizable
 from checkers.consistency.objects import RegisterObject
@@ -85,4 +86,4 @@ class Documented:
         verdict = check_within(self._checker, history, budget_s)
         if verdict.status is not Status.INVALID:
             return verdict
-        return replace(verdict, summary=f"{verdict.summary} ({self._reason})")
+        return structs.replace(verdict, summary=f"{verdict.summary} ({self._reason})")

@@ -2,10 +2,10 @@
 
 import json
 import os
-from dataclasses import replace
 
 import pytest
 from checkers_cases import fault, final, history, insert, read, rest
+from msgspec import structs
 
 import checkers.judge as judging
 from checkers.judge import fitting, judge
@@ -107,14 +107,14 @@ BROKEN = {"checker": "own", "status": Status.INVALID, "summary": "bad", "checked
     [
         (None, "None, expected a Verdict"),
         ((Status.VALID, "fine"), "(<Status.VALID: 'VALID'>, 'fine'), expected a Verdict"),
-        (replace(FINE, checker="stats"), "a verdict of 'stats', expected one of 'own'"),
-        (replace(FINE, status="VALID"), "the status 'VALID', expected a Status"),
+        (structs.replace(FINE, checker="stats"), "a verdict of 'stats', expected one of 'own'"),
+        (structs.replace(FINE, status="VALID"), "the status 'VALID', expected a Status"),
         (
-            replace(FINE, summary=None),
+            structs.replace(FINE, summary=None),
             "a Verdict with a field of another type: Expected `str`, got `null` - at `$.summary`",
         ),
         (
-            replace(FINE, figures={"seen": {7}}),
+            structs.replace(FINE, figures={"seen": {7}}),
             "a Verdict with a field of another type: Object of type set is not JSON serializable",
         ),
         (
@@ -138,7 +138,7 @@ def test_a_checker_that_returns_no_verdict_is_unknown_and_the_rest_stands(return
         checker="own", status=Status.UNKNOWN, summary=f"the checker returned {why}", checked=0
     )
     assert judged.status is Status.INVALID
-    assert json.loads(json.dumps(judged.json()))["status"] == "INVALID"
+    assert json.loads(json.dumps(judged.results()))["status"] == "INVALID"
 
 
 def test_a_checker_with_the_name_of_an_earlier_one_is_unknown():

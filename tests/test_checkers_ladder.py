@@ -201,7 +201,7 @@ def test_a_run_whole():
         judged = judge(h, set_checkers(promise, faults_expected=False), 10.0, promise)
         assert judged.status == expected.get(promise.value, "VALID")
         assert judged.ladder.held is Level.SEQUENTIAL
-        told = json.loads(json.dumps(judged.json()))
+        told = json.loads(json.dumps(judged.results()))
         assert told["ladder"]["held"] == "sequential"
         assert [rung["promised"] for rung in told["ladder"]["rungs"]] == [
             promise.demands(level) for level in Level

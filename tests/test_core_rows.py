@@ -292,7 +292,7 @@ def test_verdicts_do_not_depend_on_where_the_ops_came_from() -> None:
     )
     checkers = set_checkers(Level.LINEARIZABLE, faults_expected=True)
     output = [
-        json.dumps(judge(one, checkers, 10, Level.LINEARIZABLE).json()["ladder"])
+        json.dumps(judge(one, checkers, 10, Level.LINEARIZABLE).results()["ladder"])
         for one in (h, of_lines(h))
     ]
     assert output[0] == output[1]

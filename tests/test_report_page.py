@@ -15,9 +15,8 @@ from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 from sim_play import play
 
-from checkers.judge import Judgement, judge
+from checkers.judge import Judgement, judge, judgement_of
 from checkers.ladder import Level, ladder_of
-from checkers.stored import judgement_of
 from checkers.suite import set_checkers
 from harness.core.history import History
 from harness.core.op import Kind, Op, Value
@@ -460,7 +459,7 @@ def test_a_stored_judgement_is_read_back_as_it_was(tmp_path: Path) -> None:
     judged = judge(
         stale(), set_checkers(Level.LINEARIZABLE, faults_expected=False), 60, "linearizable"
     )
-    assert judgement_of(json.loads(json.dumps(judged.json()))) == judged
+    assert judgement_of(json.loads(json.dumps(judged.results()))) == judged
 
 
 def test_the_read_that_no_order_explains_is_red(browser: Chrome, tmp_path: Path) -> None:

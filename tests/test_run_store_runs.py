@@ -175,7 +175,7 @@ def test_a_finished_run_has_everything(store: Store) -> None:
         "schema": 1,
         "troubles": ["zk2 was slow"],
         "journal": journal_digest(run.journal),
-        **json.loads(json.dumps(judgement.json())),
+        **json.loads(json.dumps(judgement.results())),
     }
     assert results["status"] == "INVALID"
     assert tuple(read_parquet(run.parquet_file)) == OPS

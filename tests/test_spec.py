@@ -10,8 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from checkers.judge import judge
-from checkers.stored import judgement_of
+from checkers.judge import judge, judgement_of
 from harness.cli.main import COMMANDS, app
 from harness.cli.replay import check_same, repeatable_spec
 from harness.cli.run_request import RunRequest

@@ -141,13 +141,13 @@ def judged_night(path, *causes, accept=()):
 
 def known(*names):
     """Return the explanation of a run by these defects, as a journal has it."""
-    return Cause("known", tuple(Explained(name, "18.16.1", 1, "w") for name in names), ()).json()
+    return Cause("known", tuple(Explained(name, "18.16.1", 1, "w") for name in names), ()).results()
 
 
 def test_known_failures_are_told_apart_and_unexplained_runs_come_first(tmp_path):
     defect = Explained("stale-read", "18.16.1", 4, "op #7 read on ch2: …")
-    known = Cause("known", (defect,), ()).json()
-    partly = Cause("partly", (defect,), ("set-full lost: value 3",)).json()
+    known = Cause("known", (defect,), ()).results()
+    partly = Cause("partly", (defect,), ("set-full lost: value 3",)).results()
     night = judged_night(tmp_path / "night", known, partly, None)
     of = cells(night, ["a"], {})
     report = as_json(night, of)
@@ -308,7 +308,7 @@ def test_known_defects_that_a_cell_has_shown_before_are_nothing_new(tmp_path):
         night.say("begin", run, cell=cell, seed="0x1")
         night.say("recorded", run, troubles=[], seconds=5.0, phases={})
         said = {"status": "INVALID", "reason": "r", "kinds": ["stale"], "first_ns": 1}
-        night.say("judged", run, **said, steps=[], cause=cause.json())
+        night.say("judged", run, **said, steps=[], cause=cause.results())
 
     def next_cell():
         return rota.names[rota.next(list(night.slots.values()))]
@@ -350,7 +350,7 @@ def test_the_steps_of_a_run_are_in_its_results():
     kinds = (Kind.INVOKE, Kind.OK)
     ops = [Op(index=n, kind=kind, time_ns=n, value=value, **of) for n, kind in enumerate(kinds)]
     judgement = judge(History(ops), [Conformance()], 10.0, "eventual")
-    assert steps_of(judgement.json()) == ["Insert", "PullLog"]
+    assert steps_of(judgement.results()) == ["Insert", "PullLog"]
     assert steps_of({}) == []
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from checkers_cases import _nemesis, fault, final, history, insert, read, rest
+from msgspec import structs
 from sim_play import play
 from test_sim_bugs import CASES
 
-from checkers.judge import Judgement, judge
+from checkers.judge import Judgement, judge, judgement_of
 from checkers.ladder import Level
-from checkers.stored import judgement_of
 from checkers.suite import set_checkers
 from checkers.triage.defects import DEFECTS, known_in
 from checkers.triage.evidence import evidence_of
@@ -402,14 +402,14 @@ def test_the_text_names_each_defect_and_the_first_version_once() -> None:
         "op #6 read on ch3: returned value 2 of 0_2_2_0, which had come before, and 0_1_1_0 of "
         "value 1 was registered there at 0.500 s"
     )
-    pair = replace(found, defects=(defect, replace(defect, name="lagging-writer")))
+    pair = structs.replace(found, defects=(defect, structs.replace(defect, name="lagging-writer")))
     assert pair.text == "explained by skipped-part (known since 18.16.1), lagging-writer"
 
 
 def test_results_keep_the_explanation() -> None:
     judged = SKIPPED.judged()
-    assert judgement_of(judged.json()).explanation == judged.explanation
-    assert judgement_of({**judged.json(), "explanation": None}).explanation is None
+    assert judgement_of(judged.results()).explanation == judged.explanation
+    assert judgement_of({**judged.results(), "explanation": None}).explanation is None
 
 
 def test_a_run_that_recorded_nothing_is_not_explained() -> None:

@@ -1,8 +1,8 @@
 """The explanation of an INVALID run."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+
+import msgspec
 
 from checkers.triage.defects import title_of
 from harness.core.op import Json
@@ -12,8 +12,7 @@ KNOWN, PARTLY, NEW = "known", "partly", "new"
 NOT_EXPLAINED = "not explained"
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
+class Explained(msgspec.Struct, frozen=True):
     """A known defect in one run."""
 
     name: str
@@ -25,8 +24,7 @@ class Explained:
     """The first of these, in one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """The smallest set of known defects that explains a run, and what they leave unexplained."""
 
     status: str
@@ -57,36 +55,9 @@ class Cause:
         first = self.unexplained[0] if self.unexplained else "nothing is named"
         return f"{NOT_EXPLAINED}: {first}{why}{beside}"
 
-    def json(self) -> dict[str, Json]:
+    def results(self) -> dict[str, Json]:
         """Return the explanation as results.json has it."""
-        return {
-            "status": self.status,
-            "text": self.text,
-            "defects": [
-                {
-                    "name": one.name,
-                    "since": one.since,
-                    "count": one.count,
-                    "evidence": one.evidence,
-                }
-                for one in self.defects
-            ],
-            "unexplained": list(self.unexplained),
-            "why": self.why,
-        }
-
-    @staticmethod
-    def stored(said: Mapping[str, Any]) -> "Cause":
-        """Return the explanation of a results.json. Raises KeyError, TypeError and ValueError."""
-        return Cause(
-            str(said["status"]),
-            tuple(
-                Explained(str(d["name"]), str(d["since"]), int(d["count"]), str(d["evidence"]))
-                for d in said["defects"]
-            ),
-            tuple(str(text) for text in said["unexplained"]),
-            str(said["why"]),
-        )
+        return {"status": self.status, "text": self.text, **msgspec.to_builtins(self)}
 
 
 def described(verdicts: Sequence[Verdict]) -> tuple[str, ...]:

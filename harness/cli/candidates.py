@@ -8,9 +8,8 @@ from typing import Final
 
 from msgspec import structs
 
-from checkers.judge import Judgement, judge
+from checkers.judge import Judgement, judge, judgement_of
 from checkers.replication.protocol import applicable
-from checkers.stored import judgement_of
 from checkers.witness import gravest
 from harness.cli.replay import check_same, repeatable_spec
 from harness.cli.run_request import Invocation, RunRequest

@@ -298,7 +298,7 @@ def _check_run(directory: RunDirectory, as_json: bool, options: CheckOptions) ->
     console = Terminal(stderr=as_json)
     if as_json:
         click.echo(
-            json.dumps({"run": str(directory.path), "troubles": troubles, **judgement.json()})
+            json.dumps({"run": str(directory.path), "troubles": troubles, **judgement.results()})
         )
     else:
         panel = result(

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from msgspec import structs
 from rich.console import Console
 
-from checkers.stored import judgement_of
+from checkers.judge import judgement_of
 from compose.releases import (
     CLICKHOUSE,
     DEFAULT_ZOOKEEPER,

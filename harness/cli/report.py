@@ -62,5 +62,5 @@ def _json(facts: Facts, page: Path | None) -> dict[str, Json]:
         "troubles": list(facts.troubles),
         "command": facts.info.command,
         "page": None if page is None else str(page),
-        **({} if judgement is None else {"judgement": judgement.json()}),
+        **({} if judgement is None else {"judgement": judgement.results()}),
     }

@@ -109,7 +109,7 @@ def report_of(run: FinishedRun, options: Invocation) -> RunReport:
     status, line = outcome.judgement.status, headline(outcome.judgement)
     if options.as_json:
         troubles = list(outcome.troubles)
-        report = {"run": str(path), "troubles": troubles, **outcome.judgement.json()}
+        report = {"run": str(path), "troubles": troubles, **outcome.judgement.results()}
         return RunReport(path, status, report, None, headline=line)
     if status not in REPORTED[options.report]:
         return RunReport(path, status, None, None, outcome.troubles, line)

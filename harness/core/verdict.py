@@ -1,9 +1,10 @@
 """Verdicts of checkers. VALID needs something checked, INVALID needs a witness."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from harness.core.op import Json
@@ -35,8 +36,7 @@ def worst(statuses: Iterable[Status]) -> Status:
     return max(statuses, key=_SEVERITY.__getitem__, default=Status.UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anomaly:
+class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     """Violation of the checked property by the history, with its witness."""
 
     kind: str
@@ -56,8 +56,7 @@ class Anomaly:
         assert self.ops, "an anomaly without ops proves nothing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Conclusion of one checker about one history."""
 
     checker: str
@@ -68,7 +67,7 @@ class Verdict:
     """Number of things that were examined."""
     anomalies: tuple[Anomaly, ...] = ()
     """Anomalies with the smallest witness first; at most a few of each kind."""
-    figures: Mapping[str, Json] = field(default_factory=dict)
+    figures: Mapping[str, Json] = msgspec.field(default_factory=dict)
     """Figures by name, with the unit in the name; "anomalies": {kind: count} counts all of them."""
 
     cut_short: bool = False

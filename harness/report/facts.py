@@ -9,8 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from checkers.judge import Judgement
-from checkers.stored import judgement_of
+from checkers.judge import Judgement, judgement_of
 from checkers.witness import gravest
 from harness.core.bounded_json import load
 from harness.core.errors import HarnessError

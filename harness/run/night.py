@@ -24,6 +24,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+import msgspec
+
 from checkers.triage.explanation import Cause
 from harness.core.bounded_json import loads, open_regular
 from harness.core.errors import HarnessError
@@ -146,7 +148,7 @@ class Night:
             slot.kinds, slot.first_ns = tuple(said["kinds"]), said["first_ns"]
             slot.steps = tuple(said.get("steps", ()))
             cause = said.get("cause")
-            slot.cause = None if cause is None else Cause.stored(cause)
+            slot.cause = None if cause is None else msgspec.convert(cause, Cause)
         else:
             raise ValueError(f"event {event!r}")
 

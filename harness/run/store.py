@@ -203,7 +203,7 @@ class RunDirectory:
             "schema": RESULTS_SCHEMA,
             "troubles": [*troubles, *kept],
             "journal": self.history_files.digest(),
-            **judgement.json(),
+            **judgement.results(),
         }
         write_json(self.results_file, results, durable=self.durable)
         return kept

@@ -40,15 +40,15 @@ class WrongClock(NodeFault):
 
     def _eligible(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         # A second fault of a clock would end the first.
-        right = [n for n in nodes if _clocks(cluster).clock_fault(n) == ClockFault()]
+        right = [n for n in nodes if cluster.part(CanSetClocks).clock_fault(n) == ClockFault()]
         return super()._eligible(cluster, right)
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _clocks(cluster).set_clocks(nodes, self._fault)
+        cluster.part(CanSetClocks).set_clocks(nodes, self._fault)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         reasons = []
-        for node, reading in _clocks(cluster).read_clocks(nodes).items():
+        for node, reading in cluster.part(CanSetClocks).read_clocks(nodes).items():
             kept = self._readings.setdefault(node, [])
             if isinstance(reading, ClockReading):
                 kept.append(reading)
@@ -58,17 +58,12 @@ class WrongClock(NodeFault):
         return reasons
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _clocks(cluster).reset_clocks(nodes)
+        cluster.part(CanSetClocks).reset_clocks(nodes)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         # A server that does not run has no clock; one that is started has the right one.
-        found = _clocks(cluster).read_clocks(nodes)
+        found = cluster.part(CanSetClocks).read_clocks(nodes)
         reasons = {n: wrong(r) for n, r in found.items() if isinstance(r, ClockReading)}
         return [f"{node}: {why}" for node, why in reasons.items() if why is not None] + [
             f"{node}: {why}" for node, why in found.items() if isinstance(why, str)
         ]
-
-
-def _clocks(cluster: Cluster) -> CanSetClocks:
-    assert isinstance(cluster, CanSetClocks), "capabilities are checked before the run"
-    return cluster

@@ -9,9 +9,10 @@ from harness.core.topology import Link, Topology
 
 def running(cluster: Cluster, nodes: Iterable[str]) -> tuple[str, ...]:
     """Return the nodes whose server process exists; all of them if the cluster cannot tell."""
-    if not isinstance(cluster, CanKill):
+    if not cluster.has(CanKill):
         return tuple(nodes)
-    return tuple(node for node in nodes if cluster.running(node))
+    servers = cluster.part(CanKill)
+    return tuple(node for node in nodes if servers.running(node))
 
 
 def responsive(cluster: Cluster, nodes: Iterable[str]) -> tuple[str, ...]:
@@ -21,9 +22,10 @@ def responsive(cluster: Cluster, nodes: Iterable[str]) -> tuple[str, ...]:
     ask a paused one to stop gracefully, would undo the other fault or wait in vain.
     """
     alive = running(cluster, nodes)
-    if not isinstance(cluster, CanPause):
+    if not cluster.has(CanPause):
         return alive
-    return tuple(node for node in alive if not cluster.paused(node))
+    servers = cluster.part(CanPause)
+    return tuple(node for node in alive if not servers.paused(node))
 
 
 def reaches_quorum(cluster: Cluster, topology: Topology, replica: str) -> bool:
@@ -45,17 +47,16 @@ def quorum(cluster: Cluster, topology: Topology) -> frozenset[str]:
     leads or follows for tickTime x syncLimit; a server whose link was mended, or that was started,
     serves only a second later.
     """
-    assert isinstance(cluster, ReportsLeader), "capabilities are checked before the run"
-    leader = cluster.leader()
+    leader = cluster.part(ReportsLeader).leader()
     if leader is None:
         return frozenset()
-    serving = cluster.serving() & frozenset(topology.keepers)
+    serving = cluster.part(ReportsLeader).serving() & frozenset(topology.keepers)
     members = frozenset(server for server in serving if _connected(cluster, leader, server))
     return members if 2 * len(members) > len(topology.keepers) else frozenset()
 
 
 def _connected(cluster: Cluster, a: str, b: str) -> bool:
     """Return whether packets pass between two nodes in both directions."""
-    if a == b or not isinstance(cluster, CanPartition):
+    if a == b or not cluster.has(CanPartition):
         return True
-    return all(cluster.reachable((Link(a, b), Link(b, a))).values())
+    return all(cluster.part(CanPartition).reachable((Link(a, b), Link(b, a))).values())

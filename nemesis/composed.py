@@ -198,8 +198,7 @@ def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
         if why is not None:
             raise UsageError(f"nemesis {nemesis.name}: cluster {cluster.name} cannot {what}: {why}")
     for resource in Resource if CanStarve in nemesis.needs else ():
-        assert isinstance(cluster, CanStarve), "check_kind has passed"
-        why = cluster.why_not_starved(resource) if resource in nemesis.fs else None
+        why = cluster.part(CanStarve).why_not_starved(resource) if resource in nemesis.fs else None
         if why is not None:
             raise UsageError(
                 f"nemesis {nemesis.name}: cluster {cluster.name} cannot do {resource}: {why}"
@@ -211,7 +210,7 @@ def needs_disks(nemesis: Nemesis) -> bool:
     return not {CanCutPower, HasFaultyDisks}.isdisjoint(nemesis.needs)
 
 
-def check_kind(nemesis: Nemesis, kind: type, name: str) -> None:
+def check_kind(nemesis: Nemesis, kind: type[Cluster], name: str) -> None:
     """Raise UsageError if clusters of the class `kind`, called `name`, lack a capability.
 
     It needs no cluster, so it can be called before one is brought up.
@@ -219,7 +218,7 @@ def check_kind(nemesis: Nemesis, kind: type, name: str) -> None:
     lacking = [
         need.__name__
         for need in nemesis.needs
-        if not isinstance(need, Mechanism) and not issubclass(kind, need)
+        if not isinstance(need, Mechanism) and not kind.has(need)
     ]
     if lacking:
         raise UsageError(
@@ -237,8 +236,7 @@ def check_mechanisms(nemesis: Nemesis, dialect: Dialect) -> None:
 def install_proxies(nemesis: Nemesis, cluster: Cluster) -> None:
     """Install the replicas' proxies if these faults need them. Raises ClusterError."""
     if CanIntercept in nemesis.needs:
-        assert isinstance(cluster, CanIntercept), "capabilities are checked before the run"
-        cluster.interpose()
+        cluster.part(CanIntercept).interpose()
 
 
 def _describe(error: BaseException) -> str:

@@ -30,17 +30,17 @@ DEGRADATIONS: Mapping[str, Degradation] = {
         "parts reach a replica a hundred times more slowly (simulated servers only)",
         CanSlowFetches,
         "clickhouse",
-        lambda cluster, nodes: cluster.slow_fetches(nodes),
-        lambda cluster, nodes: cluster.stop_slow_fetches(nodes),
-        lambda cluster, node: {node: cluster.fetching_slowly(node)},
+        lambda fetches, nodes: fetches.slow_fetches(nodes),
+        lambda fetches, nodes: fetches.stop_slow_fetches(nodes),
+        lambda fetches, node: {node: fetches.fetching_slowly(node)},
     ),
     "store-pause": Degradation(
         "SIGSTOP to the object store, then SIGCONT",
         CanPause,
         "store",
-        lambda cluster, nodes: cluster.pause(nodes),
-        lambda cluster, nodes: cluster.resume(nodes),
-        lambda cluster, node: {node: cluster.paused(node)},
+        lambda servers, nodes: servers.pause(nodes),
+        lambda servers, nodes: servers.resume(nodes),
+        lambda servers, node: {node: servers.paused(node)},
     ),
 }
 """Degradations by the name of their nemesis."""
@@ -60,17 +60,18 @@ class Degraded(NodeFault):
         return nodes
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        self._degradation.inject(cluster, nodes)
+        self._degradation.inject(cluster.part(self._degradation.need), nodes)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return [f"{at}: no {self.f} is seen" for at, seen in self._seen(cluster, nodes) if not seen]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        self._degradation.revert(cluster, nodes)
+        self._degradation.revert(cluster.part(self._degradation.need), nodes)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return [f"{at}: {self.f} goes on" for at, seen in self._seen(cluster, nodes) if seen]
 
     def _seen(self, cluster: Cluster, nodes: Sequence[str]) -> Iterator[tuple[str, bool]]:
+        part: Any = cluster.part(self._degradation.need)
         for node in nodes:
-            yield from self._degradation.effects(cluster, node).items()
+            yield from self._degradation.effects(part, node).items()

@@ -116,16 +116,14 @@ class PowerCut(Kill):
         assert isinstance(given, int), "the plan of this family has a number"
         self._seed = given
         done = super().begin(cluster, plan, watch)
-        assert isinstance(cluster, CanCutPower), "capabilities are checked before the run"
         lost = {node: dict(what) for node, what in self._lost.items()}
-        done["fsync"] = cluster.synced()
+        done["fsync"] = cluster.part(CanCutPower).synced()
         return {**done, "lost": lost, "text": f"{done['text']}: {_losses(self._lost)}"}
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        assert isinstance(cluster, CanCutPower), "capabilities are checked before the run"
         torn = self.f == "power-cut-torn"
         seeds = {node: self._seed + at for at, node in enumerate(nodes)} if torn else {}
-        self._lost = cluster.cut_power(nodes, seeds)
+        self._lost = cluster.part(CanCutPower).cut_power(nodes, seeds)
         wrong = []
         for node, lost in self._lost.items():
             if not lost["synced"]:
@@ -163,7 +161,7 @@ class DiskFault(NodeFault):
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         fault: Mapping[str, Json] = {"kind": self._kind, "delay_ms": SLOW_MS}
-        _disks(cluster).set_disk_fault(nodes, self.f, fault)
+        cluster.part(HasFaultyDisks).set_disk_fault(nodes, self.f, fault)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         return [
@@ -173,18 +171,16 @@ class DiskFault(NodeFault):
         ]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _disks(cluster).clear_disk_fault(nodes, self.f)
+        cluster.part(HasFaultyDisks).clear_disk_fault(nodes, self.f)
         start(cluster, self._topology, nodes)
 
     def _note(self, cluster: Cluster, nodes: Sequence[str]) -> str:
-        assert isinstance(cluster, CanKill), "capabilities are checked before the run"
         hits = [_hits(cluster, node).get(self.f, 0) for node in nodes]
-        ended = [node for node in nodes if not cluster.running(node)]
+        ended = [node for node in nodes if not cluster.part(CanKill).running(node)]
         struck = f": requests struck: {' '.join(map(str, hits))}" if nodes else ""
         return f"{struck}; {names(ended)} had ended" if ended else struck
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        assert isinstance(cluster, CanKill), "capabilities are checked before the run"
         failing = [
             f"disk of {node}: {self.f} goes on"
             for node in nodes
@@ -202,7 +198,7 @@ class DiskFault(NodeFault):
         symptom = _SYMPTOMS[self._kind]
         if symptom is None:
             return False
-        met = _disks(cluster).probe_disk(node)[symptom.request]
+        met = cluster.part(HasFaultyDisks).probe_disk(node)[symptom.request]
         took = met["ms"]
         assert isinstance(took, int), "the probe measures milliseconds"
         return met["error"] == symptom.error if symptom.error else took >= SLOW_MS
@@ -246,7 +242,7 @@ class DiskFlip(NodeFault):
             own = self._seed.child(node)
             for kind in own.shuffled(0, tuple(FLIPPED[role])):
                 files = {"below": _BELOW, "endings": FLIPPED[role][kind], "without": _WITHOUT}
-                found = _disks(cluster).flip_bit(node, files, own.below(1, 2**32))
+                found = cluster.part(HasFaultyDisks).flip_bit(node, files, own.below(1, 2**32))
                 if isinstance(found, Mapping):
                     self._found[node] = {**found, "kind": kind}
                     break
@@ -262,12 +258,11 @@ class DiskFlip(NodeFault):
         ]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _disks(cluster).restore_bits(nodes)
+        cluster.part(HasFaultyDisks).restore_bits(nodes)
         start(cluster, self._topology, nodes)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        assert isinstance(cluster, CanKill), "capabilities are checked before the run"
-        flips = {node: _disks(cluster).disk_state(node)["flips"] for node in nodes}
+        flips = {node: cluster.part(HasFaultyDisks).disk_state(node)["flips"] for node in nodes}
         left = [
             f"disk of {node}: {count} bits are flipped" for node, count in flips.items() if count
         ]
@@ -283,11 +278,6 @@ def _losses(lost: Mapping[str, Mapping[str, Json]]) -> str:
 
 
 def _hits(cluster: Cluster, node: str) -> Mapping[str, Json]:
-    hits = _disks(cluster).disk_state(node)["hits"]
+    hits = cluster.part(HasFaultyDisks).disk_state(node)["hits"]
     assert isinstance(hits, Mapping), "the disk counts requests by fault"
     return hits
-
-
-def _disks(cluster: Cluster) -> HasFaultyDisks:
-    assert isinstance(cluster, HasFaultyDisks), "capabilities are checked before the run"
-    return cluster

@@ -99,7 +99,7 @@ class Failpoint(NodeFault):
         return {**decided, "name": self._chosen, "points": list(points), "text": text}
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        servers = _armable(cluster)
+        servers = cluster.part(HasFailpoints)
         for name in self._order:
             points = VARIANTS[name].points
             self._armed = tuple(dict.fromkeys((*self._armed, *points)))
@@ -116,7 +116,7 @@ class Failpoint(NodeFault):
             # It may have triggered already, and some servers disarm a failpoint when
             # system.fail_points is read (ClickHouse#103403).
             return []
-        servers = _armable(cluster)
+        servers = cluster.part(HasFailpoints)
         return [
             f"{node} does not list {point} as enabled"
             for node in nodes
@@ -127,13 +127,13 @@ class Failpoint(NodeFault):
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         ready = responsive(cluster, nodes)
         for point in self._armed if ready else ():
-            _armable(cluster).disarm(ready, point)
+            cluster.part(HasFailpoints).disarm(ready, point)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         # A server that does not run has forgotten its failpoints.
         alive = running(cluster, nodes)
         ready = responsive(cluster, alive)
-        servers = _armable(cluster)
+        servers = cluster.part(HasFailpoints)
         paused = [f"{n} is paused, its failpoints are enabled" for n in alive if n not in ready]
         return paused + [
             f"{node} lists {point} as enabled"
@@ -141,8 +141,3 @@ class Failpoint(NodeFault):
             for point in self._armed
             if servers.armed(node, point)
         ]
-
-
-def _armable(cluster: Cluster) -> HasFailpoints:
-    assert isinstance(cluster, HasFailpoints), "capabilities are checked before the run"
-    return cluster

@@ -28,17 +28,17 @@ class StopFetches(NodeFault):
         return f"{self.f}-{spec.target}"
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _fetchable(cluster).stop_fetches(nodes)
+        cluster.part(CanStopFetches).stop_fetches(nodes)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        fetchable = _fetchable(cluster)
+        fetchable = cluster.part(CanStopFetches)
         return [f"{node} still fetches parts" for node in nodes if fetchable.fetching(node)]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _fetchable(cluster).start_fetches(responsive(cluster, nodes))
+        cluster.part(CanStopFetches).start_fetches(responsive(cluster, nodes))
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        fetchable = _fetchable(cluster)
+        fetchable = cluster.part(CanStopFetches)
         # A server that does not run will fetch again when it is started.
         alive = running(cluster, nodes)
         ready = responsive(cluster, alive)
@@ -46,8 +46,3 @@ class StopFetches(NodeFault):
         return paused + [
             f"{node} does not fetch parts" for node in ready if not fetchable.fetching(node)
         ]
-
-
-def _fetchable(cluster: Cluster) -> CanStopFetches:
-    assert isinstance(cluster, CanStopFetches), "capabilities are checked before the run"
-    return cluster

@@ -76,11 +76,11 @@ class LinkDegradation(NodeFault):
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         links = self._of(nodes)
         self._unseen = set(links)
-        _degradable(cluster).degrade_links(links, self._fault, self._amount, self._seed)
+        cluster.part(CanDegradeLinks).degrade_links(links, self._fault, self._amount, self._seed)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
         looked_at = [link for link in self._links if link in self._unseen]
-        found = _degradable(cluster).link_evidence(looked_at, self._fault, self._amount)
+        found = cluster.part(CanDegradeLinks).link_evidence(looked_at, self._fault, self._amount)
         for link, evidence in found.items():
             if evidence.seen:
                 self._unseen.discard(link)
@@ -88,11 +88,11 @@ class LinkDegradation(NodeFault):
         return [f"{_arrow(link)}: {found[link].text}" for link in looked_at if link in self._unseen]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:  # noqa: ARG002
-        _degradable(cluster).restore_links([self._fault])
+        cluster.part(CanDegradeLinks).restore_links([self._fault])
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         links = self._of(nodes)
-        found = _degradable(cluster).link_evidence(links, self._fault, self._amount)
+        found = cluster.part(CanDegradeLinks).link_evidence(links, self._fault, self._amount)
         return [
             f"{_arrow(link)}: {self.f} goes on: {found[link].text}"
             for link in links
@@ -105,8 +105,3 @@ class LinkDegradation(NodeFault):
 
 def _arrow(link: Link) -> str:
     return f"link {link.source} → {link.target}"
-
-
-def _degradable(cluster: Cluster) -> CanDegradeLinks:
-    assert isinstance(cluster, CanDegradeLinks), "capabilities are checked before the run"
-    return cluster

@@ -14,7 +14,7 @@ from harness.core.protocols import Cluster
 from harness.core.topology import Topology
 from nemesis.cluster_state import reaches_quorum, responsive
 from nemesis.node_fault import NodeFault
-from nemesis.process import start
+from nemesis.process import not_running, start
 from nemesis.targets import NodeSpec
 
 EMPTY, OLD, REPLACE = "empty-disk", "old-disk", "replace"
@@ -51,9 +51,9 @@ class _MemberFault(NodeFault):
         ]
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        killable, replaceable = _killable(cluster), _replaceable(cluster)
-        dead = [f"{node} does not run" for node in nodes if not killable.running(node)]
-        return dead or [why for node in nodes for why in replaceable.behind(node)]
+        members = cluster.part(CanReplaceReplicas)
+        dead = not_running(cluster, nodes)
+        return dead or [why for node in nodes for why in members.behind(node)]
 
 
 class EmptyDisk(_MemberFault):
@@ -62,11 +62,12 @@ class EmptyDisk(_MemberFault):
     takes = Takes.ALL
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _killable(cluster).kill(nodes)
-        _disks(cluster).empty_disks(nodes, parts_only=True)
+        cluster.part(CanKill).kill(nodes)
+        cluster.part(CanReplaceDisks).empty_disks(nodes, parts_only=True)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        left = {node: _disks(cluster).disk_files(node, parts_only=True) for node in nodes}
+        disks = cluster.part(CanReplaceDisks)
+        left = {node: disks.disk_files(node, parts_only=True) for node in nodes}
         return [f"{node} has {count} parts" for node, count in left.items() if count]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
@@ -88,19 +89,21 @@ class OldDisk(_MemberFault):
         self._said = ""
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _killable(cluster).kill(nodes)
+        disks = cluster.part(CanReplaceDisks)
+        cluster.part(CanKill).kill(nodes)
         for node in nodes:
-            self._copied[node] = _disks(cluster).disk_files(node, parts_only=False)
-        _disks(cluster).back_up_disks(nodes)
+            self._copied[node] = disks.disk_files(node, parts_only=False)
+        disks.back_up_disks(nodes)
         start(cluster, self._topology, nodes)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         empty = [node for node in nodes if not self._copied.get(node)]
-        stopped = [node for node in nodes if not _killable(cluster).running(node)]
+        stopped = [node for node in nodes if not cluster.part(CanKill).running(node)]
         return [*(f"{n}: nothing was copied" for n in empty), *(f"{n} is down" for n in stopped)]
 
     def _note(self, cluster: Cluster, nodes: Sequence[str]) -> str:
-        files = {node: _disks(cluster).disk_files(node, parts_only=False) for node in nodes}
+        disks = cluster.part(CanReplaceDisks)
+        files = {node: disks.disk_files(node, parts_only=False) for node in nodes}
         return ", " + ", ".join(
             f"{count} files were {self._copied.get(node, 0)}" for node, count in files.items()
         )
@@ -108,8 +111,8 @@ class OldDisk(_MemberFault):
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         old = [node for node in nodes if node in self._copied]
         if old:
-            _killable(cluster).kill(old)
-            _disks(cluster).restore_disks(old)
+            cluster.part(CanKill).kill(old)
+            cluster.part(CanReplaceDisks).restore_disks(old)
             for node in old:
                 del self._copied[node]
         start(cluster, self._topology, nodes)
@@ -126,44 +129,32 @@ class Replace(_MemberFault):
             self.needs = (*self.needs, Mechanism.DROP_REPLICA)
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        members = cluster.part(CanReplaceReplicas)
         replicas = [node for node in nodes if node in self._topology.replicas]
-        _replaceable(cluster).note_tables(replicas)
-        _killable(cluster).kill(nodes)
-        _disks(cluster).empty_disks(nodes, parts_only=False)
-        _replaceable(cluster).drop_replicas(replicas)
+        members.note_tables(replicas)
+        cluster.part(CanKill).kill(nodes)
+        cluster.part(CanReplaceDisks).empty_disks(nodes, parts_only=False)
+        members.drop_replicas(replicas)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        full = [node for node in nodes if _disks(cluster).disk_files(node, parts_only=False)]
-        known = [node for node in nodes if _replaceable(cluster).registered(node)]
+        disks, members = cluster.part(CanReplaceDisks), cluster.part(CanReplaceReplicas)
+        full = [node for node in nodes if disks.disk_files(node, parts_only=False)]
+        known = [node for node in nodes if members.registered(node)]
         return [*(f"{n}: has files" for n in full), *(f"{n}: is still a member" for n in known)]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         start(cluster, self._topology, nodes)
         replicas = [node for node in nodes if node in self._topology.replicas]
         # A begin that was interrupted may have left them registered, which forbids new ones.
-        empty = [node for node in replicas if _replaceable(cluster).lacks_tables(node)]
-        _replaceable(cluster).drop_replicas(empty)
-        _replaceable(cluster).add_replicas(replicas)
+        members = cluster.part(CanReplaceReplicas)
+        members.drop_replicas([node for node in replicas if members.lacks_tables(node)])
+        members.add_replicas(replicas)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        unknown = [node for node in nodes if not _replaceable(cluster).registered(node)]
+        members = cluster.part(CanReplaceReplicas)
+        unknown = [node for node in nodes if not members.registered(node)]
         wrong = super()._remaining(cluster, nodes)
         return wrong or [f"{node}: is not a member yet" for node in unknown]
-
-
-def _killable(cluster: Cluster) -> CanKill:
-    assert isinstance(cluster, CanKill), "capabilities are checked before the run"
-    return cluster
-
-
-def _disks(cluster: Cluster) -> CanReplaceDisks:
-    assert isinstance(cluster, CanReplaceDisks), "capabilities are checked before the run"
-    return cluster
-
-
-def _replaceable(cluster: Cluster) -> CanReplaceReplicas:
-    assert isinstance(cluster, CanReplaceReplicas), "capabilities are checked before the run"
-    return cluster
 
 
 FAMILIES: Final[Mapping[str, type[_MemberFault]]] = {

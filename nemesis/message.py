@@ -197,10 +197,10 @@ class Message(NodeFault):
         Of two rules for a message the proxy follows only the first, and clears both when one ends.
         """
         free = super()._eligible(cluster, nodes)
-        return [node for node in free if not _interceptable(cluster).intercepted(node)["hits"]]
+        return [node for node in free if not cluster.part(CanIntercept).intercepted(node)["hits"]]
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _interceptable(cluster).intercept(nodes, self._rule)
+        cluster.part(CanIntercept).intercept(nodes, self._rule)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         # One stopped message suffices: nobody knows which replica sends the next one.
@@ -211,7 +211,7 @@ class Message(NodeFault):
         return [] if any(hits) else [f"no message of {' '.join(nodes)} was stopped yet"]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _interceptable(cluster).clear_rules(nodes)
+        cluster.part(CanIntercept).clear_rules(nodes)
 
     def _note(self, cluster: Cluster, nodes: Sequence[str]) -> str:
         return f", {sum(self._hits(cluster, node) for node in nodes)} stopped"
@@ -221,16 +221,11 @@ class Message(NodeFault):
             f"the proxy of {node} still stops messages"
             for node in nodes
             if self._hits(cluster, node, armed=True)
-            or _interceptable(cluster).intercepted(node)["stalled"]
+            or cluster.part(CanIntercept).intercepted(node)["stalled"]
         ]
 
     def _hits(self, cluster: Cluster, node: str, *, armed: bool = False) -> int:
         """Return how many messages a proxy has stopped; if `armed`, whether it has the rule."""
-        hits = _interceptable(cluster).intercepted(node)["hits"]
+        hits = cluster.part(CanIntercept).intercepted(node)["hits"]
         assert isinstance(hits, Mapping), "the proxy counts hits by rule"
         return int(self.f in hits) if armed else int(hits.get(self.f, 0))
-
-
-def _interceptable(cluster: Cluster) -> CanIntercept:
-    assert isinstance(cluster, CanIntercept), "capabilities are checked before the run"
-    return cluster

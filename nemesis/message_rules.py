@@ -89,7 +89,7 @@ class MessageRules:
             assert isinstance(count, int), "a number of messages is a number"
             self._change(cluster, do, name, nodes, plan)
             place = f"{name} on {names(nodes)}"
-            look = partial(_lacking, _interceptable(cluster), nodes, place, name, do, count)
+            look = partial(_lacking, cluster.part(CanIntercept), nodes, place, name, do, count)
             within_s = AWAITED_S
         if wrong := _until(Watch(within_s, watch.abandoned, watch.clock), look):
             raise FaultError(wrong)
@@ -99,7 +99,7 @@ class MessageRules:
         self, cluster: Cluster, do: str, name: str, nodes: Sequence[str], plan: Mapping[str, Json]
     ) -> None:
         """Install or remove the rule."""
-        servers = _interceptable(cluster)
+        servers = cluster.part(CanIntercept)
         if do in ("hold", "count"):
             self._touched |= dict.fromkeys(nodes)
             words = {
@@ -116,14 +116,14 @@ class MessageRules:
     def undo(self, cluster: Cluster) -> None:
         """Remove all rules wherever there ever was one."""
         if self._touched:
-            _interceptable(cluster).clear_rules(list(self._touched))
+            cluster.part(CanIntercept).clear_rules(list(self._touched))
 
     def broken(self, cluster: Cluster) -> Sequence[str]:
         """Return which proxies still have rules."""
         return [
             f"the proxy of {node} still holds back messages"
             for node in self._touched
-            if _interceptable(cluster).intercepted(node)["hits"]
+            if cluster.part(CanIntercept).intercepted(node)["hits"]
         ]
 
 
@@ -221,8 +221,3 @@ STATES: Final[Mapping[str, Callable[[Cluster, str], str | None]]] = {
     "expired": _unexpired,
 }
 """Actions that wait for a state of a replica: what returns why it is not in the state."""
-
-
-def _interceptable(cluster: Cluster) -> CanIntercept:
-    assert isinstance(cluster, CanIntercept), "capabilities are checked before the run"
-    return cluster

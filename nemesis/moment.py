@@ -129,7 +129,7 @@ class MomentKill(Kill):
     def release(self, cluster: Cluster) -> None:
         """Remove the rules from all proxies."""
         if self.variant.proxied:
-            _interceptable(cluster).clear_rules(self._topology.replicas)
+            cluster.part(CanIntercept).clear_rules(self._topology.replicas)
 
     def _name(self, spec: NodeSpec) -> str:  # noqa: ARG002
         return self.f
@@ -142,8 +142,8 @@ class MomentKill(Kill):
 def _merging(_kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Watch) -> Moment:
     """Wait for a merge; where one replica leads, for one of the leader's."""
     leader = None
-    if cluster.engines.dialect.has(Mechanism.TABLE_LEADER):
-        leader = cluster.table_leader() if isinstance(cluster, ReportsTableLeader) else None
+    if cluster.engines.dialect.has(Mechanism.TABLE_LEADER) and cluster.has(ReportsTableLeader):
+        leader = cluster.part(ReportsTableLeader).table_leader()
     order = nodes if leader is None or leader not in nodes else (leader,)
     with _asking(cluster, order) as ask:
 
@@ -187,7 +187,7 @@ def _half_fetched(
     cluster: Cluster, nodes: Sequence[str], watch: Watch
 ) -> tuple[str, str, tuple[str, ...]]:
     """Return a replica with an incomplete part, the one that sends it, and the directories."""
-    proxies = _interceptable(cluster)
+    proxies = cluster.part(CanIntercept)
     for node in nodes:  # one sender at a time, so that it is known who sends what was found
         rule = {"name": "stall", "channel": "interserver", "edge": "response", "do": "stall"}
         size = HEAD_BYTES + max(cluster.engines.on(other).fetch_buffer_bytes for other in nodes)
@@ -225,7 +225,7 @@ def _cloned(kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Wat
     takes the log pointer of its source, before it has listed the source's parts; the victim is that
     source."""
     lost, *others = nodes
-    proxies = _interceptable(cluster)
+    proxies = cluster.part(CanIntercept)
     kill.strike(cluster, lost)
     with _asking(cluster, others) as ask:
 
@@ -254,8 +254,7 @@ def _cloned(kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Wat
 def directories(cluster: Cluster, node: str, pattern: str) -> tuple[str, ...]:
     """Return the names in a server's data that match a pattern: of directories if it ends with a
     slash, else of files."""
-    assert isinstance(cluster, CanListFiles), "capabilities are checked before the run"
-    found = cluster.files(node, "", pattern)
+    found = cluster.part(CanListFiles).files(node, "", pattern)
     return tuple(sorted(path.rstrip("/").rpartition("/")[2] for path in found))
 
 
@@ -301,11 +300,6 @@ def _hits(proxies: CanIntercept, node: str) -> list[str]:
     hits = proxies.intercepted(node)["hits"]
     assert isinstance(hits, Mapping), "the proxy counts hits by rule"
     return [str(name) for name, count in hits.items() if count]
-
-
-def _interceptable(cluster: Cluster) -> CanIntercept:
-    assert isinstance(cluster, CanIntercept), "capabilities are checked before the run"
-    return cluster
 
 
 VARIANTS: Final[Mapping[str, MomentVariant]] = {

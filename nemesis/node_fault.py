@@ -123,11 +123,11 @@ def _leader_needs(role: str) -> tuple[type | Mechanism, ...]:
 
 def _leader(cluster: Cluster, role: Json) -> dict[str, Json]:
     if role == "clickhouse":
-        assert isinstance(cluster, ReportsTableLeader), "capabilities are checked before the run"
-        leader, none = cluster.table_leader(), "no replica leads a table now"
+        leader = cluster.part(ReportsTableLeader).table_leader()
+        none = "no replica leads a table now"
     else:
-        assert isinstance(cluster, ReportsLeader), "capabilities are checked before the run"
-        leader, none = cluster.leader(), "no ZooKeeper server leads now"
+        leader = cluster.part(ReportsLeader).leader()
+        none = "no ZooKeeper server leads now"
     if leader is None:
         raise NotBegunError(none)
     return {"leader": leader, "nodes": [leader]}

@@ -7,7 +7,7 @@ link: the chosen links are dead, and all others are alive.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from harness.core.capabilities import CanPartition, ReportsLeader
 from harness.core.dialect import Mechanism
@@ -202,7 +202,7 @@ class Partition:
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
         """Cut the links of the grudge, and verify that exactly those are dead."""
-        target = _partitionable(cluster)
+        target = cluster.part(CanPartition)
         decided = {**plan, **(self._follower(cluster, plan) if "order" in plan else {})}
         shape = decided["grudge"]
         assert isinstance(shape, dict), "the grudge is decided by now"
@@ -221,15 +221,14 @@ class Partition:
 
     def undo(self, cluster: Cluster) -> None:
         """End every cut."""
-        _partitionable(cluster).mend()
+        cluster.part(CanPartition).mend()
 
     def broken(self, cluster: Cluster) -> Sequence[str]:
         """Return the links of the cluster that drop packets, a reason each."""
-        return _differences(_partitionable(cluster), self._links, frozenset())
+        return _differences(cluster.part(CanPartition), self._links, frozenset())
 
     def _follower(self, cluster: Cluster, plan: Mapping[str, Json]) -> dict[str, Json]:
-        assert isinstance(cluster, ReportsLeader), "capabilities are checked before the run"
-        leader = cluster.leader()
+        leader = cluster.part(ReportsLeader).leader()
         if leader is None:
             raise NotBegunError("no ZooKeeper server leads now, so none follows")
         order = plan["order"]
@@ -271,11 +270,6 @@ def _differences(
         f"{'dead' if alive[link] else 'alive'} expected"
         for link in sorted(wrong)
     )
-
-
-def _partitionable(cluster: Cluster) -> CanPartition:
-    assert issubclass(type(cluster), CanPartition), "capabilities are checked before the run"
-    return cast(CanPartition, cluster)
 
 
 def _braces(sides: Sequence[Sequence[str]]) -> str:

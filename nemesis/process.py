@@ -49,17 +49,17 @@ class Kill(NodeFault):
         return running(cluster, nodes)
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _killable(cluster).kill(nodes)
+        cluster.part(CanKill).kill(nodes)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        killable = _killable(cluster)
+        killable = cluster.part(CanKill)
         return [f"{node} still runs after SIGKILL" for node in nodes if killable.running(node)]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         start(cluster, self._topology, nodes, self._answers)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        return not_running(_killable(cluster), nodes)
+        return not_running(cluster, nodes)
 
 
 class Pause(NodeFault):
@@ -73,17 +73,17 @@ class Pause(NodeFault):
         super().__init__(specs, topology, CanPause)
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _pausable(cluster).pause(nodes)
+        cluster.part(CanPause).pause(nodes)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        pausable = _pausable(cluster)
+        pausable = cluster.part(CanPause)
         return [f"{node} is not stopped by SIGSTOP" for node in nodes if not pausable.paused(node)]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _pausable(cluster).resume(nodes)
+        cluster.part(CanPause).resume(nodes)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        pausable = _pausable(cluster)
+        pausable = cluster.part(CanPause)
         return [f"{node} is still paused" for node in nodes if pausable.paused(node)]
 
 
@@ -113,22 +113,21 @@ class Restart(NodeFault):
         ]
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        assert isinstance(cluster, CanRestart), "capabilities are checked before the run"
         try:
-            cluster.restart(nodes, self._answers)
+            cluster.part(CanRestart).restart(nodes, self._answers)
         except ClusterError:
             # All were stopped, and some did not start again, such as a replica whose ZooKeeper
             # server was stopped with it. Started in the right order they do.
             start(cluster, self._topology, nodes)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        return not_running(_killable(cluster), nodes)
+        return not_running(cluster, nodes)
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         start(cluster, self._topology, nodes)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        return not_running(_killable(cluster), nodes)
+        return not_running(cluster, nodes)
 
 
 def start(cluster: Cluster, topology: Topology, nodes: Sequence[str], answers: bool = True) -> None:
@@ -138,7 +137,7 @@ def start(cluster: Cluster, topology: Topology, nodes: Sequence[str], answers: b
     Raises FaultError, which names such replicas, after a short wait: while the nemesis is busy with
     them it cannot end the fault that holds their ZooKeeper.
     """
-    killable = _killable(cluster)
+    killable = cluster.part(CanKill)
     keepers = [node for node in nodes if node in topology.keepers]
     if keepers:
         killable.start(keepers)
@@ -156,16 +155,7 @@ def start(cluster: Cluster, topology: Topology, nodes: Sequence[str], answers: b
         )
 
 
-def not_running(cluster: CanKill, nodes: Iterable[str]) -> list[str]:
+def not_running(cluster: Cluster, nodes: Iterable[str]) -> list[str]:
     """Return the nodes whose server does not run, a reason each."""
-    return [f"{node} does not run" for node in nodes if not cluster.running(node)]
-
-
-def _killable(cluster: Cluster) -> CanKill:
-    assert isinstance(cluster, CanKill), "capabilities are checked before the run"
-    return cluster
-
-
-def _pausable(cluster: Cluster) -> CanPause:
-    assert isinstance(cluster, CanPause), "capabilities are checked before the run"
-    return cluster
+    servers = cluster.part(CanKill)
+    return [f"{node} does not run" for node in nodes if not servers.running(node)]

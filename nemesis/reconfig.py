@@ -53,7 +53,7 @@ class Reconfig:
             raise NotBegunError(f"{node}: not all ZooKeeper servers serve")
         watch.check()
         self._begun = True
-        target = _reconfigurable(cluster)
+        target = cluster.part(CanReconfigure)
         target.reconfigure(node, role)
         watch.require_none(lambda: _differences(target, {node: role}, self._topology))
         return {"text": f"{node} is {'an observer' if role else 'no member'}"}
@@ -69,7 +69,7 @@ class Reconfig:
         """Make every server a participant that is none."""
         if not self._begun:
             return
-        target = _reconfigurable(cluster)
+        target = cluster.part(CanReconfigure)
         members = target.ensemble()
         for node in self._topology.keepers:
             if members.get(node) != PARTICIPANT:
@@ -79,10 +79,9 @@ class Reconfig:
         """Return which servers are no participants, or do not serve."""
         if not self._begun:
             return ()
-        assert isinstance(cluster, ReportsLeader), "capabilities are checked before the run"
-        serving = cluster.serving()
+        serving = cluster.part(ReportsLeader).serving()
         silent = [f"{n} does not serve" for n in self._topology.keepers if n not in serving]
-        return (*_differences(_reconfigurable(cluster), {}, self._topology), *silent)
+        return (*_differences(cluster.part(CanReconfigure), {}, self._topology), *silent)
 
 
 def _differences(
@@ -98,8 +97,3 @@ def _differences(
         for node, role in wanted.items()
         if members.get(node, "") != role
     )
-
-
-def _reconfigurable(cluster: Cluster) -> CanReconfigure:
-    assert isinstance(cluster, CanReconfigure), "capabilities are checked before the run"
-    return cluster

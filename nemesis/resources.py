@@ -55,17 +55,17 @@ class Shortage(NodeFault):
         self._resource = resource
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _starvable(cluster).starve(nodes, self._resource)
+        cluster.part(CanStarve).starve(nodes, self._resource)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        found = _starvable(cluster).shortages(nodes, self._resource)
+        found = cluster.part(CanStarve).shortages(nodes, self._resource)
         return [f"{node}: no {self.f} is seen" for node, short in found.items() if short is None]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _starvable(cluster).feed(nodes, self._resource)
+        cluster.part(CanStarve).feed(nodes, self._resource)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        found = _starvable(cluster).shortages(nodes, self._resource)
+        found = cluster.part(CanStarve).shortages(nodes, self._resource)
         return [f"{node}: {short}" for node, short in found.items() if short is not None]
 
 
@@ -79,20 +79,15 @@ class MemoryLimit(Kill):
         self.needs = (CanStarve, *self.needs)
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _starvable(cluster).starve(nodes, Resource.MEMORY)
+        cluster.part(CanStarve).starve(nodes, Resource.MEMORY)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        found = _starvable(cluster).shortages(nodes, Resource.MEMORY)
+        found = cluster.part(CanStarve).shortages(nodes, Resource.MEMORY)
         unseen = [
             f"{node}: the OOM killer has not struck" for node, s in found.items() if s is None
         ]
         return [*super()._unverified(cluster, nodes), *unseen]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        _starvable(cluster).feed(nodes, Resource.MEMORY)
+        cluster.part(CanStarve).feed(nodes, Resource.MEMORY)
         super()._revert(cluster, nodes)
-
-
-def _starvable(cluster: Cluster) -> CanStarve:
-    assert isinstance(cluster, CanStarve), "capabilities are checked before the run"
-    return cluster

@@ -77,34 +77,30 @@ class StoreFault(NodeFault):
         return [node for node in super()._eligible(cluster, nodes) if not _name(cluster)]
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:  # noqa: ARG002
-        _store(cluster).set_store_rule(self._rule)
+        cluster.part(CanDegradeStore).set_store_rule(self._rule)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         if self._lurks:
             return [] if _name(cluster) == self.f else [f"{nodes[0]} has no rule {self.f}"]
-        return [] if _store(cluster).store_rule()["hits"] else [f"no request met {self.f} yet"]
+        met = cluster.part(CanDegradeStore).store_rule()["hits"]
+        return [] if met else [f"no request met {self.f} yet"]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         # Another family's rule stays.
         if nodes and _name(cluster) == self.f:
-            _store(cluster).set_store_rule({})
+            cluster.part(CanDegradeStore).set_store_rule({})
 
     def _note(self, cluster: Cluster, nodes: Sequence[str]) -> str:  # noqa: ARG002
-        return f", {_store(cluster).store_rule()['hits']} struck"
+        return f", {cluster.part(CanDegradeStore).store_rule()['hits']} struck"
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         if not nodes:
             return []
-        state = _store(cluster).store_rule()
+        state = cluster.part(CanDegradeStore).store_rule()
         ruled = [f"{nodes[0]} still has the rule {self.f}"] if state["name"] == self.f else []
         held = [f"{nodes[0]} still holds {state['held']} requests"] if state["held"] else []
         return [*ruled, *(held if not state["name"] else [])]
 
 
-def _store(cluster: Cluster) -> CanDegradeStore:
-    assert isinstance(cluster, CanDegradeStore), "capabilities are checked before the run"
-    return cluster
-
-
 def _name(cluster: Cluster) -> Json:
-    return _store(cluster).store_rule()["name"]
+    return cluster.part(CanDegradeStore).store_rule()["name"]

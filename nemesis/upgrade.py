@@ -71,10 +71,10 @@ class Upgrade:
 
     def undo(self, cluster: Cluster) -> None:
         """Start the touched servers that do not run."""
-        assert isinstance(cluster, CanKill), "capabilities are checked before the run"
-        dead = [node for node in self._touched if not cluster.running(node)]
+        servers = cluster.part(CanKill)
+        dead = [node for node in self._touched if not servers.running(node)]
         if dead:
-            cluster.start(dead)
+            servers.start(dead)
 
     def finish(self, cluster: Cluster) -> None:
         """Move the servers that do not run their final version yet, one by one.
@@ -107,7 +107,7 @@ class Upgrade:
             raise NotBegunError(f"{node}: no ZooKeeper server that it knows has a quorum now")
         before = self._touched[-1:]
         waiting = Watch(ACTIVE_S, clock=cluster.runtime.clock).until_none(
-            lambda: [why for one in before for why in _upgradable(cluster).inactive(one)]
+            lambda: [why for one in before for why in cluster.part(CanUpgrade).inactive(one)]
         )
         if waiting:
             raise NotBegunError(f"{node} waits for {before[0]}: {'; '.join(waiting)}")
@@ -116,7 +116,7 @@ class Upgrade:
 
     def _move(self, cluster: Cluster, node: str, version: str) -> dict[str, Json]:
         """Restart a server on a version, and return what it reports then. Raises FaultError."""
-        upgradable, clock = _upgradable(cluster), cluster.runtime.clock()
+        upgradable, clock = cluster.part(CanUpgrade), cluster.runtime.clock()
         was = self._reported(cluster, node)
         self._first_reported.setdefault(node, was)
         if node in self._touched:
@@ -153,7 +153,7 @@ class Upgrade:
         }
 
     def _inactive(self, cluster: Cluster) -> list[str]:
-        return [why for node in self._touched for why in _upgradable(cluster).inactive(node)]
+        return [why for node in self._touched for why in cluster.part(CanUpgrade).inactive(node)]
 
     def _reported(self, cluster: Cluster, node: str) -> str:
         return cluster.versions().get(node, "a version that it does not say")
@@ -166,8 +166,3 @@ class Upgrade:
         now = self._reported(cluster, node)
         version = version or self._first_reported.get(node, now)
         return f"{now}.".startswith(f"{version}.")
-
-
-def _upgradable(cluster: Cluster) -> CanUpgrade:
-    assert isinstance(cluster, CanUpgrade), "capabilities are checked before the run"
-    return cluster

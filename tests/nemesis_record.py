@@ -12,6 +12,7 @@ from typing import Any
 from harness.core.connections import QueryChannel, ZooKeeper
 from harness.core.engines import Engines
 from harness.core.op import NEMESIS, Done, Json, Kind, Op
+from harness.core.parts import HasParts
 from harness.core.protocols import Cluster, Endpoint
 from harness.core.runtime import WallTime
 from harness.core.seed import Seed
@@ -25,7 +26,7 @@ THREE = Topology.of()
 NODES = ("ch1", "ch2", "ch3", "zk1", "zk2", "zk3")
 
 
-class Bare:
+class Bare(HasParts):
     """Cluster without any capability."""
 
     name = "bare"

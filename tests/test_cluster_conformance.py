@@ -169,7 +169,7 @@ def around(name: str) -> set[Link]:
 
 def test_it_has_every_capability(cluster: AnyCluster) -> None:
     for capability in CAPABILITIES:
-        assert isinstance(cluster, capability)
+        assert isinstance(cluster.part(capability), capability)
 
 
 def test_one_leads_and_all_serve(served: Served) -> None:

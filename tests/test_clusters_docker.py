@@ -69,7 +69,7 @@ def in_pod(cluster: DockerCluster, node: str, *argv: str) -> str:
 
 def test_it_has_every_capability(cluster: DockerCluster) -> None:
     for capability in (CanPartition, CanKill, CanRestart, CanPause, ReportsLeader, CanStopFetches):
-        assert isinstance(cluster, capability)
+        assert isinstance(cluster.part(capability), capability)
 
 
 def test_every_server_serves_after_up(writable: DockerCluster) -> None:

@@ -22,7 +22,6 @@ from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError, connect, failed_read, failed_write
 from harness.core.capabilities import CanConfigure
 from harness.core.dialect import Mechanism
-from harness.core.errors import ClusterError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
 from harness.core.seed import Seed
@@ -80,8 +79,6 @@ class ConfigReloadWorkload:
 
     def session(self, cluster: Cluster, token: str) -> Session:  # noqa: ARG002
         """Remove the files of earlier runs."""
-        if not isinstance(cluster, CanConfigure):
-            raise ClusterError(f"cluster {cluster.name}: its configuration cannot be changed")
         session = _ConfigReloadSession(cluster, self.options)
         session.drop()
         return session
@@ -132,7 +129,7 @@ class _ConfigReloadSession:
         if not self._rests:
             self._rests = True
             for node in self._cluster.topology.replicas:
-                _configurable(self._cluster).configure(node, ROOT_FILE, "")
+                self._cluster.part(CanConfigure).configure(node, ROOT_FILE, "")
         return ()
 
     def observe(self) -> Mapping[str, Json]:
@@ -142,7 +139,7 @@ class _ConfigReloadSession:
         """Remove the files."""
         for node in self._cluster.topology.replicas:
             for name in (FILE, ROOT_FILE):
-                _configurable(self._cluster).configure(node, name, "")
+                self._cluster.part(CanConfigure).configure(node, name, "")
 
     def close(self) -> None:
         pass
@@ -158,14 +155,14 @@ class _ConfigReloadClient:
 
     def invoke(self, op: Op) -> Done:
         if op.f in (WRITE, BREAK):
-            configurable = _configurable(self._cluster)
+            configuration = self._cluster.part(CanConfigure)
             if op.f == WRITE:
                 self._make_root(op)
                 root = ROOT_TEXT.format(root=self._root, zookeeper=ROOT.format(n=op.value))
-                configurable.configure(self._node, ROOT_FILE, root)
+                configuration.configure(self._node, ROOT_FILE, root)
             shape = TEXT if op.f == WRITE else BROKEN
             text = shape.format(root=self._root, n=op.value, node=self._node)
-            configurable.configure(self._node, FILE, text)
+            configuration.configure(self._node, FILE, text)
             return Done(Kind.OK, op.value)
         if op.f == RELOAD:
             try:
@@ -224,8 +221,3 @@ class _ConfigReloadClient:
 
     def close(self) -> None:
         self._connection.close()
-
-
-def _configurable(cluster: Cluster) -> CanConfigure:
-    assert isinstance(cluster, CanConfigure), "`session` refuses other clusters"
-    return cluster

@@ -216,8 +216,7 @@ class _DistributedSession:
         }
 
     def _files(self, node: str) -> Sequence[str]:
-        assert isinstance(self._cluster, CanListFiles), "every cluster of servers can"
-        return self._cluster.files(node, self._directories[node], "*.bin")
+        return self._cluster.part(CanListFiles).files(node, self._directories[node], "*.bin")
 
     def drop(self) -> Sequence[str]:
         return drop_database(self._cluster, self._database, self._connections)

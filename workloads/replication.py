@@ -156,10 +156,11 @@ def _unfinished_fetches(
 ) -> UnfinishedFetches:
     """Return the directories of fetches under way on a replica, and parts of such a name that are
     active, which none may be."""
-    if not isinstance(cluster, CanListFiles) or node is None:
+    if not cluster.has(CanListFiles) or node is None:
         return UnfinishedFetches(unavailable=f"cluster {cluster.name} has no files")
     place = data_directory(connection, cluster.engines.on(node), database, "t")
-    directories = [path.rpartition("/")[2] for path in cluster.files(node, place, "tmp?fetch_*/")]
+    files = cluster.part(CanListFiles).files(node, place, "tmp?fetch_*/")
+    directories = [path.rpartition("/")[2] for path in files]
     active = connection.rows(
         "SELECT name FROM system.parts WHERE active AND name LIKE 'tmp%' "
         f"AND database = '{database}'",

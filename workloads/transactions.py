@@ -22,11 +22,11 @@ def transactions(cluster: Cluster) -> Look:
 
 
 def _facts(cluster: Cluster, path: str) -> AgreedFacts:
-    if not isinstance(cluster, KeepsTransactions):
+    if not cluster.has(KeepsTransactions):
         return AgreedFacts(unavailable=f"cluster {cluster.name} keeps none")
     keepers = cluster.topology.keepers
     try:
-        logs = cluster.transactions()
+        logs = cluster.part(KeepsTransactions).transactions()
         if len(logs) * 2 <= len(keepers):
             return AgreedFacts(unavailable=f"{len(logs)} of {len(keepers)} servers have one")
         servers = [read_packed(log, node, path) for node, log in logs.items()]

@@ -153,7 +153,7 @@ class RunRequest:
             if name in self._changed and need not in faults.needs:
                 raise UsageError(f"{self._said(name)}: the nemesis {faults.name} {why}")
 
-    def _kind(self) -> tuple[type, str]:
+    def _kind(self) -> tuple[type[Cluster], str]:
         """Return the cluster's class, and its name on the command line."""
         if self.simulated:
             return SimCluster, "sim"
@@ -215,7 +215,7 @@ class RunRequest:
         if not self.external:
             return
         chosen, kind = self.workload_options, type(self.external)
-        lacking = [need.__name__ for need in chosen.capabilities if not issubclass(kind, need)]
+        lacking = [need.__name__ for need in chosen.capabilities if not kind.has(need)]
         if lacking:
             raise UsageError(
                 f"workload {self.given.workload}: cluster external lacks {', '.join(lacking)}; "

@@ -44,6 +44,7 @@ from harness.core.engines import Engines
 from harness.core.errors import ClusterError, ObjectsLeftError
 from harness.core.op import Json
 from harness.core.os_process import this_process
+from harness.core.parts import HasParts
 from harness.core.protocols import Endpoint
 from harness.core.runtime import Runtime, WallTime
 from harness.core.seed import Seed
@@ -51,7 +52,14 @@ from harness.core.topology import Node, Role, Topology
 
 
 class DockerCluster(
-    Reachable, HasLinkFaults, HasMembership, HasEnsemble, NodeDisks, NodeClocks, NodeResources
+    HasParts,
+    Reachable,
+    HasLinkFaults,
+    HasMembership,
+    HasEnsemble,
+    NodeDisks,
+    NodeClocks,
+    NodeResources,
 ):
     """Cluster of real servers; it has every capability for which a section below is named.
 

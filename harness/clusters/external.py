@@ -13,12 +13,13 @@ from harness.core.connections import StoreChannel
 from harness.core.dialect import Coordination, Version
 from harness.core.engines import Engine, Engines
 from harness.core.errors import ClusterError, UsageError
+from harness.core.parts import HasParts
 from harness.core.protocols import Endpoint
 from harness.core.runtime import Runtime, WallTime
 from harness.core.topology import Node, Role, Topology
 
 
-class ExternalCluster(Reachable):
+class ExternalCluster(HasParts, Reachable):
     """Running servers at these addresses. It keeps nothing on this machine."""
 
     def __init__(self, name: str, topology: Topology, endpoints: Mapping[str, Endpoint]) -> None:

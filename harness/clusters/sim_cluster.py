@@ -19,6 +19,7 @@ from harness.core.connections import QueryChannel, StoreChannel, ZooKeeper
 from harness.core.errors import ClusterError
 from harness.core.link_quality import LinkEvidence, LinkFault, shown
 from harness.core.op import Written
+from harness.core.parts import HasParts
 from harness.core.protocols import Endpoint
 from harness.core.runtime import Runtime
 from harness.core.seed import Seed
@@ -35,7 +36,7 @@ UNFORCED: Final = frozenset({"keeper-early-ack"})
 """What ZooKeeper servers without forceSync do: the log is not durable when they answer."""
 
 
-class SimCluster(SimulatedDisks, SimulatedMachines, SimulatedMembers):
+class SimCluster(HasParts, SimulatedDisks, SimulatedMachines, SimulatedMembers):
     """One process, one thread, no ports; its time is its own."""
 
     def __init__(

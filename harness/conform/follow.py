@@ -57,7 +57,7 @@ class Trace:
 class Follower:
     """The logs of an ensemble from now on, and the tables whose path contains `token`."""
 
-    cluster: GrowsTransactions
+    logs: GrowsTransactions
     keepers: Sequence[str]
     token: str
     protocol: ServerProtocol
@@ -111,7 +111,7 @@ class Follower:
         for _ in range(_CHUNKS_MAX):
             tail = self._tails.get(node)
             name, offset = (tail.name, tail.offset) if tail else ("", 0)
-            files, data = self.cluster.transactions_since(node, name, offset)
+            files, data = self.logs.transactions_since(node, name, offset)
             gained = tail.feed(data) if tail else []
             txns += gained
             if gained or (tail and tail.torn_at is not None):

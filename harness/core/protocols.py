@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import Final, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -16,6 +16,8 @@ from harness.core.runtime import Runtime
 from harness.core.time_limit import OutOfTime, time_limit
 from harness.core.topology import Topology
 from harness.core.verdict import Status, Verdict
+
+P = TypeVar("P")
 
 # --- generators -----------------------------------------------------------------------------
 
@@ -192,6 +194,16 @@ class Cluster(Protocol):
     """Runtime with which runs on the cluster make calls and spend time."""
     readings: Sequence[str]
     """Values of the setting `sequential_reading`; () if the servers do not have it."""
+
+    @classmethod
+    def has(cls, capability: type) -> bool:
+        """Return whether clusters of this class have a capability, such as CanPartition."""
+        ...
+
+    def part(self, capability: type[P]) -> P:
+        """Return the part of the cluster that has a capability. Raises UsageError if it lacks the
+        capability, which is checked before a run."""
+        ...
 
     @property
     def engines(self) -> Engines:

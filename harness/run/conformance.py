@@ -84,13 +84,14 @@ def following(
     """Follow the tables whose path has `token` while the block runs; None where servers keep no log
     of ZooKeeper's transactions. `departed` is called with each new number of departures."""
     dialect, keepers = cluster.engines.dialect, cluster.topology.keepers
-    if not isinstance(cluster, GrowsTransactions) or dialect.lacks((Mechanism.TRANSACTION_LOG,)):
+    if not cluster.has(GrowsTransactions) or dialect.lacks((Mechanism.TRANSACTION_LOG,)):
         yield None
         return
     with _dating(cluster) as dating:
         try:
             servers = _servers(cluster)
-            follower = Follower(cluster, keepers, token, protocol_of(dialect), dating=dating)
+            logs = cluster.part(GrowsTransactions)
+            follower = Follower(logs, keepers, token, protocol_of(dialect), dating=dating)
             followed = Following(follower, servers=servers)
         except HarnessError as error:
             followed = Following(None, str(error))
@@ -124,11 +125,12 @@ def _looking(followed: Following, departed: Callable[[int], None]) -> Iterator[N
 def _dating(cluster: Cluster) -> Iterator[Dating | None]:
     """Follow how far ZooKeeper's servers are while the block runs; None where their dates are
     right."""
-    if not isinstance(cluster, DatesTransactions) or not cluster.dates_may_be_wrong():
+    dated = cluster.part(DatesTransactions) if cluster.has(DatesTransactions) else None
+    if dated is None or not dated.dates_may_be_wrong():
         yield None
         return
     dating = Dating(time.time() * 1e3)
-    with cluster.following_progress(lambda *answer: dating.add(Progress(*answer))):
+    with dated.following_progress(lambda *answer: dating.add(Progress(*answer))):
         yield dating
 
 
@@ -148,11 +150,10 @@ def _dates(dating: Dating | None, zero_s: float) -> Json:
 def freeze(cluster: Cluster, stop: Stop) -> None:
     """Pause every server that runs, and request a stop of the run."""
     topology = cluster.topology
-    assert isinstance(cluster, CanPause), "a cluster of containers pauses its servers"
     stop.frozen = True
     for node in (*topology.replicas, *topology.keepers):
         with suppress(ClusterError):  # a fault may have killed it
-            cluster.pause([node])
+            cluster.part(CanPause).pause([node])
     stop.request("a step that the model does not allow: the servers are paused")
 
 

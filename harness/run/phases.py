@@ -150,8 +150,9 @@ def _recorded(context: RunContext) -> tuple[Session, "_Recorder", list[str]]:
     with following(context.cluster, context.token, departed) as followed:
         session = context.workload.session(context.cluster, context.token)
         try:
-            if isinstance(context.cluster, HasFaultyDisks):
-                context.cluster.sync_disks()  # tables are older than their last hour, elsewhere
+            if context.cluster.has(HasFaultyDisks):
+                disks = context.cluster.part(HasFaultyDisks)
+                disks.sync_disks()  # tables are older than their last hour, elsewhere
             recorder = _Recorder(context, session, followed)
             return session, recorder, recorder.run()
         except BaseException:

@@ -26,6 +26,7 @@ from harness.clients.clickhouse import QuerySettings
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clients.set_calls import SEQUENTIAL, SET_SCHEMA, quorum
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import CanPartition
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind
 from harness.core.seed import Seed
@@ -145,9 +146,9 @@ def servers_alone(seed: Seed, history: History) -> tuple[float, float]:
             if call.value["edge"] == "begin":
                 grudge = call.value["grudge"]
                 assert isinstance(grudge, Mapping), "a partition has its links"
-                cluster.cut(from_json(grudge))
+                cluster.part(CanPartition).cut(from_json(grudge))
             else:
-                cluster.mend()
+                cluster.part(CanPartition).mend()
             continue
         assert call.node is not None, "a call of one server"
         assert call.key is not None, "a call on one set"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
+from typing import Final
 
 from harness.core.capabilities import (
     CanCutPower,
@@ -11,6 +12,7 @@ from harness.core.capabilities import (
     CanReplaceDisks,
     CanSetClocks,
     CanStarve,
+    Conditional,
     HasFaultyDisks,
 )
 from harness.core.dialect import Dialect, Mechanism
@@ -181,20 +183,23 @@ class Composed:
         return Done(Kind.INFO, dict(value), text)
 
 
+_CONDITIONAL: Final[Mapping[type[Conditional], str]] = {
+    CanDegradeLinks: "degrade links",
+    CanReplaceDisks: "replace disks",
+    CanReconfigure: "change the members of its ensemble",
+    HasFaultyDisks: "make disks fail",
+    CanCutPower: "make disks fail",
+    CanSetClocks: "set clocks",
+}
+"""What a cluster that lacks one of these capabilities cannot do, in the order of the checks."""
+
+
 def check_capabilities(nemesis: Nemesis, cluster: Cluster) -> None:
     """Raise UsageError, which names what is missing, if the cluster cannot do these faults."""
     check_kind(nemesis, type(cluster), cluster.name)
     check_mechanisms(nemesis, cluster.engines.dialect)
-    tried = (
-        (CanDegradeLinks, "degrade links", "why_no_link_faults"),
-        (CanReplaceDisks, "replace disks", "why_no_disks"),
-        (CanReconfigure, "change the members of its ensemble", "why_no_reconfig"),
-        (HasFaultyDisks, "make disks fail", "why_no_faulty_disks"),
-        (CanCutPower, "make disks fail", "why_no_faulty_disks"),
-        (CanSetClocks, "set clocks", "why_no_wrong_clocks"),
-    )
-    for need, what, asks in tried:
-        why = getattr(cluster, asks)() if need in nemesis.needs else None
+    for need, what in _CONDITIONAL.items():
+        why = cluster.part(need).why_unavailable() if need in nemesis.needs else None
         if why is not None:
             raise UsageError(f"nemesis {nemesis.name}: cluster {cluster.name} cannot {what}: {why}")
     for resource in Resource if CanStarve in nemesis.needs else ():

@@ -66,6 +66,7 @@ class Record(Bare):
     name = "record"
 
     def __init__(self) -> None:
+        super().__init__()
         self.did: list[str] = []
         self.dropped: set[Link] = set()
         self.dead: set[str] = set()
@@ -78,6 +79,14 @@ class Record(Bare):
         self.leads: str | None = "zk2"
         self.during: dict[str, Callable[[], None]] = {}
         """Functions to run at the start of a call, by the call's name."""
+
+    @classmethod
+    def has(cls, capability: type) -> bool:
+        return issubclass(cls, capability)
+
+    def part(self, capability: type) -> Any:
+        """Return the cluster, which is its own part."""
+        return self if self.has(capability) else super().part(capability)
 
     def _called(self, what: str, nodes: Iterable[str] = ()) -> set[str]:
         given = set(nodes)

@@ -11,6 +11,7 @@ import docker
 from compose.plan import DIRECTORY, RUN
 from harness.core.capabilities import CanDegradeLinks
 from harness.core.link_quality import DEFAULTS, LinkFault
+from harness.core.protocols import Cluster
 from harness.core.topology import Link, Topology
 
 THREE = Topology.of()
@@ -39,9 +40,9 @@ def wait_until(
         raise
 
 
-def seen_on(cluster: CanDegradeLinks, links: Iterable[Link], fault: LinkFault) -> set[Link]:
+def seen_on(cluster: Cluster, links: Iterable[Link], fault: LinkFault) -> set[Link]:
     """Return the links that show a fault of the default amount now, or show nothing at all."""
-    found = cluster.link_evidence(links, fault, DEFAULTS[fault])
+    found = cluster.part(CanDegradeLinks).link_evidence(links, fault, DEFAULTS[fault])
     return {link for link, evidence in found.items() if evidence.seen is not False}
 
 

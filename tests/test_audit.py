@@ -24,6 +24,7 @@ from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.clusters.replica import execute, query_value
 from harness.conform.ensemble import BYTES_MAX, read_directory
+from harness.core.capabilities import CanConfigure, CanKill, CanRestart, KeepsTransactions
 from harness.core.clock import utc_now
 from harness.core.errors import HarnessError
 from harness.core.history import History
@@ -194,8 +195,8 @@ def logging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]
     try:
         cluster.up()
         for node in THREE.replicas:
-            cluster.configure(node, "logs.xml", LOGS)
-        cluster.restart(THREE.replicas)
+            cluster.part(CanConfigure).configure(node, "logs.xml", LOGS)
+        cluster.part(CanRestart).restart(THREE.replicas)
         wait_until(lambda: not cluster.unready(), "every server serves", 60)
         yield cluster
     finally:
@@ -225,7 +226,7 @@ def rows_logged(cluster: DockerCluster, table: ReplicatedTable) -> int:
 def copies(cluster: DockerCluster, path: Path) -> Sequence[str]:
     """Write ZooKeeper's logs, one as an archive; return the options that name them."""
     words = []
-    for node, packed in cluster.transactions().items():
+    for node, packed in cluster.part(KeepsTransactions).transactions().items():
         own = path / node
         if node == "zk1":
             own.write_bytes(packed)
@@ -241,11 +242,11 @@ def lose_parts(cluster: DockerCluster, table: ReplicatedTable) -> None:
     text = f"SELECT arrayJoin(data_paths) FROM system.tables WHERE database = '{table.database}'"
     for node in THREE.replicas:
         path = query_value(cluster.endpoint(node), text, str)
-        container = cluster._engine().containers.get(cluster._containers[node])
+        container = cluster._containers.container(node)
         status, output = container.exec_run(["sh", "-c", f"rm -rf {path}0_*"])
         assert status == 0, output
-    cluster.kill(THREE.replicas)
-    cluster.start(THREE.replicas)
+    cluster.part(CanKill).kill(THREE.replicas)
+    cluster.part(CanKill).start(THREE.replicas)
 
 
 @pytest.mark.containers

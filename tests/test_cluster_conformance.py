@@ -63,12 +63,12 @@ def simulated() -> Iterator[SimCluster]:
 def healed(request: pytest.FixtureRequest) -> AnyCluster:
     """Return the cluster that a fixture's parameter names, healed from the previous test."""
     running: AnyCluster = request.getfixturevalue(FIXTURE_OF[request.param])
-    running.mend()
-    running.restore_links()
-    running.resume(THREE.names)
-    running.start(THREE.keepers)
-    running.start(THREE.replicas)
-    running.start_fetches(THREE.replicas)
+    running.part(CanPartition).mend()
+    running.part(CanDegradeLinks).restore_links()
+    running.part(CanPause).resume(THREE.names)
+    running.part(CanKill).start(THREE.keepers)
+    running.part(CanKill).start(THREE.replicas)
+    running.part(CanStopFetches).start_fetches(THREE.replicas)
     until(running, lambda: not running.unready(), "every server serves", 60)
     return running
 
@@ -173,28 +173,28 @@ def test_it_has_every_capability(cluster: AnyCluster) -> None:
 
 
 def test_one_leads_and_all_serve(served: Served) -> None:
-    assert served.leader() in THREE.keepers
-    assert served.serving() == frozenset(THREE.keepers)
+    assert served.part(ReportsLeader).leader() in THREE.keepers
+    assert served.part(ReportsLeader).serving() == frozenset(THREE.keepers)
     assert served.versions().keys() == set(THREE.names)
 
 
 def test_a_cut_has_a_direction_and_ends(cluster: AnyCluster) -> None:
-    cluster.cut([Link("ch1", "ch2")])
-    assert cluster.reachable([Link("ch1", "ch2"), Link("ch2", "ch3")]) == {
+    cluster.part(CanPartition).cut([Link("ch1", "ch2")])
+    assert cluster.part(CanPartition).reachable([Link("ch1", "ch2"), Link("ch2", "ch3")]) == {
         Link("ch1", "ch2"): False,
         Link("ch2", "ch3"): True,
     }
-    cluster.mend()
-    cluster.mend()
-    assert all(cluster.reachable(THREE.links()).values())
+    cluster.part(CanPartition).mend()
+    cluster.part(CanPartition).mend()
+    assert all(cluster.part(CanPartition).reachable(THREE.links()).values())
 
 
 @pytest.mark.parametrize("fault", LinkFault)
 def test_the_links_of_one_server_are_degraded_both_ways_until_that_ends(
     cluster: AnyCluster, fault: LinkFault
 ) -> None:
-    assert cluster.why_no_link_faults() is None
-    cluster.degrade_links(around("zk2"), fault, DEFAULTS[fault], seed=1)
+    assert cluster.part(CanDegradeLinks).why_unavailable() is None
+    cluster.part(CanDegradeLinks).degrade_links(around("zk2"), fault, DEFAULTS[fault], seed=1)
     unseen = around("zk2")
 
     def every_link() -> bool:
@@ -204,8 +204,8 @@ def test_the_links_of_one_server_are_degraded_both_ways_until_that_ends(
     until(cluster, every_link, "each of its links shows the fault")
     beside = around("ch1") - around("zk2")
     until(cluster, lambda: not seen_on(cluster, beside, fault), "no other link does")
-    cluster.restore_links([fault])
-    cluster.restore_links([fault])
+    cluster.part(CanDegradeLinks).restore_links([fault])
+    cluster.part(CanDegradeLinks).restore_links([fault])
     until(cluster, lambda: not seen_on(cluster, around("zk2"), fault), "it is over")
 
 
@@ -213,51 +213,53 @@ def test_a_killed_replica_refuses_and_keeps_its_disk(
     cluster: AnyCluster, table: ReplicatedTable
 ) -> None:
     on(cluster, "ch1").insert(table.name, [(0, 1)])
-    cluster.kill(["ch1"])
-    assert not cluster.running("ch1")
+    cluster.part(CanKill).kill(["ch1"])
+    assert not cluster.part(CanKill).running("ch1")
     assert fails(lambda: values(cluster, "ch1", table)) == UNSENT
-    cluster.start(["ch1"])
-    assert cluster.running("ch1")
+    cluster.part(CanKill).start(["ch1"])
+    assert cluster.part(CanKill).running("ch1")
     assert values(cluster, "ch1", table) == [1]
 
 
 def test_a_paused_replica_answers_nothing_until_it_goes_on(
     cluster: AnyCluster, table: ReplicatedTable
 ) -> None:
-    cluster.pause(["ch2"])
-    assert cluster.paused("ch2")
-    assert cluster.running("ch2")
+    cluster.part(CanPause).pause(["ch2"])
+    assert cluster.part(CanPause).paused("ch2")
+    assert cluster.part(CanKill).running("ch2")
     assert fails(lambda: values(cluster, "ch2", table)) in (UNSENT, CLIENT_TIMEOUT, NETWORK)
-    cluster.resume(["ch2"])
-    assert not cluster.paused("ch2")
+    cluster.part(CanPause).resume(["ch2"])
+    assert not cluster.part(CanPause).paused("ch2")
     assert values(cluster, "ch2", table) == []
 
 
 def test_a_restart_comes_back_with_its_rows(cluster: AnyCluster, table: ReplicatedTable) -> None:
     on(cluster, "ch3").insert(table.name, [(0, 1)])
-    cluster.restart(["ch3"])
+    cluster.part(CanRestart).restart(["ch3"])
     assert values(cluster, "ch3", table) == [1]
 
 
 def test_another_leads_when_the_leader_is_killed(cluster: AnyCluster) -> None:
-    first = cluster.leader()
+    leaders, servers = cluster.part(ReportsLeader), cluster.part(CanKill)
+    first = leaders.leader()
     assert first is not None
-    cluster.kill([first])
-    until(cluster, lambda: cluster.leader() not in (None, first), "another leader")
-    cluster.start([first])
-    until(cluster, lambda: cluster.serving() == frozenset(THREE.keepers), "all serve")
+    servers.kill([first])
+    until(cluster, lambda: leaders.leader() not in (None, first), "another leader")
+    servers.start([first])
+    until(cluster, lambda: leaders.serving() == frozenset(THREE.keepers), "all serve")
 
 
 def test_another_replica_leads_the_table_when_its_leader_is_killed(
     cluster: AnyCluster, table: ReplicatedTable
 ) -> None:
-    until(cluster, lambda: cluster.table_leader() is not None, "a replica leads")
-    first = cluster.table_leader()
+    leaders, servers = cluster.part(ReportsTableLeader), cluster.part(CanKill)
+    until(cluster, lambda: leaders.table_leader() is not None, "a replica leads")
+    first = leaders.table_leader()
     assert first in THREE.replicas
     assert first is not None
-    cluster.kill([first])
-    until(cluster, lambda: cluster.table_leader() not in (None, first), "another replica leads")
-    cluster.start([first])
+    servers.kill([first])
+    until(cluster, lambda: leaders.table_leader() not in (None, first), "another replica leads")
+    servers.start([first])
 
 
 def test_an_insert_reaches_every_replica(served: Served, served_table: ReplicatedTable) -> None:
@@ -301,20 +303,20 @@ def test_a_mutation_is_unfinished_until_every_replica_has_done_it(
 def test_a_quorum_that_is_not_reached_ends_unknown_and_refuses_the_next(
     cluster: AnyCluster, table: ReplicatedTable
 ) -> None:
-    cluster.stop_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).stop_fetches(["ch2", "ch3"])
     short = {"insert_quorum": 2, "insert_quorum_timeout": 500}
     assert fails(lambda: on(cluster, "ch1").insert(table.name, [(0, 1)], short)) == 319
     assert fails(lambda: on(cluster, "ch2").insert(table.name, [(0, 2)], short)) == 286
     assert values(cluster, "ch1", table) == [1], "a plain select shows it"
     assert values(cluster, "ch1", table, **SEQUENTIAL) == [], "a sequential one does not"
-    cluster.start_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     until(cluster, lambda: values(cluster, "ch1", table, **SEQUENTIAL) == [1], "the quorum")
 
 
 def test_a_replica_that_lacks_the_last_quorum_part_refuses(
     cluster: AnyCluster, table: ReplicatedTable
 ) -> None:
-    cluster.stop_fetches(["ch3"])
+    cluster.part(CanStopFetches).stop_fetches(["ch3"])
     on(cluster, "ch1").insert(table.name, [(0, 1)], QUORUM)
     assert values(cluster, "ch1", table, **SEQUENTIAL) == [1]
 
@@ -327,18 +329,18 @@ def test_a_replica_that_lacks_the_last_quorum_part_refuses(
 
     until(cluster, refused, "ch3 knows that it lacks a part")
     assert values(cluster, "ch3", table) == []
-    cluster.start_fetches(["ch3"])
+    cluster.part(CanStopFetches).start_fetches(["ch3"])
     until(cluster, lambda: values(cluster, "ch3", table, **SEQUENTIAL) == [1], "the part")
 
 
 def test_stopped_fetches_are_seen(cluster: AnyCluster, table: ReplicatedTable) -> None:
-    cluster.stop_fetches(["ch2"])
-    assert not cluster.fetching("ch2")
+    cluster.part(CanStopFetches).stop_fetches(["ch2"])
+    assert not cluster.part(CanStopFetches).fetching("ch2")
     on(cluster, "ch1").insert(table.name, [(0, 1)])
     until(cluster, lambda: values(cluster, "ch3", table) == [1], "ch3 has it")
     assert values(cluster, "ch2", table) == []
-    cluster.start_fetches(["ch2"])
-    assert cluster.fetching("ch2")
+    cluster.part(CanStopFetches).start_fetches(["ch2"])
+    assert cluster.part(CanStopFetches).fetching("ch2")
     until(cluster, lambda: values(cluster, "ch2", table) == [1], "ch2 has it")
 
 
@@ -346,10 +348,10 @@ def test_without_zookeeper_only_plain_selects_are_answered(
     cluster: AnyCluster, table: ReplicatedTable
 ) -> None:
     on(cluster, "ch1").insert(table.name, [(0, 1)], QUORUM)
-    cluster.cut(around("ch1"))
+    cluster.part(CanPartition).cut(around("ch1"))
     # A server of today tries again for longer than the client waits.
     fails(lambda: on(cluster, "ch1", 10).insert(table.name, [(0, 2)]))
     assert fails(lambda: values(cluster, "ch1", table, **SEQUENTIAL)) > 0
     assert values(cluster, "ch1", table)[0] == 1
-    cluster.mend()
+    cluster.part(CanPartition).mend()
     until(cluster, lambda: not table.pending(), "at rest", 60)

@@ -36,10 +36,10 @@ pytestmark = pytest.mark.containers
 def cluster(servers: DockerCluster) -> DockerCluster:
     """Return the cluster, healed from the previous test; tables may be read-only for some seconds
     more."""
-    servers.mend()
-    servers.resume(THREE.names)
-    servers.start(THREE.names)
-    servers.start_fetches(THREE.replicas)
+    servers.part(CanPartition).mend()
+    servers.part(CanPause).resume(THREE.names)
+    servers.part(CanKill).start(THREE.names)
+    servers.part(CanStopFetches).start_fetches(THREE.replicas)
     wait_until(lambda: not unserving(servers), "every server serves")
     return servers
 
@@ -106,45 +106,45 @@ def test_before_up_there_are_no_ports(tmp_path: Path, cluster: DockerCluster) ->
 
 
 def test_every_link_carries_packets(cluster: DockerCluster) -> None:
-    assert set(cluster.reachable(THREE.links()).values()) == {True}
+    assert set(cluster.part(CanPartition).reachable(THREE.links()).values()) == {True}
 
 
 def test_a_cut_stops_the_links_that_are_named_and_no_other(cluster: DockerCluster) -> None:
     cut = between({"ch1", "zk1"}, {"ch2", "ch3", "zk2", "zk3"})
-    cluster.cut(cut)
-    reached = cluster.reachable(THREE.links())
+    cluster.part(CanPartition).cut(cut)
+    reached = cluster.part(CanPartition).reachable(THREE.links())
     assert {link for link, arrived in reached.items() if not arrived} == cut
-    cluster.mend()
-    assert all(cluster.reachable(THREE.links()).values())
+    cluster.part(CanPartition).mend()
+    assert all(cluster.part(CanPartition).reachable(THREE.links()).values())
 
 
 def test_a_cut_adds_to_those_before_it_and_mending_twice_is_mending_once(
     cluster: DockerCluster,
 ) -> None:
     first, second = Link("ch1", "ch2"), Link("ch3", "ch2")
-    cluster.cut([first])
-    cluster.cut([first, second])
-    assert set(cluster.reachable([first, second]).values()) == {False}
-    cluster.mend()
-    cluster.mend()
-    assert set(cluster.reachable([first, second]).values()) == {True}
+    cluster.part(CanPartition).cut([first])
+    cluster.part(CanPartition).cut([first, second])
+    assert set(cluster.part(CanPartition).reachable([first, second]).values()) == {False}
+    cluster.part(CanPartition).mend()
+    cluster.part(CanPartition).mend()
+    assert set(cluster.part(CanPartition).reachable([first, second]).values()) == {True}
     assert "DROP" not in in_pod(cluster, "ch2", "iptables", "-S")
 
 
 def test_a_one_way_cut_is_one_way(cluster: DockerCluster) -> None:
     there, back = Link("zk1", "zk2"), Link("zk2", "zk1")
-    cluster.cut([there])
-    assert cluster.reachable([there, back]) == {there: False, back: True}
+    cluster.part(CanPartition).cut([there])
+    assert cluster.part(CanPartition).reachable([there, back]) == {there: False, back: True}
 
 
 def test_a_cut_stops_connections_that_are_established(cluster: DockerCluster) -> None:
     assert replica.has_session(cluster.endpoint("ch1")) is None
-    cluster.cut(between({"ch1"}, set(THREE.keepers)))
+    cluster.part(CanPartition).cut(between({"ch1"}, set(THREE.keepers)))
     wait_until(
         lambda: replica.has_session(cluster.endpoint("ch1")) is not None,
         "the session of ch1 breaks, though it was open before the cut",
     )
-    cluster.mend()
+    cluster.part(CanPartition).mend()
     wait_until(lambda: not unserving(cluster), "ch1 has a session again")
 
 
@@ -153,19 +153,19 @@ def test_links_are_cut_and_probed_while_servers_are_dead_or_paused(
     cluster: DockerCluster, node: str
 ) -> None:
     link, back = Link("ch1", node), Link(node, "ch1")
-    cluster.pause([node])
-    cluster.cut([link])
-    assert cluster.reachable([link, back]) == {link: False, back: True}
-    cluster.kill([node])
-    assert cluster.reachable([link, back]) == {link: False, back: True}
-    cluster.mend()
-    assert cluster.reachable([link, back]) == {link: True, back: True}
+    cluster.part(CanPause).pause([node])
+    cluster.part(CanPartition).cut([link])
+    assert cluster.part(CanPartition).reachable([link, back]) == {link: False, back: True}
+    cluster.part(CanKill).kill([node])
+    assert cluster.part(CanPartition).reachable([link, back]) == {link: False, back: True}
+    cluster.part(CanPartition).mend()
+    assert cluster.part(CanPartition).reachable([link, back]) == {link: True, back: True}
 
 
 def test_two_halves_are_cut_from_each_other_and_nothing_else(cluster: DockerCluster) -> None:
     cut = between({"ch1", "zk1", "ch2"}, {"zk2", "ch3", "zk3"})
-    cluster.cut(cut)
-    reached = cluster.reachable(THREE.links())
+    cluster.part(CanPartition).cut(cut)
+    reached = cluster.part(CanPartition).reachable(THREE.links())
     assert {link for link, arrived in reached.items() if not arrived} == cut
 
 
@@ -176,17 +176,17 @@ def test_a_killed_replica_is_gone_and_keeps_its_data_and_its_cuts(cluster: Docke
     endpoint, link = cluster.endpoint("ch1"), Link("ch3", "ch1")
     replica.execute(endpoint, "CREATE TABLE IF NOT EXISTS kept (x UInt8) ENGINE = Log")
     replica.execute(endpoint, "INSERT INTO kept VALUES", rows=[(7,)])
-    cluster.cut([link])
-    cluster.kill(["ch1"])
-    assert not cluster.running("ch1")
-    assert cluster.running("ch2")
+    cluster.part(CanPartition).cut([link])
+    cluster.part(CanKill).kill(["ch1"])
+    assert not cluster.part(CanKill).running("ch1")
+    assert cluster.part(CanKill).running("ch2")
     assert replica.is_alive(endpoint) is not None
-    cluster.kill(["ch1"])  # gone already: nothing happens
-    cluster.start(["ch1"])
-    assert cluster.running("ch1")
+    cluster.part(CanKill).kill(["ch1"])  # gone already: nothing happens
+    cluster.part(CanKill).start(["ch1"])
+    assert cluster.part(CanKill).running("ch1")
     assert cluster.endpoint("ch1") == endpoint
     assert replica.query(endpoint, "SELECT x FROM kept", (int,)) == [(7,)]
-    assert cluster.reachable([link]) == {link: False}
+    assert cluster.part(CanPartition).reachable([link]) == {link: False}
     replica.execute(endpoint, "DROP TABLE kept")
 
 
@@ -196,10 +196,10 @@ def test_all_keepers_killed_come_back_with_their_data(cluster: DockerCluster) ->
         "SELECT name, czxid FROM system.zookeeper WHERE path = '/'",
         (str, int),
     )
-    cluster.kill(THREE.keepers)
-    assert cluster.leader() is None
-    assert {cluster.running(node) for node in THREE.keepers} == {False}
-    cluster.start(THREE.keepers)
+    cluster.part(CanKill).kill(THREE.keepers)
+    assert cluster.part(ReportsLeader).leader() is None
+    assert {cluster.part(CanKill).running(node) for node in THREE.keepers} == {False}
+    cluster.part(CanKill).start(THREE.keepers)
     wait_until(lambda: not unserving(cluster), "every server serves")
     after = replica.query(
         cluster.endpoint("ch1"),
@@ -210,23 +210,23 @@ def test_all_keepers_killed_come_back_with_their_data(cluster: DockerCluster) ->
 
 
 def test_everything_killed_at_once_comes_back(cluster: DockerCluster) -> None:
-    cluster.kill(THREE.names)
+    cluster.part(CanKill).kill(THREE.names)
     assert len(cluster.unready()) == 6
-    cluster.start(THREE.names)
+    cluster.part(CanKill).start(THREE.names)
     wait_until(lambda: not unserving(cluster), "every server serves")
 
 
 def test_a_started_server_answers_without_a_quorum(cluster: DockerCluster) -> None:
-    cluster.kill(THREE.keepers)
-    cluster.start(["zk1"])
-    assert cluster.running("zk1")
+    cluster.part(CanKill).kill(THREE.keepers)
+    cluster.part(CanKill).start(["zk1"])
+    assert cluster.part(CanKill).running("zk1")
     assert "zk1 has no leader" in cluster.unready()
 
 
 @pytest.mark.parametrize("node", ["ch2", "zk2"])
 def test_a_paused_server_is_stopped_as_the_kernel_says(cluster: DockerCluster, node: str) -> None:
-    cluster.pause([node])
-    assert cluster.paused(node)
+    cluster.part(CanPause).pause([node])
+    assert cluster.part(CanPause).paused(node)
     # The engine reads the host's process table: another witness than the pod's.
     command = ("docker", "top", f"{cluster.name}-{node}", "-eLo", "pid,stat,comm")
     rows = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -234,40 +234,40 @@ def test_a_paused_server_is_stopped_as_the_kernel_says(cluster: DockerCluster, n
     assert len(rows) > 10
     assert states == {"T"}
     assert any(reason.startswith(f"{node} does not answer") for reason in cluster.unready())
-    cluster.resume([node])
-    assert not cluster.paused(node)
-    assert cluster.running(node)
+    cluster.part(CanPause).resume([node])
+    assert not cluster.part(CanPause).paused(node)
+    assert cluster.part(CanKill).running(node)
     wait_until(lambda: not unserving(cluster), "every server serves")
-    cluster.resume([node])  # is not paused: nothing happens
+    cluster.part(CanPause).resume([node])  # is not paused: nothing happens
 
 
 def test_what_does_not_run_cannot_be_paused(cluster: DockerCluster) -> None:
-    cluster.kill(["ch3"])
+    cluster.part(CanKill).kill(["ch3"])
     with pytest.raises(FaultError, match="ch3: cannot be paused, its server does not run"):
-        cluster.pause(["ch3"])
-    assert not cluster.paused("ch3")
+        cluster.part(CanPause).pause(["ch3"])
+    assert not cluster.part(CanPause).paused("ch3")
 
 
 def test_what_is_paused_cannot_be_started(cluster: DockerCluster) -> None:
-    cluster.pause(["ch3"])
+    cluster.part(CanPause).pause(["ch3"])
     with pytest.raises(ClusterError, match="ch3: cannot answer, it is paused; resume it first"):
-        cluster.start(["ch3"])
+        cluster.part(CanKill).start(["ch3"])
 
 
 @pytest.mark.parametrize("nodes", [["ch1"], ["zk1", "zk2", "zk3"], ["ch2", "zk2"]])
 def test_a_restart_is_graceful(cluster: DockerCluster, nodes: list[str]) -> None:
     before = {node: born(cluster, node) for node in nodes}
-    cluster.restart(nodes)
+    cluster.part(CanRestart).restart(nodes)
     assert all(born(cluster, node) != before[node] for node in nodes)
-    assert all(cluster.running(node) for node in nodes)
+    assert all(cluster.part(CanKill).running(node) for node in nodes)
     wait_until(lambda: not unserving(cluster), "every server serves")
 
 
 def test_a_restart_ends_a_pause(cluster: DockerCluster) -> None:
-    cluster.pause(["ch1"])
-    cluster.restart(["ch1"])
-    assert cluster.running("ch1")
-    assert not cluster.paused("ch1")
+    cluster.part(CanPause).pause(["ch1"])
+    cluster.part(CanRestart).restart(["ch1"])
+    assert cluster.part(CanKill).running("ch1")
+    assert not cluster.part(CanPause).paused("ch1")
 
 
 def born(cluster: DockerCluster, node: str) -> str:
@@ -281,7 +281,7 @@ HOLDS_PORT = "import socket; socket.create_server(('', 9009)).accept()"
 def test_a_replica_that_cannot_start_is_named_with_its_log(
     cluster: DockerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster.kill(["ch1"])
+    cluster.part(CanKill).kill(["ch1"])
     holder = ("docker", "exec", f"{cluster.name}-ch1-pod", "python3", "-c", HOLDS_PORT)
     with subprocess.Popen(holder) as held:
         wait_until(lambda: ":9009" in in_pod(cluster, "ch1", "ss", "-tln"), "the port is taken")
@@ -291,43 +291,47 @@ def test_a_replica_that_cannot_start_is_named_with_its_log(
         with monkeypatch.context() as patch:
             patch.setattr("harness.clusters.processes._START_S", 3.0)
             with pytest.raises(ClusterError, match=result):
-                cluster.start(["ch1"])
+                cluster.part(CanKill).start(["ch1"])
         in_pod(cluster, "ch1", "pkill", "-f", "create_server")
         held.wait(timeout=60)
-    cluster.start(["ch1"])
-    assert cluster.running("ch1")
+    cluster.part(CanKill).start(["ch1"])
+    assert cluster.part(CanKill).running("ch1")
 
 
 # --- leader, fetches ------------------------------------------------------------------------
 
 
 def test_another_leads_when_the_leader_is_dead(cluster: DockerCluster) -> None:
-    first = cluster.leader()
+    first = cluster.part(ReportsLeader).leader()
     assert first in THREE.keepers
-    cluster.kill([first])
-    wait_until(lambda: cluster.leader() not in (None, first), "another keeper leads")
+    cluster.part(CanKill).kill([first])
+    wait_until(
+        lambda: cluster.part(ReportsLeader).leader() not in (None, first), "another keeper leads"
+    )
 
 
 def test_the_newest_leader_leads_while_the_deposed_one_is_frozen(cluster: DockerCluster) -> None:
-    first = cluster.leader()
+    first = cluster.part(ReportsLeader).leader()
     assert first is not None
-    cluster.pause([first])
-    wait_until(lambda: cluster.leader() not in (None, first), "another keeper leads")
-    second = cluster.leader()
-    cluster.resume([first])
-    assert cluster.leader() == second
+    cluster.part(CanPause).pause([first])
+    wait_until(
+        lambda: cluster.part(ReportsLeader).leader() not in (None, first), "another keeper leads"
+    )
+    second = cluster.part(ReportsLeader).leader()
+    cluster.part(CanPause).resume([first])
+    assert cluster.part(ReportsLeader).leader() == second
 
 
 def test_fetches_stop_and_start(writable: DockerCluster) -> None:
     cluster = writable
-    assert cluster.fetching("ch2")
-    cluster.stop_fetches(["ch2"])
-    assert not cluster.fetching("ch2")
-    assert not cluster.fetching("ch2")
-    assert cluster.fetching("ch3")
-    cluster.start_fetches(["ch2"])
-    cluster.start_fetches(["ch2"])
-    assert cluster.fetching("ch2")
+    assert cluster.part(CanStopFetches).fetching("ch2")
+    cluster.part(CanStopFetches).stop_fetches(["ch2"])
+    assert not cluster.part(CanStopFetches).fetching("ch2")
+    assert not cluster.part(CanStopFetches).fetching("ch2")
+    assert cluster.part(CanStopFetches).fetching("ch3")
+    cluster.part(CanStopFetches).start_fetches(["ch2"])
+    cluster.part(CanStopFetches).start_fetches(["ch2"])
+    assert cluster.part(CanStopFetches).fetching("ch2")
 
 
 def test_a_replica_without_its_session_has_read_only_tables_until_it_has_one(
@@ -335,11 +339,11 @@ def test_a_replica_without_its_session_has_read_only_tables_until_it_has_one(
 ) -> None:
     fetches = Fetches(THREE.replicas, writable.endpoint)
     assert fetches.refusal("ch1") is None
-    writable.cut(between({"ch1"}, {"zk1"}))
+    writable.part(CanPartition).cut(between({"ch1"}, {"zk1"}))
     wait_until(
         lambda: fetches.refusal("ch1") == "has read-only tables", "the table refuses inserts"
     )
-    writable.mend()
+    writable.part(CanPartition).mend()
     wait_until(lambda: not writable.unready(), "the cluster is whole")
     assert fetches.refusal("ch1") is None
 
@@ -348,26 +352,26 @@ def test_a_replica_without_its_tables_is_not_ready(writable: DockerCluster) -> N
     replica.execute(writable.endpoint("ch1"), "DETACH TABLE harness_probe.fetches")
     (reason,) = writable.unready()
     assert reason == "ch1 has come up without harness_probe.fetches: restart it"
-    writable.restart(["ch1"])
+    writable.part(CanRestart).restart(["ch1"])
     wait_until(lambda: not writable.unready(), "the cluster is whole")
 
 
 def test_fetches_that_no_link_lets_through_do_not_arrive(writable: DockerCluster) -> None:
     cluster = writable
-    cluster.cut(between({"ch2"}, {"ch1", "ch3"}))
-    assert not cluster.fetching("ch2")
+    cluster.part(CanPartition).cut(between({"ch2"}, {"ch1", "ch3"}))
+    assert not cluster.part(CanStopFetches).fetching("ch2")
 
 
 def test_a_dead_replica_does_not_fetch(writable: DockerCluster) -> None:
     cluster = writable
-    cluster.kill(["ch2"])
-    assert not cluster.fetching("ch2")
+    cluster.part(CanKill).kill(["ch2"])
+    assert not cluster.part(CanStopFetches).fetching("ch2")
 
 
 def test_without_another_replica_nobody_can_say(cluster: DockerCluster) -> None:
-    cluster.kill(["ch1", "ch3"])
+    cluster.part(CanKill).kill(["ch1", "ch3"])
     with pytest.raises(ClusterError, match="ch2: cannot ask whether it fetches"):
-        cluster.fetching("ch2")
+        cluster.part(CanStopFetches).fetching("ch2")
 
 
 def test_a_ban_on_fetches_covers_the_tables_of_today_and_ends_with_the_server(
@@ -375,7 +379,7 @@ def test_a_ban_on_fetches_covers_the_tables_of_today_and_ends_with_the_server(
 ) -> None:
     """This is how the server behaves, which limits what `stop_fetches` can promise."""
     cluster = writable
-    cluster.stop_fetches(["ch2"])
+    cluster.part(CanStopFetches).stop_fetches(["ch2"])
     for node in ("ch1", "ch2"):
         replica.execute(
             cluster.endpoint(node),
@@ -390,16 +394,16 @@ def test_a_ban_on_fetches_covers_the_tables_of_today_and_ends_with_the_server(
     )
     for node in ("ch1", "ch2"):
         replica.execute(cluster.endpoint(node), "DROP TABLE later", timeout_s=20)
-    assert not cluster.fetching("ch2")
-    cluster.restart(["ch2"])
-    wait_until(lambda: cluster.fetching("ch2"), "the restarted server fetches")
+    assert not cluster.part(CanStopFetches).fetching("ch2")
+    cluster.part(CanRestart).restart(["ch2"])
+    wait_until(lambda: cluster.part(CanStopFetches).fetching("ch2"), "the restarted server fetches")
 
 
 # --- logs, threads --------------------------------------------------------------------------
 
 
 def test_logs_are_collected_of_dead_servers_too(cluster: DockerCluster, tmp_path: Path) -> None:
-    cluster.kill(["ch1", "zk1"])
+    cluster.part(CanKill).kill(["ch1", "zk1"])
     cluster.collect(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == set(THREE.names)
     for name in THREE.replicas:
@@ -418,7 +422,7 @@ def test_faults_and_questions_come_from_several_threads(cluster: DockerCluster) 
         try:
             while not stop.is_set():
                 cluster.unready()
-                cluster.reachable(THREE.links())
+                cluster.part(CanPartition).reachable(THREE.links())
         except Exception as error:
             failures.append(error)
 
@@ -426,12 +430,12 @@ def test_faults_and_questions_come_from_several_threads(cluster: DockerCluster) 
     for thread in threads:
         thread.start()
     for _ in range(5):
-        cluster.cut(between({"zk1"}, {"zk2", "zk3"}))
-        cluster.pause(["ch2"])
-        cluster.mend()
-        cluster.resume(["ch2"])
+        cluster.part(CanPartition).cut(between({"zk1"}, {"zk2", "zk3"}))
+        cluster.part(CanPause).pause(["ch2"])
+        cluster.part(CanPartition).mend()
+        cluster.part(CanPause).resume(["ch2"])
     stop.set()
     for thread in threads:
         thread.join()
     assert failures == []
-    assert all(cluster.reachable(THREE.links()).values())
+    assert all(cluster.part(CanPartition).reachable(THREE.links()).values())

@@ -179,7 +179,7 @@ def test_servers_that_do_not_start_and_cannot_be_removed_are_both_in_the_error(
     }
     images = Images("pod", {role: {"": Image("tag", engine)} for role, engine in servers.items()})
     cluster = DockerCluster(topology, tmp_path / "cluster", images=images)
-    monkeypatch.setattr(cluster, "_compose_up", Mock(side_effect=ClusterError("no space")))
+    monkeypatch.setattr(cluster._containers, "start", Mock(side_effect=ClusterError("no space")))
     with pytest.raises(
         ClusterError, match=r"(?s)^no space\nDocker engine: none answers.*; harness clean removes"
     ):

@@ -18,6 +18,7 @@ from harness.clusters import replica
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.clusters.removal import clean
+from harness.core.capabilities import CanDegradeLinks, CanKill, CanPartition, CanPause, CanRestart
 from harness.core.errors import ClusterError, UsageError
 from harness.core.link_quality import LinkFault
 from harness.core.topology import Link, Topology
@@ -117,10 +118,10 @@ def test_a_kept_cluster_outlives_its_process_and_is_healed_when_it_is_attached(
         cluster = DockerCluster.attach(tmp_path)
         cluster.up()
         replica.execute(cluster.endpoint("ch1"), "CREATE TABLE kept (x UInt8) ENGINE = Log")
-        cluster.cut([Link("zk1", "ch1")])
-        cluster.degrade_links(SMALL.links(), LinkFault.LOSS, 0.3, seed=1)
-        cluster.kill(["zk1"])
-        cluster.pause(["ch1"])
+        cluster.part(CanPartition).cut([Link("zk1", "ch1")])
+        cluster.part(CanDegradeLinks).degrade_links(SMALL.links(), LinkFault.LOSS, 0.3, seed=1)
+        cluster.part(CanKill).kill(["zk1"])
+        cluster.part(CanPause).pause(["ch1"])
         again = DockerCluster.attach(tmp_path)
         with pytest.raises(ClusterError, match="another process uses this cluster"):
             again.up()
@@ -131,7 +132,7 @@ def test_a_kept_cluster_outlives_its_process_and_is_healed_when_it_is_attached(
         assert again.name == name
         assert again.topology == SMALL
         assert again.unready() == []
-        assert all(again.reachable(SMALL.links()).values())
+        assert all(again.part(CanPartition).reachable(SMALL.links()).values())
         assert not seen_on(again, SMALL.links(), LinkFault.LOSS)
         assert replica.query(again.endpoint("ch1"), "EXISTS TABLE kept", (int,)) == [(1,)]
         again.close()
@@ -282,20 +283,20 @@ def test_when_the_engine_dies_every_method_says_so_at_once(
     cluster = small(tmp_path / "cluster")
     try:
         cluster.up()
-        assert all(cluster.reachable(SMALL.links()).values())
+        assert all(cluster.part(CanPartition).reachable(SMALL.links()).values())
         relay.shut()
         monkeypatch.setattr("harness.clusters.engine._RESTART_S", 1)
         for do in (
-            lambda: cluster.cut(SMALL.links()),
-            cluster.mend,
-            lambda: cluster.reachable(SMALL.links()),
-            lambda: cluster.kill(["ch1"]),
-            lambda: cluster.start(["ch1"]),
-            lambda: cluster.restart(["ch1"]),
-            lambda: cluster.pause(["ch1"]),
-            lambda: cluster.resume(["ch1"]),
-            lambda: cluster.running("ch1"),
-            lambda: cluster.paused("ch1"),
+            lambda: cluster.part(CanPartition).cut(SMALL.links()),
+            cluster.part(CanPartition).mend,
+            lambda: cluster.part(CanPartition).reachable(SMALL.links()),
+            lambda: cluster.part(CanKill).kill(["ch1"]),
+            lambda: cluster.part(CanKill).start(["ch1"]),
+            lambda: cluster.part(CanRestart).restart(["ch1"]),
+            lambda: cluster.part(CanPause).pause(["ch1"]),
+            lambda: cluster.part(CanPause).resume(["ch1"]),
+            lambda: cluster.part(CanKill).running("ch1"),
+            lambda: cluster.part(CanPause).paused("ch1"),
             lambda: cluster.collect(tmp_path / "logs"),
             cluster.down,
             clean,

@@ -8,6 +8,7 @@ import pytest
 from real_servers import THREE, seen_on, wait_until
 
 from harness.clusters.docker_cluster import DockerCluster
+from harness.core.capabilities import CanDegradeLinks, CanKill, CanPartition
 from harness.core.errors import UsageError
 from harness.core.link_quality import LinkFault
 from harness.core.seed import Seed
@@ -26,8 +27,8 @@ PROGRAM = "/usr/local/bin/packet-queue"
 def cluster(servers: DockerCluster) -> Iterator[DockerCluster]:
     wait_until(lambda: not servers.unready(), "the cluster is whole before the test")
     yield servers
-    servers.mend()
-    servers.restore_links()
+    servers.part(CanPartition).mend()
+    servers.part(CanDegradeLinks).restore_links()
 
 
 def in_pod(cluster: DockerCluster, node: str, script: str) -> str:
@@ -37,11 +38,11 @@ def in_pod(cluster: DockerCluster, node: str, script: str) -> str:
 
 def amounts(cluster: DockerCluster, link: Link, given: Mapping[LinkFault, float]) -> None:
     for fault, amount in given.items():
-        cluster.degrade_links([link], fault, amount, seed=7)
+        cluster.part(CanDegradeLinks).degrade_links([link], fault, amount, seed=7)
 
 
 def text(cluster: DockerCluster, link: Link, fault: LinkFault, amount: float) -> str:
-    return cluster.link_evidence([link], fault, amount)[link].text
+    return cluster.part(CanDegradeLinks).link_evidence([link], fault, amount)[link].text
 
 
 def measured(cluster: DockerCluster, link: Link, fault: LinkFault, amount: float) -> float:
@@ -53,7 +54,7 @@ def test_a_delay_has_a_direction_and_the_asked_length(cluster: DockerCluster) ->
     amounts(cluster, TO, {LinkFault.DELAY: 250})
     assert 250 <= measured(cluster, TO, LinkFault.DELAY, 250) < 1_000
     wait_until(lambda: not seen_on(cluster, [FROM, BESIDE], LinkFault.DELAY), "others have none")
-    assert cluster.reachable([TO]) == {TO: True}
+    assert cluster.part(CanPartition).reachable([TO]) == {TO: True}
 
 
 def test_a_slow_link_carries_what_was_asked(cluster: DockerCluster) -> None:
@@ -68,23 +69,25 @@ def test_a_fault_and_a_cut_begin_and_end_without_each_other(
     def begin_loss() -> None:
         amounts(cluster, TO, {LinkFault.LOSS: 0.3})
 
-    first, then = (lambda: cluster.cut([TO]), begin_loss)[:: 1 if cut_first else -1]
+    first, then = (lambda: cluster.part(CanPartition).cut([TO]), begin_loss)[
+        :: 1 if cut_first else -1
+    ]
     first()
     then()
     wait_until(lambda: TO in seen_on(cluster, [TO], LinkFault.LOSS), "loss on the cut link")
     assert "packets lost" in text(cluster, TO, LinkFault.LOSS, 0.3)
-    assert cluster.reachable([TO, FROM]) == {TO: False, FROM: True}
-    cluster.restore_links()
-    assert cluster.reachable([TO]) == {TO: False}
-    cluster.mend()
-    assert cluster.reachable([TO]) == {TO: True}
+    assert cluster.part(CanPartition).reachable([TO, FROM]) == {TO: False, FROM: True}
+    cluster.part(CanDegradeLinks).restore_links()
+    assert cluster.part(CanPartition).reachable([TO]) == {TO: False}
+    cluster.part(CanPartition).mend()
+    assert cluster.part(CanPartition).reachable([TO]) == {TO: True}
 
 
 def test_one_fault_ends_beside_another(cluster: DockerCluster) -> None:
     amounts(cluster, TO, {LinkFault.DELAY: 100, LinkFault.DUPLICATE: 0.5})
     for fault in (LinkFault.DELAY, LinkFault.DUPLICATE):
         wait_until(lambda f=fault: TO in seen_on(cluster, [TO], f), f"{fault} is seen")
-    cluster.restore_links([LinkFault.DELAY])
+    cluster.part(CanDegradeLinks).restore_links([LinkFault.DELAY])
     wait_until(lambda: TO not in seen_on(cluster, [TO], LinkFault.DELAY), "the delay is over")
     wait_until(lambda: TO in seen_on(cluster, [TO], LinkFault.DUPLICATE), "copies go on")
 
@@ -94,20 +97,22 @@ def test_packets_pass_when_the_program_has_died_and_the_next_fault_starts_it(
 ) -> None:
     amounts(cluster, TO, {LinkFault.DELAY: 2_000})
     in_pod(cluster, "zk1", "kill -9 $(pidof packet-queue)")
-    wait_until(lambda: cluster.reachable([TO])[TO], "the rules let everything pass")
+    wait_until(
+        lambda: cluster.part(CanPartition).reachable([TO])[TO], "the rules let everything pass"
+    )
     assert "NFQUEUE" in in_pod(cluster, "zk1", "iptables -t raw -S HARNESS-QUALITY")
     amounts(cluster, TO, {LinkFault.DELAY: 50})
     wait_until(lambda: TO in seen_on(cluster, [TO], LinkFault.DELAY), "it delays again")
-    cluster.restore_links()
+    cluster.part(CanDegradeLinks).restore_links()
     assert "NFQUEUE" not in in_pod(cluster, "zk1", "iptables -t raw -S HARNESS-QUALITY")
 
 
 def test_a_degraded_link_outlives_the_server(cluster: DockerCluster) -> None:
     """A ZooKeeper server: a replica may give up its start if it hears too little of ZooKeeper."""
     amounts(cluster, TO, {LinkFault.DELAY: 100})
-    cluster.kill(["zk1"])
+    cluster.part(CanKill).kill(["zk1"])
     assert seen_on(cluster, [TO], LinkFault.DELAY) == {TO}
-    cluster.start(["zk1"])
+    cluster.part(CanKill).start(["zk1"])
     assert seen_on(cluster, [TO], LinkFault.DELAY) == {TO}
 
 

@@ -59,7 +59,7 @@ def processes(server: Server) -> Processes:
     client: Any = Engine(server)
     pod: Any = server
     return Processes(
-        client,
+        lambda: client,
         Topology.of(replicas=1, keepers=1),
         {"ch1": "ch1"},
         {"ch1": pod},

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.clusters.docker_cluster import DockerCluster
 from harness.spec.catalogue import WORKLOADS
 from harness.spec.run_spec import RunSpec
 
@@ -121,18 +120,6 @@ def test_a_class_name_stands_for_one_thing():
     assert {"KeyVerdict", "VerdictRow", "Op"} <= homes.keys()
     shared = {name: sorted(found) for name, found in homes.items() if len(found) > 1}
     assert not shared, "one name for several classes: rename the newer one"
-
-
-def test_no_part_of_the_cluster_of_containers_hides_a_method_of_another() -> None:
-    """It overrides itself what several parts declare."""
-    homes: dict[str, list[str]] = defaultdict(list)
-    for part in DockerCluster.__mro__[1:-1]:
-        for name in vars(part):
-            if not name.startswith("__"):
-                homes[name].append(part.__name__)
-    assert {"degrade_links", "set_clocks", "starve"} <= homes.keys()
-    hidden = {name: found for name, found in homes.items() if len(found) > 1}
-    assert not hidden.keys() - vars(DockerCluster).keys(), hidden
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "benches").glob("*.py")))

@@ -16,6 +16,7 @@ from harness.clusters.fault_means import FAULTY_DISKS, why_none
 from harness.clusters.images import build_images, pod_image
 from harness.clusters.removal import clean
 from harness.clusters.replica import execute, query
+from harness.core.capabilities import CanKill, HasFaultyDisks
 from harness.core.errors import UsageError
 from harness.core.op import NEMESIS, Done, Json, Kind, Op
 from harness.core.seed import Seed
@@ -69,7 +70,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]
     made = DockerCluster(SMALL, directory, images=images, settings=FAULTY)
     try:
         made.up()
-        made.sync_disks()
+        made.part(HasFaultyDisks).sync_disks()
         yield made
     finally:
         made.down()
@@ -118,16 +119,18 @@ def test_a_fault_is_seen_and_healed(cluster: DockerCluster, name: str, role: str
     assert begun["text"]
     call(cluster, nemesis, "end")
     nemesis.heal(cluster)
-    assert all(not met["error"] for met in cluster.probe_disk(SMALL.names[0]).values())
-    assert cluster.running("ch1")
-    assert cluster.running("zk1")
+    assert all(
+        not met["error"] for met in cluster.part(HasFaultyDisks).probe_disk(SMALL.names[0]).values()
+    )
+    assert cluster.part(CanKill).running("ch1")
+    assert cluster.part(CanKill).running("zk1")
 
 
 @pytest.mark.containers
 def test_a_power_cut_loses_rows_that_no_fsync_made_durable(cluster: DockerCluster) -> None:
     sql(cluster, "CREATE TABLE t (x UInt8) ENGINE = MergeTree ORDER BY x")
     sql(cluster, "INSERT INTO t SELECT 1 FROM numbers(1)")
-    cluster.sync_disks()
+    cluster.part(HasFaultyDisks).sync_disks()
     sql(cluster, "INSERT INTO t SELECT 2 FROM numbers(1)")
     assert numbers(cluster) == [1, 2]
     nemesis = nemesis_of("power-cut")
@@ -151,6 +154,7 @@ from pathlib import Path
 from compose.settings import Settings, Storage
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
+from harness.core.capabilities import HasFaultyDisks
 from harness.core.topology import Topology
 cluster = DockerCluster(
     Topology.of(replicas=1, keepers=1),
@@ -159,7 +163,8 @@ cluster = DockerCluster(
     settings=Settings(storage=Storage.FAULTY),
 )
 cluster.up()
-cluster.set_disk_fault(["ch1", "zk1"], "disk-slow", {"kind": "slow", "delay_ms": 2000})
+disks = cluster.part(HasFaultyDisks)
+disks.set_disk_fault(["ch1", "zk1"], "disk-slow", {"kind": "slow", "delay_ms": 2000})
 print(cluster.name, flush=True)
 time.sleep(600)
 """

@@ -11,6 +11,7 @@ from real_servers import THREE, seen_on, wait_until
 from harness.clusters import keeper
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.replica import execute, is_alive, query, query_value
+from harness.core.capabilities import CanKill, CanPartition, CanPause, CanStopFetches, ReportsLeader
 from harness.core.clock import WallClock
 from harness.core.errors import ClusterError
 from harness.core.history import History
@@ -103,9 +104,9 @@ def serves(cluster: DockerCluster, node: str) -> bool:
 def whole(cluster: DockerCluster) -> None:
     # A ZooKeeper server that looks for a leader waits up to a minute between its questions.
     wait_until(lambda: not cluster.unready(), f"every server serves: {cluster.unready()}")
-    assert all(cluster.reachable(THREE.links()).values())
-    assert all(cluster.running(node) for node in THREE.names)
-    assert not any(cluster.paused(node) for node in THREE.names)
+    assert all(cluster.part(CanPartition).reachable(THREE.links()).values())
+    assert all(cluster.part(CanKill).running(node) for node in THREE.names)
+    assert not any(cluster.part(CanPause).paused(node) for node in THREE.names)
 
 
 # --- partition ------------------------------------------------------------------------------
@@ -119,7 +120,7 @@ def test_every_shape_drops_its_links_and_no_others_and_is_mended(
     value = faults.begin()
     grudge = value["grudge"]
     assert isinstance(grudge, dict)
-    alive = cluster.reachable(THREE.links())
+    alive = cluster.part(CanPartition).reachable(THREE.links())
     dead: dict[str, list[str]] = {}
     for link in sorted(link for link, arrived in alive.items() if not arrived):
         dead.setdefault(link.target, []).append(link.source)
@@ -127,7 +128,7 @@ def test_every_shape_drops_its_links_and_no_others_and_is_mended(
     assert dead
     assert value["text"]
     faults.end("partition")
-    assert all(cluster.reachable(THREE.links()).values())
+    assert all(cluster.part(CanPartition).reachable(THREE.links()).values())
 
 
 def test_a_pair_alone_answers_old_reads_but_its_zookeeper_has_no_quorum(
@@ -150,13 +151,13 @@ def test_a_follower_cut_from_its_peers_stops_serving_while_its_replica_still_rea
     cluster: DockerCluster,
 ) -> None:
     faults = Faults(cluster, "partition-keeper-follower")
-    leader = cluster.leader()
+    leader = cluster.part(ReportsLeader).leader()
     value = faults.begin()
     follower = str(value["follower"])
     assert value["leader"] == leader
     assert follower != leader
     links = [k for k in THREE.links() if follower in (k.source, k.target) and "ch" in f"{k}"]
-    assert all(cluster.reachable(links).values())
+    assert all(cluster.part(CanPartition).reachable(links).values())
     wait_until(lambda: not serves(cluster, follower), f"{follower} has noticed")
     assert all(serves(cluster, other) for other in KEEPERS - {follower})
     faults.end("partition")
@@ -181,14 +182,16 @@ def test_the_killed_do_not_answer_and_come_back(
     cluster: DockerCluster, name: str, count: int
 ) -> None:
     faults = Faults(cluster, name)
-    leader = cluster.leader()
+    leader = cluster.part(ReportsLeader).leader()
     value = faults.begin()
     dead = struck(value)
     assert len(dead) == count
     assert {node for node in THREE.names if not answers(cluster, node)} == dead
     if name == "kill-leader":
         assert dead == {leader}
-        wait_until(lambda: cluster.leader() not in (None, leader), "another leads")
+        wait_until(
+            lambda: cluster.part(ReportsLeader).leader() not in (None, leader), "another leads"
+        )
     wait_until(lambda: faults.call("kill", "end").kind is Kind.OK, "the killed are started")
     assert all(answers(cluster, node) for node in THREE.names)
     whole(cluster)
@@ -280,7 +283,7 @@ def test_a_paused_server_is_killed_and_both_faults_end(cluster: DockerCluster) -
     value_of(faults.call("pause", "begin", nodes=["ch1", "zk2"]))
     value_of(faults.call("kill", "begin", nodes=["ch1"]))
     faults.end("pause")
-    assert not cluster.running("ch1")
+    assert not cluster.part(CanKill).running("ch1")
     faults.end("kill")
     whole(cluster)
 
@@ -306,7 +309,7 @@ def test_a_replica_whose_zookeeper_leads_nobody_any_more_is_not_started_in_vain(
 ) -> None:
     """The start follows the cut at once, while the server that was cut off still calls itself
     leader."""
-    leader = str(cluster.leader())
+    leader = str(cluster.part(ReportsLeader).leader())
     replica = leader.replace("zk", "ch")
     faults = Faults(cluster, "partition,kill")
     value_of(faults.call("kill", "begin", nodes=[replica]))
@@ -328,7 +331,7 @@ def test_heal_ends_all_families_at_once(cluster: DockerCluster) -> None:
     value_of(faults.call("partition", "begin", grudge=grudge, text="apart"))
     value_of(faults.call("loss", "begin", nodes=["ch1"]))
     faults.heal()
-    assert all(cluster.fetching(node) for node in THREE.replicas)
+    assert all(cluster.part(CanStopFetches).fetching(node) for node in THREE.replicas)
     assert not lossy(cluster)
     whole(cluster)
     faults.heal()
@@ -350,13 +353,14 @@ def test_heal_from_another_thread_while_a_fault_is_under_way(cluster: DockerClus
 def test_a_fault_that_breaks_off_half_way_is_undone(
     cluster: DockerCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kill = cluster.kill
+    servers = cluster.part(CanKill)
+    kill = servers.kill
 
     def break_off(nodes: Sequence[str]) -> None:
         kill(nodes[:1])
         raise ClusterError("the engine went away")
 
-    monkeypatch.setattr(cluster, "kill", break_off)
+    monkeypatch.setattr(servers, "kill", break_off)
     done = Faults(cluster, "kill").call("kill", "begin", nodes=["ch2", "ch3"])
     assert done.kind is Kind.INFO
     assert done.error == "ClusterError: the engine went away"

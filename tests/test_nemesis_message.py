@@ -11,7 +11,7 @@ from harness.clients.clickhouse import NO_SETTINGS, DatabaseError, QuerySettings
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.set_calls import quorum
 from harness.clusters.docker_cluster import DockerCluster
-from harness.core.capabilities import CanIntercept
+from harness.core.capabilities import CanIntercept, CanRestart
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis.catalogue import parse_nemesis
@@ -36,8 +36,8 @@ def test_each_needs_a_proxy_and_strikes_one_replica(name: str) -> None:
 
 @contextmanager
 def created(servers: DockerCluster, name: str) -> Iterator[ReplicatedTable]:
-    servers.interpose()
-    servers.interpose()  # what is there already stays
+    servers.part(CanIntercept).interpose()
+    servers.part(CanIntercept).interpose()  # what is there already stays
     made = ReplicatedTable(servers, name, SCHEMA)
     try:
         made.create()
@@ -63,15 +63,15 @@ def held(servers: DockerCluster) -> Iterator[ReplicatedTable]:
 def no_rules_stay(servers: DockerCluster) -> Iterator[None]:
     """Clear what a test has armed, so that its failure is not that of the next ones too."""
     yield
-    servers.clear_rules(["ch1"])
+    servers.part(CanIntercept).clear_rules(["ch1"])
 
 
 def armed(servers: DockerCluster, name: str) -> None:
-    servers.intercept(["ch1"], {"name": name, **VARIANTS[name][1]})
+    servers.part(CanIntercept).intercept(["ch1"], {"name": name, **VARIANTS[name][1]})
 
 
 def state(servers: DockerCluster, name: str) -> tuple[object, object]:
-    output = servers.intercepted("ch1")
+    output = servers.part(CanIntercept).intercepted("ch1")
     hits = output["hits"]
     assert isinstance(hits, dict)
     return hits.get(name), output["stalled"]
@@ -122,7 +122,7 @@ def has(servers: DockerCluster, table: ReplicatedTable, value: int, node: str) -
 
 def recovered(servers: DockerCluster, table: ReplicatedTable, value: int) -> None:
     """Wait until ch1 has a session again and accepts inserts."""
-    servers.clear_rules(["ch1"])
+    servers.part(CanIntercept).clear_rules(["ch1"])
     wait_until(lambda: attempt(servers, table, value) == 0, "ch1 takes inserts again")
 
 
@@ -188,7 +188,7 @@ def test_half_a_part_is_never_seen_and_the_whole_comes_later(
     assert insert(servers, table, 7) == 0
     wait_until(lambda: state(servers, "fetch-cut-half")[0] not in (0, None), "a fetch was cut")
     assert not has(servers, table, 7, "ch2")
-    servers.clear_rules(["ch1"])
+    servers.part(CanIntercept).clear_rules(["ch1"])
     wait_until(lambda: has(servers, table, 7, "ch2"), "the part is fetched anew")
 
 
@@ -202,7 +202,7 @@ def test_the_second_block_is_held_while_the_third_passes(
     assert insert(servers, held, 2) == 0
     wait_until(lambda: has(servers, held, 2, "ch2"), "the third block is fetched")
     assert not has(servers, held, 1, "ch2")
-    servers.clear_rules(["ch1"])
+    servers.part(CanIntercept).clear_rules(["ch1"])
     wait_until(lambda: has(servers, held, 1, "ch2"), "the second block is fetched")
 
 
@@ -213,7 +213,7 @@ def test_a_rare_message_is_lain_in_wait_for(servers: DockerCluster, table: Repli
     assert begun["text"] == "ch1"
     assert insert(servers, table, 9, quorum(2, 5_000)) == 0
     assert state(servers, "zk-delay-active") == (0, 0), "it checks is_active, and passes"
-    servers.restart(["ch1"])
+    servers.part(CanRestart).restart(["ch1"])
     wait_until(lambda: attempt(servers, table, 8) == 0, "ch1 takes inserts again")
     # A replica whose first registration is late on a loaded machine registers once more.
     assert re.fullmatch(r"ch1, [1-9] stopped", str(rare.end(servers, Watch(1))["text"]))
@@ -230,4 +230,4 @@ def test_a_replica_has_one_of_them_at_a_time(
     with pytest.raises(NotBegunError, match="ch1: other faults hold all of them"):
         second.begin(servers, plan, Watch(1))
     assert state(servers, "zk-drop-response") == (0, 0)
-    servers.clear_rules(["ch1"])
+    servers.part(CanIntercept).clear_rules(["ch1"])

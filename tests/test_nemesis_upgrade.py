@@ -15,6 +15,7 @@ from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.clusters.replica import execute, query
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import CanUpgrade
 from harness.core.errors import FaultError, StartError, UsageError
 from harness.core.op import Done, Json, Kind
 from harness.core.seed import Seed
@@ -307,4 +308,4 @@ def test_two_replicas_go_from_24_8_to_25_8_with_their_data_and_cannot_come_back(
     )
     assert "Unknown mark file extension: '4'" in result, "a part that 25.8 wrote"
     wait_until(lambda: has("ch1", 1, 2, 3), "it goes on where it was")
-    assert pair.inactive("ch1") == []
+    assert pair.part(CanUpgrade).inactive("ch1") == []

@@ -11,6 +11,7 @@ from msgspec import structs
 from real_servers import THREE
 
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import CanPartition
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
@@ -51,7 +52,7 @@ def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[i
         made.append(SimCluster(THREE, Seed(len(made))))
         made[-1].up()
         if len(made) <= parted:
-            made[-1].cut(THREE.links([LinkClass.INTERSERVER]))
+            made[-1].part(CanPartition).cut(THREE.links([LinkClass.INTERSERVER]))
         return made[-1]
 
     def finished(run: FinishedRun) -> None:

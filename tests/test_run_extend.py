@@ -11,6 +11,7 @@ from real_servers import THREE
 from checkers.stats import Stats
 from harness.core.engines import Engines
 from harness.core.op import Call, Done, Json, Kind, Op
+from harness.core.parts import HasParts
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
 from harness.core.runtime import WallTime
 from harness.core.seed import Seed
@@ -28,7 +29,7 @@ CALL_S = 0.02
 
 
 @dataclass
-class Slow:
+class Slow(HasParts):
     """A cluster, a workload, its session and its clients: each call takes its time, and the first
     `refused` of them fail."""
 

@@ -14,6 +14,7 @@ from harness.clients.clickhouse import DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable, leads
 from harness.clients.table_in_zookeeper import TableInZooKeeper
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import CanKill, CanPartition, CanPause, CanStopFetches
 from harness.core.errors import UsageError
 from harness.core.op import Call
 from harness.core.protocols import Generator
@@ -171,11 +172,11 @@ def test_a_mutation_spares_rows_that_come_after_it(bug: str) -> None:
 def left_alone(cluster: SimCluster) -> ReplicatedTable:
     """Return a table with a part that only ch1 has, which is dead."""
     table = table_on(cluster)
-    cluster.stop_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).stop_fetches(["ch2", "ch3"])
     quorum = {"insert_quorum": 2, "insert_quorum_timeout": 500}
     with pytest.raises(DatabaseError, match="319"):
         connect(cluster, "ch1").insert(table.name, [(0, 1)], quorum)
-    cluster.kill(["ch1"])
+    cluster.part(CanKill).kill(["ch1"])
     return table
 
 
@@ -184,10 +185,10 @@ def test_a_part_whose_quorum_failed_is_gone_when_its_replica_is_back(bug: str) -
     """The quorum fails when nobody active has the part: its replica is dead."""
     cluster = planted(bug)
     table = left_alone(cluster)
-    cluster.start_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     wait(cluster, 25)
     connect(cluster, "ch2").insert(table.name, [(0, 2)], {"insert_quorum": 2})
-    cluster.start(["ch1"])
+    cluster.part(CanKill).start(["ch1"])
     wait(cluster, 15)
     assert not table.pending()
     assert rows(cluster, "ch2", table) == [(0, 2)]
@@ -217,9 +218,9 @@ def back(bug: str, after_ns: int) -> tuple[SimCluster, ReplicatedTable]:
     table = left_alone(cluster)
     wait(cluster, 7)
     start_and_cut_off(cluster, table, after_ns)
-    cluster.start_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     wait(cluster, 1)
-    cluster.mend()
+    cluster.part(CanPartition).mend()
     wait(cluster, 40)
     assert not table.pending()
     return cluster, table
@@ -237,7 +238,7 @@ def start_and_cut_off(cluster: SimCluster, table: ReplicatedTable, after_ns: int
 
     assert simulation.wait_until(connected, 10 * SECOND, 100_000)
     simulation.world.sleep(after_ns)
-    cluster.cut([Link("ch1", keeper)])
+    cluster.part(CanPartition).cut([Link("ch1", keeper)])
 
 
 @pytest.mark.parametrize("bug", ["", "failed-part-fetched"])
@@ -253,7 +254,7 @@ def test_a_part_that_fails_while_it_is_fetched_is_gone(bug: str) -> None:
         cluster, table, again_ns = fetched_late(bug)
         assert again_ns == mended_ns
         cluster.simulation.world.sleep(announced_ns - mended_ns - early_ns)
-        cluster.start_fetches(["ch3"])
+        cluster.part(CanStopFetches).start_fetches(["ch3"])
         wait(cluster, 40)
         assert not table.pending()
         state = quorum_state(TableInZooKeeper(cluster, table.path, table.replicas))
@@ -269,17 +270,17 @@ def fetched_late(bug: str) -> tuple[SimCluster, ReplicatedTable, int]:
     the time, too."""
     cluster = planted(bug, "repaired")
     table = table_on(cluster)
-    cluster.stop_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).stop_fetches(["ch2", "ch3"])
     quorum = {"insert_quorum": 2, "insert_quorum_timeout": 500}
     with pytest.raises(DatabaseError, match="319"):
         connect(cluster, "ch1").insert(table.name, [(0, 1)], quorum)
     (keeper,) = cluster.topology.node("ch1").keepers
     away, answer = [Link("ch1", keeper), Link(keeper, "ch1")], Link("ch1", "ch2")
-    cluster.cut([*away, answer])
+    cluster.part(CanPartition).cut([*away, answer])
     wait(cluster, 2)  # ch1 is active for as long as its session lives, some 5 s
-    cluster.start_fetches(["ch2"])
+    cluster.part(CanStopFetches).start_fetches(["ch2"])
     wait(cluster, 3.5)  # and a fetch waits for 5 s
-    cluster.mend()
+    cluster.part(CanPartition).mend()
     return cluster, table, cluster.simulation.world.now_ns
 
 
@@ -313,7 +314,7 @@ def test_a_part_of_unknown_outcome_is_shown_once_it_is_in_the_log(bug: str, lost
     shown = [(0, 1)] if bug else []
     assert rows(cluster, "ch1", table) == shown
     wait(cluster, 10)
-    cluster.mend()
+    cluster.part(CanPartition).mend()
     wait(cluster, 30)
     there = [(0, 1)] if lost == "answer" else []
     found = [rows(cluster, node, table) for node in cluster.topology.replicas]
@@ -327,7 +328,7 @@ def cut_at_commit(bug: str, lost: str, after_ns: int) -> tuple[SimCluster, Repli
     table = table_on(cluster)
     (keeper,) = cluster.topology.node("ch1").keepers
     link = Link("ch1", keeper) if lost == "multi" else Link(keeper, "ch1")
-    cluster.simulation.world.after(after_ns, lambda: cluster.cut([link]))
+    cluster.simulation.world.after(after_ns, lambda: cluster.part(CanPartition).cut([link]))
     with pytest.raises(DatabaseError) as error:
         connect(cluster, "ch1").insert(table.name, [(0, 1)])
     return (cluster, table) if error.value.code == 319 else None
@@ -375,13 +376,13 @@ def interrupted(bug: str, after_ns: int) -> tuple[object, object]:
     at rest, and another one's."""
     cluster = planted(bug, "repaired")
     table = table_on(cluster)
-    cluster.kill(["ch1"])
+    cluster.part(CanKill).kill(["ch1"])
     for value in range(60):
         connect(cluster, "ch2").insert(table.name, [(0, value)])
     wait(cluster, 10)
     start_and_cut_off(cluster, table, after_ns)
     wait(cluster, 8)
-    cluster.mend()
+    cluster.part(CanPartition).mend()
     wait(cluster, 40)
     return rows(cluster, "ch1", table), rows(cluster, "ch2", table)
 
@@ -398,9 +399,9 @@ def test_a_leader_that_was_paused_past_its_session_does_not_say_that_it_leads(bu
     cluster = planted(bug, "repaired")
     table = table_on(cluster)
     (first,) = leading(cluster, table)
-    cluster.pause([first])
+    cluster.part(CanPause).pause([first])
     wait(cluster, 9)
-    cluster.resume([first])
+    cluster.part(CanPause).resume([first])
     assert (first in leading(cluster, table)) == bool(bug)
     wait(cluster, 3)
     (second,) = leading(cluster, table)
@@ -414,9 +415,9 @@ def test_merges_come_from_the_leader(bug: str) -> None:
     nodes = cluster.topology.replicas
     (leader,) = leading(cluster, table)
     (keeper,) = cluster.topology.node(leader).keepers
-    cluster.cut([Link(leader, keeper), Link(keeper, leader)])
+    cluster.part(CanPartition).cut([Link(leader, keeper), Link(keeper, leader)])
     wait(cluster, 9)
-    cluster.mend()
+    cluster.part(CanPartition).mend()
     wait(cluster, 15)
     other = next(node for node in nodes if node != leader)
     for value in range(60):

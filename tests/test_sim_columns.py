@@ -9,6 +9,7 @@ from sim_play import play
 from harness.clients.clickhouse import DatabaseError, QuerySettings, connect
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import CanKill, CanPartition, CanPause, CanRestart, ReportsLeader
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
 from harness.core.verdict import Status
@@ -44,7 +45,7 @@ def test_every_replica_has_the_columns_when_an_alter_has_waited(protocol: str) -
     alter(cluster, table, "ch3", "DROP COLUMN c1")
     assert everywhere(cluster, table) == [["key", "value", "c2"]] * 3
     connect(cluster, "ch3").insert(f"{table.name} (key, value)", [(0, 1)])
-    cluster.restart(["ch1"])
+    cluster.part(CanRestart).restart(["ch1"])
     wait(cluster, 5)
     assert columns(cluster, table, "ch1") == ["key", "value", "c2"]
     assert rows(cluster, "ch1", table) == [(0, 1)]
@@ -69,8 +70,8 @@ def test_an_alter_in_the_log_waits_as_it_is_told_to(sync: int) -> None:
     """Another replica is paused, and has the column when it goes on."""
     cluster = planted("", "25.8")
     table = table_on(cluster)
-    cluster.pause(["ch2"])
-    cluster.simulation.world.after(2_000_000_000, lambda: cluster.resume(["ch2"]))
+    cluster.part(CanPause).pause(["ch2"])
+    cluster.simulation.world.after(2_000_000_000, lambda: cluster.part(CanPause).resume(["ch2"]))
     alter(cluster, table, "ch1", "ADD COLUMN c1 Int64", sync)
     own = "c1" in columns(cluster, table, "ch1")
     other = f"{table.path}/replicas/ch2"
@@ -88,16 +89,16 @@ def test_an_alter_from_stale_columns_is_refused_unless_18_16_1_makes_it(protocol
     it."""
     cluster = planted("", protocol)
     table = table_on(cluster)
-    leader = cluster.leader()
+    leader = cluster.part(ReportsLeader).leader()
     assert leader is not None
     keepers = {node: cluster.topology.node(node).keepers[0] for node in cluster.topology.replicas}
     (first,) = (node for node, keeper in keepers.items() if keeper == leader)
     late = next(node for node in keepers if node != first)
-    cluster.cut([Link(keepers[late], leader), Link(leader, keepers[late])])
+    cluster.part(CanPartition).cut([Link(keepers[late], leader), Link(leader, keepers[late])])
     with suppress(DatabaseError):  # 18.16.1 waits for the other
         there = connect(cluster, first, timeout_s=1)
         there.command(f"ALTER TABLE {table.name} ADD COLUMN c1 Int64")
-    cluster.simulation.world.after(5_000_000, cluster.mend)
+    cluster.simulation.world.after(5_000_000, cluster.part(CanPartition).mend)
     if protocol == "18.16":
         alter(cluster, table, late, "ADD COLUMN c2 Int64")
     else:
@@ -112,7 +113,7 @@ def test_an_alter_from_stale_columns_is_refused_unless_18_16_1_makes_it(protocol
 def test_a_lost_replica_has_the_columns_once_it_has_cloned(protocol: str) -> None:
     cluster = SimCluster(Topology.of(), Seed(1), protocol=protocol, settings=SHORT)
     table = table_on(cluster)
-    cluster.kill(["ch2"])
+    cluster.part(CanKill).kill(["ch2"])
     wait(cluster, 8)
     for name in ("c1", "c2", "c3"):
         change = f"ADD COLUMN {name} Int64"
@@ -124,7 +125,7 @@ def test_a_lost_replica_has_the_columns_once_it_has_cloned(protocol: str) -> Non
     for value in range(30):
         connect(cluster, "ch1").insert(f"{table.name} (key, value)", [(0, value)])
         wait(cluster, 0.3)
-    cluster.start(["ch2"])
+    cluster.part(CanKill).start(["ch2"])
     wait(cluster, 30)
     assert everywhere(cluster, table) == [["key", "value", "c1", "c2", "c3"]] * 3
     assert rows(cluster, "ch2", table) == [(0, value) for value in range(30)]

@@ -9,6 +9,7 @@ from test_sim_zero_copy import PAIR, found, shared
 from harness.clients.clickhouse import DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import CanStopFetches
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.sim.bugs import PROTOCOLS
@@ -34,14 +35,14 @@ def test_a_partition_is_gone_while_it_is_detached_and_back_when_attached(protoco
     shown = [rows(cluster, node, table) for node in cluster.topology.replicas]
     assert shown == [[(1, 9)]] * 3
     # Where an ATTACH is an entry of its own, the others use what they have detached themselves.
-    cluster.stop_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).stop_fetches(["ch2", "ch3"])
     there.command(f"ALTER TABLE {table.name} ATTACH PARTITION 0")
     wait(cluster, 1)
     whole = [(0, 0), (0, 1), (0, 2), (1, 9)]
     own = protocol.endswith("25.8")
     assert log_of(cluster, table)[4:] == ["detach", *["attach" if own else "get"] * 3]
     assert rows(cluster, "ch2", table) == (whole if own else [(1, 9)])
-    cluster.start_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     wait(cluster, 15)
     assert not table.pending()
     shown = [rows(cluster, node, table) for node in cluster.topology.replicas]

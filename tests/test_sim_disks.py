@@ -12,6 +12,14 @@ from sim_play import play
 from compose.settings import Fsync
 from harness.clients.clickhouse import DatabaseError, connect
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import (
+    CanCutPower,
+    CanKill,
+    CanRestart,
+    CanStopFetches,
+    HasFaultyDisks,
+    ReportsLeader,
+)
 from harness.core.op import NEMESIS, Json, Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -53,9 +61,9 @@ def test_a_fault_is_seen_and_healed(name: str, role: str) -> None:
     wait(cluster, 1)
     call(cluster, nemesis, "end")
     nemesis.heal(cluster)
-    for met in cluster.probe_disk(str(node)).values():
+    for met in cluster.part(HasFaultyDisks).probe_disk(str(node)).values():
         assert met == {"error": "", "ms": 0}
-    assert cluster.disk_state(str(node))["hits"] == {}
+    assert cluster.part(HasFaultyDisks).disk_state(str(node))["hits"] == {}
     wait(cluster, 15)
     assert not cluster.unready()
     assert rows(cluster, "ch3", table) == [(0, 1)]
@@ -64,15 +72,17 @@ def test_a_fault_is_seen_and_healed(name: str, role: str) -> None:
 def test_a_probe_meets_what_servers_meet() -> None:
     cluster = planted("")
     table_on(cluster)
-    cluster.set_disk_fault(["ch1"], "one", {"kind": "full"})
-    cluster.set_disk_fault(["ch1"], "two", {"kind": "slow", "delay_ms": SLOW_MS})
-    met = cluster.probe_disk("ch1")
+    cluster.part(HasFaultyDisks).set_disk_fault(["ch1"], "one", {"kind": "full"})
+    cluster.part(HasFaultyDisks).set_disk_fault(
+        ["ch1"], "two", {"kind": "slow", "delay_ms": SLOW_MS}
+    )
+    met = cluster.part(HasFaultyDisks).probe_disk("ch1")
     assert met["write"] == {"error": "ENOSPC", "ms": 0}
     assert (met["sync"], met["read"]) == ({"error": "", "ms": 20}, {"error": "", "ms": 20})
-    assert cluster.disk_state("ch1")["hits"] == {"one": 0, "two": 0}
-    assert cluster.probe_disk("ch2")["write"] == {"error": "", "ms": 0}
-    cluster.clear_disk_fault(["ch1"], "one")
-    assert cluster.probe_disk("ch1")["write"] == {"error": "", "ms": 20}
+    assert cluster.part(HasFaultyDisks).disk_state("ch1")["hits"] == {"one": 0, "two": 0}
+    assert cluster.part(HasFaultyDisks).probe_disk("ch2")["write"] == {"error": "", "ms": 0}
+    cluster.part(HasFaultyDisks).clear_disk_fault(["ch1"], "one")
+    assert cluster.part(HasFaultyDisks).probe_disk("ch1")["write"] == {"error": "", "ms": 20}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +97,7 @@ def test_a_probe_meets_what_servers_meet() -> None:
 def test_an_insert_that_cannot_be_written_is_refused(protocol: str, kind: str, code: int) -> None:
     cluster = planted("", protocol)
     table = table_on(cluster)
-    cluster.set_disk_fault(["ch1"], "disk", {"kind": kind})
+    cluster.part(HasFaultyDisks).set_disk_fault(["ch1"], "disk", {"kind": kind})
     with pytest.raises(DatabaseError) as refused:
         connect(cluster, "ch1").insert(table.name, [(0, 1)])
     assert refused.value.code == code
@@ -95,10 +105,10 @@ def test_an_insert_that_cannot_be_written_is_refused(protocol: str, kind: str, c
     connect(cluster, "ch2").insert(table.name, [(0, 2)])
     wait(cluster, 2)
     assert (rows(cluster, "ch1", table), rows(cluster, "ch3", table)) == ([], [(0, 2)])
-    hits = cluster.disk_state("ch1")["hits"]
+    hits = cluster.part(HasFaultyDisks).disk_state("ch1")["hits"]
     assert isinstance(hits, dict)
     assert hits["disk"] >= 2
-    cluster.clear_disk_fault(["ch1"], "disk")
+    cluster.part(HasFaultyDisks).clear_disk_fault(["ch1"], "disk")
     wait(cluster, 15)
     assert rows(cluster, "ch1", table) == [(0, 2)]
 
@@ -109,11 +119,11 @@ def test_a_part_that_cannot_be_read_is_fetched_again(protocol: str) -> None:
     table = table_on(cluster)
     connect(cluster, "ch1").insert(table.name, [(0, 1)])
     wait(cluster, 1)
-    cluster.set_disk_fault(["ch2"], "disk", {"kind": "fail-reads"})
+    cluster.part(HasFaultyDisks).set_disk_fault(["ch2"], "disk", {"kind": "fail-reads"})
     with pytest.raises(DatabaseError) as refused:
         rows(cluster, "ch2", table)
     assert refused.value.code == 74
-    cluster.clear_disk_fault(["ch2"], "disk")
+    cluster.part(HasFaultyDisks).clear_disk_fault(["ch2"], "disk")
     wait(cluster, 15)
     assert not table.pending()
     assert rows(cluster, "ch2", table) == [(0, 1)]
@@ -123,10 +133,10 @@ def test_a_part_that_only_a_failing_disk_has_is_lost() -> None:
     """As on real servers: docs/lab/machine.md, read errors of one replica."""
     cluster = planted("")
     table = table_on(cluster)
-    cluster.set_disk_fault(["ch1"], "disk", {"kind": "fail-reads"})
+    cluster.part(HasFaultyDisks).set_disk_fault(["ch1"], "disk", {"kind": "fail-reads"})
     connect(cluster, "ch1").insert(table.name, [(0, 1)])
     wait(cluster, 3)
-    cluster.clear_disk_fault(["ch1"], "disk")
+    cluster.part(HasFaultyDisks).clear_disk_fault(["ch1"], "disk")
     wait(cluster, 20)
     assert not table.pending()
     assert [rows(cluster, node, table) for node in THREE.replicas] == [[], [], []]
@@ -139,20 +149,20 @@ def test_a_flipped_bit_is_noticed_by_whoever_reads_the_file(ending: str) -> None
     connect(cluster, "ch1").insert(table.name, [(0, 1)])
     wait(cluster, 1)
     files = {"below": ("/data/",), "endings": (ending,), "without": ()}
-    flipped = cluster.flip_bit("ch1", files, 7)
+    flipped = cluster.part(HasFaultyDisks).flip_bit("ch1", files, 7)
     assert isinstance(flipped, dict)
     assert flipped["read"] == flipped["byte"]
-    assert cluster.disk_state("ch1")["flips"] == 1
+    assert cluster.part(HasFaultyDisks).disk_state("ch1")["flips"] == 1
     if ending == ".bin":
         with pytest.raises(DatabaseError, match="40: Checksum doesn't match"):
             rows(cluster, "ch1", table)
     else:
         assert rows(cluster, "ch1", table) == [(0, 1)], "the server has its index in memory"
-        cluster.restart(["ch1"])
+        cluster.part(CanRestart).restart(["ch1"])
     wait(cluster, 15)
     assert rows(cluster, "ch1", table) == [(0, 1)]
-    assert cluster.disk_state("ch1")["flips"] == 0, "the part was fetched anew"
-    cluster.restore_bits(["ch1"])
+    assert cluster.part(HasFaultyDisks).disk_state("ch1")["flips"] == 0, "the part was fetched anew"
+    cluster.part(HasFaultyDisks).restore_bits(["ch1"])
 
 
 def test_a_bit_is_flipped_back() -> None:
@@ -160,11 +170,11 @@ def test_a_bit_is_flipped_back() -> None:
     table = table_on(cluster)
     connect(cluster, "ch1").insert(table.name, [(0, 1)])
     files = {"below": ("/data/",), "endings": (".bin",), "without": ()}
-    assert cluster.flip_bit("ch1", files, 7)
-    cluster.restore_bits(["ch1"])
+    assert cluster.part(HasFaultyDisks).flip_bit("ch1", files, 7)
+    cluster.part(HasFaultyDisks).restore_bits(["ch1"])
     assert rows(cluster, "ch1", table) == [(0, 1)]
     nothing = {**files, "endings": ("log.*",)}
-    assert cluster.flip_bit("ch1", nothing, 7) is None
+    assert cluster.part(HasFaultyDisks).flip_bit("ch1", nothing, 7) is None
 
 
 # --- power cuts ---------------------------------------------------------------------------------
@@ -175,18 +185,18 @@ def cut(fsync: Fsync, *, wait_s: float, alone: bool = True) -> list[list[tuple[i
     replica at rest."""
     cluster = SimCluster(THREE, Seed(1), protocol="repaired-25.8", fsync=fsync)
     table = table_on(cluster)
-    cluster.sync_disks()
+    cluster.part(HasFaultyDisks).sync_disks()
     if alone:
-        cluster.stop_fetches(["ch2", "ch3"])
+        cluster.part(CanStopFetches).stop_fetches(["ch2", "ch3"])
     connect(cluster, "ch1").insert(table.name, [(0, 1)])
     wait(cluster, wait_s)
     begun = call(cluster, nemesis_of("power-cut-clickhouse-one"), "begin", nodes=["ch1"])
     lost = begun["lost"]
     assert isinstance(lost, dict)
     assert (lost["ch1"]["synced"], lost["ch1"]["unsynced"]) == (True, False)
-    cluster.start(["ch1"])
+    cluster.part(CanKill).start(["ch1"])
     wait(cluster, 1)
-    cluster.start_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     wait(cluster, 25)
     assert not table.pending()
     return [rows(cluster, node, table) for node in THREE.replicas]
@@ -204,10 +214,10 @@ def test_a_fetched_part_is_durable_only_if_all_parts_are() -> None:
     for fsync in (Fsync.INSERTS, Fsync.ALL):
         cluster = SimCluster(THREE, Seed(1), protocol="repaired-25.8", fsync=fsync)
         table = table_on(cluster)
-        cluster.sync_disks()
+        cluster.part(HasFaultyDisks).sync_disks()
         connect(cluster, "ch1").insert(table.name, [(0, 1)])
         wait(cluster, 1)
-        lost[fsync] = cluster.cut_power(["ch2"], {})["ch2"]["pages"]
+        lost[fsync] = cluster.part(CanCutPower).cut_power(["ch2"], {})["ch2"]["pages"]
     assert lost == {Fsync.INSERTS: 6, Fsync.ALL: 0}
 
 
@@ -216,7 +226,7 @@ def test_a_power_cut_undoes_a_removal_that_no_journal_has() -> None:
     cluster = planted("")
     table = table_on(cluster)
     connect(cluster, "ch1").insert(table.name, [(0, 1)])
-    cluster.sync_disks()
+    cluster.part(HasFaultyDisks).sync_disks()
     connect(cluster, "ch1").command(f"ALTER TABLE {table.name} DROP PARTITION 0")
     gone = ("0_0_0_0" not in replica_of(cluster, "ch1", table)["parts"] for _ in range(100))
     for is_gone in gone:
@@ -224,8 +234,8 @@ def test_a_power_cut_undoes_a_removal_that_no_journal_has() -> None:
             break
         wait(cluster, 0.3)
     assert "0_0_0_0" not in replica_of(cluster, "ch1", table)["parts"]
-    cluster.cut_power(["ch1"], {})
-    cluster.start(["ch1"])
+    cluster.part(CanCutPower).cut_power(["ch1"], {})
+    cluster.part(CanKill).start(["ch1"])
     wait(cluster, 10)
     assert rows(cluster, "ch1", table) == []
 
@@ -234,16 +244,16 @@ def test_torn_writes_leave_parts_that_are_noticed() -> None:
     """Some of sixty files survive, and every row is there at the end."""
     cluster = planted("", "repaired")
     table = table_on(cluster)
-    cluster.sync_disks()
+    cluster.part(HasFaultyDisks).sync_disks()
     for value in range(10):
         connect(cluster, "ch1").insert(table.name, [(0, value)])
     wait(cluster, 1)
-    lost = cluster.cut_power(["ch2"], {"ch2": 3})["ch2"]
+    lost = cluster.part(CanCutPower).cut_power(["ch2"], {"ch2": 3})["ch2"]
     assert isinstance(lost["pages"], int)
     assert isinstance(lost["kept"], int)
     assert 0 < lost["pages"] < 60
     assert lost["kept"] > 0
-    cluster.start(["ch2"])
+    cluster.part(CanKill).start(["ch2"])
     wait(cluster, 15)
     whole = [(0, value) for value in range(10)]
     for _ in range(10):
@@ -259,18 +269,20 @@ def test_torn_writes_leave_parts_that_are_noticed() -> None:
 def test_a_zookeeper_server_that_cannot_write_follows_nobody_until_it_can() -> None:
     cluster = planted("")
     table = table_on(cluster)
-    leader = cluster.leader()
+    leader = cluster.part(ReportsLeader).leader()
     assert leader is not None
-    cluster.set_disk_fault([leader], "disk", {"kind": "full"})
+    cluster.part(HasFaultyDisks).set_disk_fault([leader], "disk", {"kind": "full"})
     with suppress(DatabaseError):  # the first write that the leader cannot log
         connect(cluster, "ch1").insert(table.name, [(0, 1)])
     wait(cluster, 8)
-    assert cluster.running(leader)
-    assert leader not in cluster.serving()
-    assert cluster.leader() not in (None, leader), "the others elect another leader"
-    cluster.clear_disk_fault([leader], "disk")
+    assert cluster.part(CanKill).running(leader)
+    assert leader not in cluster.part(ReportsLeader).serving()
+    assert cluster.part(ReportsLeader).leader() not in (None, leader), (
+        "the others elect another leader"
+    )
+    cluster.part(HasFaultyDisks).clear_disk_fault([leader], "disk")
     wait(cluster, 8)
-    assert leader in cluster.serving()
+    assert leader in cluster.part(ReportsLeader).serving()
     connect(cluster, "ch1").insert(table.name, [(0, 2)])
 
 
@@ -278,13 +290,13 @@ def test_a_zookeeper_server_does_not_start_with_a_rotten_log() -> None:
     cluster = planted("")
     table_on(cluster)
     files = {"below": ("/version-2/",), "endings": ("log.*",), "without": ()}
-    assert cluster.flip_bit("zk1", files, 1)
-    cluster.kill(["zk1"])
-    cluster.start(["zk1"])
-    assert not cluster.running("zk1")
-    cluster.restore_bits(["zk1"])
-    cluster.start(["zk1"])
-    assert cluster.running("zk1")
+    assert cluster.part(HasFaultyDisks).flip_bit("zk1", files, 1)
+    cluster.part(CanKill).kill(["zk1"])
+    cluster.part(CanKill).start(["zk1"])
+    assert not cluster.part(CanKill).running("zk1")
+    cluster.part(HasFaultyDisks).restore_bits(["zk1"])
+    cluster.part(CanKill).start(["zk1"])
+    assert cluster.part(CanKill).running("zk1")
 
 
 # --- runs ---------------------------------------------------------------------------------------

@@ -11,6 +11,15 @@ from sim_play import play
 from harness.clients.clickhouse import DatabaseError, connect
 from harness.clusters.sim_cluster import SimCluster
 from harness.core import clock_fault
+from harness.core.capabilities import (
+    CanKill,
+    CanPartition,
+    CanPause,
+    CanRestart,
+    CanSetClocks,
+    CanStarve,
+    CanStopFetches,
+)
 from harness.core.clock_fault import ClockFault, ClockReading
 from harness.core.resources import Resource
 from harness.core.seed import Seed
@@ -64,14 +73,14 @@ def test_what_was_interrupted_is_undone() -> None:
 def test_a_replica_says_its_own_time_and_a_paused_one_does_not() -> None:
     cluster = planted("", "25.8")
     cluster.up()
-    cluster.set_clocks(["ch1"], ClockFault(offset_s=-60))
-    first, second = cluster.read_clocks(["ch1", "ch2"]).values()
+    cluster.part(CanSetClocks).set_clocks(["ch1"], ClockFault(offset_s=-60))
+    first, second = cluster.part(CanSetClocks).read_clocks(["ch1", "ch2"]).values()
     assert isinstance(first, ClockReading)
     assert isinstance(second, ClockReading)
     assert first.least_ns <= -60e9 <= first.most_ns
     assert second.least_ns <= 0 <= second.most_ns
-    cluster.pause(["ch1"])
-    assert cluster.read_clocks(["ch1"])["ch1"] == (
+    cluster.part(CanPause).pause(["ch1"])
+    assert cluster.part(CanSetClocks).read_clocks(["ch1"])["ch1"] == (
         "does not say its time: -2: ch1: no answer to a ping"
     )
 
@@ -86,7 +95,7 @@ def test_the_age_of_outdated_parts_is_that_of_the_replicas_clock(bug: str) -> No
     wait(cluster, 1)
     connect(cluster, "ch1").command(f"OPTIMIZE TABLE {table.name} PARTITION 0 FINAL")
     wait(cluster, 1)
-    cluster.set_clocks(["ch1"], ClockFault(offset_s=60))
+    cluster.part(CanSetClocks).set_clocks(["ch1"], ClockFault(offset_s=60))
     wait(cluster, 3)
     parts = {n: replica_of(cluster, n, table)["parts"] for n in cluster.topology.replicas}
     on = {node: len(found) for node, found in parts.items()}
@@ -98,8 +107,8 @@ def test_the_age_of_outdated_parts_is_that_of_the_replicas_clock(bug: str) -> No
 def test_timers_follow_the_rate_of_the_clock(rate: float, least_s: float, most_s: float) -> None:
     cluster = planted("")
     table = table_on(cluster)
-    cluster.stop_fetches(["ch2", "ch3"])
-    cluster.set_clocks(["ch1"], ClockFault(rate=rate))
+    cluster.part(CanStopFetches).stop_fetches(["ch2", "ch3"])
+    cluster.part(CanSetClocks).set_clocks(["ch1"], ClockFault(rate=rate))
     before_ns = cluster.simulation.world.now_ns
     quorum = {"insert_quorum": 2, "insert_quorum_timeout": 500}
     with pytest.raises(DatabaseError, match="319"):
@@ -113,17 +122,20 @@ def test_timers_follow_the_rate_of_the_clock(rate: float, least_s: float, most_s
 def test_a_server_that_lacks_memory_ends_whenever_it_is_started() -> None:
     cluster = planted("")
     cluster.up()
-    cluster.starve(["ch1", "zk1"], Resource.MEMORY)
-    cluster.start(["ch1", "zk1"], answers=False)
-    assert not cluster.running("ch1")
-    assert not cluster.running("zk1")
-    assert set(cluster.shortages(["ch1", "zk1"], Resource.MEMORY).values()) == {
+    cluster.part(CanStarve).starve(["ch1", "zk1"], Resource.MEMORY)
+    cluster.part(CanKill).start(["ch1", "zk1"], answers=False)
+    assert not cluster.part(CanKill).running("ch1")
+    assert not cluster.part(CanKill).running("zk1")
+    assert set(cluster.part(CanStarve).shortages(["ch1", "zk1"], Resource.MEMORY).values()) == {
         "it was killed for its memory"
     }
-    cluster.feed(["ch1", "zk1"], Resource.MEMORY)
-    cluster.start(["ch1", "zk1"])
-    assert cluster.running("ch1")
-    assert cluster.shortages(["ch1", "zk1"], Resource.MEMORY) == {"ch1": None, "zk1": None}
+    cluster.part(CanStarve).feed(["ch1", "zk1"], Resource.MEMORY)
+    cluster.part(CanKill).start(["ch1", "zk1"])
+    assert cluster.part(CanKill).running("ch1")
+    assert cluster.part(CanStarve).shortages(["ch1", "zk1"], Resource.MEMORY) == {
+        "ch1": None,
+        "zk1": None,
+    }
 
 
 def test_a_server_with_little_cpu_time_works_in_a_part_of_each_period() -> None:
@@ -132,14 +144,14 @@ def test_a_server_with_little_cpu_time_works_in_a_part_of_each_period() -> None:
     own = connect(cluster, "ch1")
     own.insert(table.name, [(0, 0)])
     before_ns = cluster.simulation.world.now_ns
-    cluster.starve(["ch1"], Resource.CPU)
+    cluster.part(CanStarve).starve(["ch1"], Resource.CPU)
     own.insert(table.name, [(0, 1)])
     assert cluster.simulation.world.now_ns - before_ns > 200_000_000
-    assert cluster.shortages(["ch1", "ch2"], Resource.CPU)["ch2"] is None
-    cluster.pause(["ch1"])
-    cluster.feed(["ch1"], Resource.CPU)
-    assert cluster.paused("ch1"), "the CPU does not end a pause"
-    cluster.resume(["ch1"])
+    assert cluster.part(CanStarve).shortages(["ch1", "ch2"], Resource.CPU)["ch2"] is None
+    cluster.part(CanPause).pause(["ch1"])
+    cluster.part(CanStarve).feed(["ch1"], Resource.CPU)
+    assert cluster.part(CanPause).paused("ch1"), "the CPU does not end a pause"
+    cluster.part(CanPause).resume(["ch1"])
     assert rows(cluster, "ch1", table) == [(0, 0), (0, 1)]
 
 
@@ -149,13 +161,15 @@ def test_old_connections_stay_and_new_ones_are_refused(resource: Resource) -> No
     cluster.up()
     old = connect(cluster, "ch1")
     old.numbers("SELECT 1")
-    cluster.starve(["ch1"], resource)
+    cluster.part(CanStarve).starve(["ch1"], resource)
     assert old.numbers("SELECT 1") == (1,)
     with pytest.raises(DatabaseError) as error:
         connect(cluster, "ch1").numbers("SELECT 1")
     assert error.value.code == UNSENT
-    cluster.restart(["ch1"])
-    assert cluster.shortages(["ch1"], resource) == {"ch1": None}, "it ended with the process"
+    cluster.part(CanRestart).restart(["ch1"])
+    assert cluster.part(CanStarve).shortages(["ch1"], resource) == {"ch1": None}, (
+        "it ended with the process"
+    )
 
 
 def test_a_server_without_descriptors_opens_no_part_and_no_session() -> None:
@@ -164,7 +178,7 @@ def test_a_server_without_descriptors_opens_no_part_and_no_session() -> None:
     own = connect(cluster, "ch1")
     own.insert(table.name, [(0, 1)])
     wait(cluster, 1)
-    cluster.starve(["ch1"], Resource.FILES)
+    cluster.part(CanStarve).starve(["ch1"], Resource.FILES)
     for call in (lambda: own.insert(table.name, [(0, 2)]), lambda: rows_of(own, table.name)):
         with pytest.raises(DatabaseError) as error:
             call()
@@ -173,7 +187,7 @@ def test_a_server_without_descriptors_opens_no_part_and_no_session() -> None:
     lose_session(cluster, "ch1")
     with pytest.raises(DatabaseError):
         own.insert(table.name, [(0, 3)])
-    cluster.feed(["ch1"], Resource.FILES)
+    cluster.part(CanStarve).feed(["ch1"], Resource.FILES)
     wait(cluster, 15)
     own.insert(table.name, [(0, 4)])
     wait(cluster, 1)
@@ -187,22 +201,22 @@ def rows_of(connection: Any, table: str) -> object:
 def lose_session(cluster: SimCluster, node: str) -> None:
     """Cut a replica off from its ZooKeeper server until its session has gone."""
     (keeper,) = cluster.topology.node(node).keepers
-    cluster.cut([Link(node, keeper), Link(keeper, node)])
+    cluster.part(CanPartition).cut([Link(node, keeper), Link(keeper, node)])
     wait(cluster, 9)
-    cluster.mend()
+    cluster.part(CanPartition).mend()
     wait(cluster, 3)
 
 
 def test_a_server_that_cannot_look_up_names_opens_no_session() -> None:
     cluster = planted("")
     table = table_on(cluster)
-    cluster.starve(["ch1"], Resource.NAMES)
+    cluster.part(CanStarve).starve(["ch1"], Resource.NAMES)
     wait(cluster, 7)
     connect(cluster, "ch1").insert(table.name, [(0, 1)])  # its session is older
     lose_session(cluster, "ch1")
     with pytest.raises(DatabaseError, match=r"242|225"):
         connect(cluster, "ch1").insert(table.name, [(0, 2)])
-    cluster.feed(["ch1"], Resource.NAMES)
+    cluster.part(CanStarve).feed(["ch1"], Resource.NAMES)
     wait(cluster, 15)
     connect(cluster, "ch1").insert(table.name, [(0, 3)])
 
@@ -216,15 +230,15 @@ def test_a_part_that_cannot_be_opened_for_want_of_descriptors_stays(bug: str) ->
     cluster = planted(bug, "repaired")
     table = table_on(cluster)
     own = connect(cluster, "ch1")
-    cluster.stop_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).stop_fetches(["ch2", "ch3"])
     own.insert(table.name, [(0, 1)])
-    cluster.starve(["ch1"], Resource.FILES)
+    cluster.part(CanStarve).starve(["ch1"], Resource.FILES)
     with pytest.raises(DatabaseError):
         rows_of(own, table.name)
     wait(cluster, 1)
-    cluster.start_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     wait(cluster, 15)
-    cluster.feed(["ch1"], Resource.FILES)
+    cluster.part(CanStarve).feed(["ch1"], Resource.FILES)
     wait(cluster, 40)
     assert not table.pending()
     found = [rows(cluster, node, table) for node in cluster.topology.replicas]

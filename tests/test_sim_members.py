@@ -10,6 +10,15 @@ from sim_play import play
 
 from harness.clients.clickhouse import connect
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import (
+    CanKill,
+    CanReconfigure,
+    CanReplaceDisks,
+    CanReplaceReplicas,
+    CanRestart,
+    CanStopFetches,
+    ReportsLeader,
+)
 from harness.core.errors import ClusterError, UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -41,7 +50,7 @@ def test_a_replica_has_every_row_again_when_the_fault_has_ended(name: str) -> No
     call(cluster, nemesis, "begin", "ch1")
     # A file of its own, one of the table, and three parts.
     left = {membership.EMPTY: 2, membership.OLD: 5, membership.REPLACE: 0}
-    assert cluster.disk_files("ch1", parts_only=False) == left[name]
+    assert cluster.part(CanReplaceDisks).disk_files("ch1", parts_only=False) == left[name]
     connect(cluster, "ch2").insert(table.name, [(0, 3)], QUORUM)
     call(cluster, nemesis, "end", "ch1")
     every = [(0, value) for value in range(4)]
@@ -80,15 +89,15 @@ def test_an_old_disk_has_what_was_dropped_and_it_is_set_aside() -> None:
 def test_a_part_that_nobody_else_has_is_lost_with_its_disk() -> None:
     cluster = planted("", NEW)
     table = table_on(cluster)
-    cluster.stop_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).stop_fetches(["ch2", "ch3"])
     connect(cluster, "ch1").insert(table.name, [(0, 1)])
-    cluster.kill(["ch1"])
-    cluster.empty_disks(["ch1"], parts_only=True)
-    cluster.start(["ch1"])
-    cluster.start_fetches(["ch2", "ch3"])
+    cluster.part(CanKill).kill(["ch1"])
+    cluster.part(CanReplaceDisks).empty_disks(["ch1"], parts_only=True)
+    cluster.part(CanKill).start(["ch1"])
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     wait(cluster, 60)
     assert [rows(cluster, node, table) for node in THREE.replicas] == [[], [], []]
-    assert cluster.behind("ch1") == []
+    assert cluster.part(CanReplaceReplicas).behind("ch1") == []
 
 
 @pytest.mark.parametrize("name", [membership.OLD, membership.REPLACE])
@@ -97,17 +106,17 @@ def test_a_zookeeper_server_follows_again_when_the_fault_has_ended(name: str) ->
     table = table_on(cluster)
     nemesis = nemesis_of(f"{name}-zookeeper", cluster)
     call(cluster, nemesis, "begin", "zk2")
-    assert cluster.registered("zk2") is (name == membership.OLD)
+    assert cluster.part(CanReplaceReplicas).registered("zk2") is (name == membership.OLD)
     connect(cluster, "ch1").insert(table.name, [(0, 1)])
-    before = cluster.disk_files("zk2", parts_only=False)
+    before = cluster.part(CanReplaceDisks).disk_files("zk2", parts_only=False)
     call(cluster, nemesis, "end", "zk2")
     assert cluster.simulation.wait_until(lambda: not cluster.unready(), 20_000_000_000)
-    assert cluster.registered("zk2")
-    assert cluster.disk_files("zk2", parts_only=False) >= before
+    assert cluster.part(CanReplaceReplicas).registered("zk2")
+    assert cluster.part(CanReplaceDisks).disk_files("zk2", parts_only=False) >= before
     for node in ("zk1", "zk3"):
-        cluster.kill([node])
+        cluster.part(CanKill).kill([node])
         wait(cluster, cluster.simulation.world.now_ns / 1e9 + 10)
-        cluster.start([node])
+        cluster.part(CanKill).start([node])
         assert cluster.simulation.wait_until(lambda: not cluster.unready(), 20_000_000_000)
     assert rows(cluster, "ch1", table) == [(0, 1)], "what was acknowledged outlives a failover"
 
@@ -118,43 +127,49 @@ def test_a_zookeeper_server_leaves_joins_and_observes() -> None:
     nemesis = nemesis_of("reconfig,reconfig-observer", cluster)
     for node in THREE.keepers:
         call(cluster, nemesis, "begin", node, reconfig.NAME)
-        assert cluster.ensemble() == {other: r for other, r in EVERYONE.items() if other != node}
-        cluster.restart([node])
+        assert cluster.part(CanReconfigure).ensemble() == {
+            other: r for other, r in EVERYONE.items() if other != node
+        }
+        cluster.part(CanRestart).restart([node])
         assert cluster.simulation.wait_until(lambda: not cluster.unready(), 20_000_000_000)
         call(cluster, nemesis, "end", node, reconfig.NAME)
-        assert cluster.ensemble() == EVERYONE
+        assert cluster.part(CanReconfigure).ensemble() == EVERYONE
         call(cluster, nemesis, "begin", node, reconfig.OBSERVER)
-        assert cluster.ensemble() == {**EVERYONE, node: "observer"}
-        assert cluster.leader() != node
+        assert cluster.part(CanReconfigure).ensemble() == {**EVERYONE, node: "observer"}
+        assert cluster.part(ReportsLeader).leader() != node
         nemesis.heal(cluster)
-        assert cluster.ensemble() == EVERYONE
+        assert cluster.part(CanReconfigure).ensemble() == EVERYONE
 
 
 def test_two_of_two_are_a_majority_and_one_with_an_observer_is_none() -> None:
     cluster = planted("", NEW)
     cluster.up()
-    leader = cluster.leader()
+    leader = cluster.part(ReportsLeader).leader()
     first, second = (node for node in THREE.keepers if node != leader)
-    cluster.reconfigure(first, "observer")
-    assert cluster.ensemble()[first] == "observer"
-    cluster.kill([second])
-    assert cluster.simulation.wait_until(lambda: cluster.leader() is None, 20_000_000_000)
+    cluster.part(CanReconfigure).reconfigure(first, "observer")
+    assert cluster.part(CanReconfigure).ensemble()[first] == "observer"
+    cluster.part(CanKill).kill([second])
+    assert cluster.simulation.wait_until(
+        lambda: cluster.part(ReportsLeader).leader() is None, 20_000_000_000
+    )
     with pytest.raises(ClusterError, match="no ZooKeeper server leads"):
-        cluster.ensemble()
-    cluster.start([second])
+        cluster.part(CanReconfigure).ensemble()
+    cluster.part(CanKill).start([second])
     assert cluster.simulation.wait_until(lambda: not cluster.unready(), 20_000_000_000)
-    assert cluster.ensemble()[first] == "observer", "the log has the configuration"
+    assert cluster.part(CanReconfigure).ensemble()[first] == "observer", (
+        "the log has the configuration"
+    )
 
 
 def test_a_configuration_without_a_quorum_is_refused() -> None:
     cluster = planted("", NEW)
     cluster.up()
-    cluster.kill(["zk2"])
+    cluster.part(CanKill).kill(["zk2"])
     wait(cluster, 20)
     for node in ("zk1", "zk3"):
         with pytest.raises(ClusterError, match="NEWCONFIGNOQUORUM"):
-            cluster.reconfigure(node, "")
-    assert cluster.ensemble() == EVERYONE
+            cluster.part(CanReconfigure).reconfigure(node, "")
+    assert cluster.part(CanReconfigure).ensemble() == EVERYONE
 
 
 @pytest.mark.parametrize(
@@ -175,10 +190,10 @@ def test_the_disk_of_a_server_that_runs_is_its_own() -> None:
     cluster = planted("", NEW)
     cluster.up()
     with pytest.raises(ClusterError, match="ch1 runs"):
-        cluster.empty_disks(["ch1"], parts_only=True)
-    cluster.kill(["ch1"])
+        cluster.part(CanReplaceDisks).empty_disks(["ch1"], parts_only=True)
+    cluster.part(CanKill).kill(["ch1"])
     with pytest.raises(ClusterError, match="no copy of its disk"):
-        cluster.restore_disks(["ch1"])
+        cluster.part(CanReplaceDisks).restore_disks(["ch1"])
 
 
 def test_a_replica_that_runs_is_not_dropped() -> None:

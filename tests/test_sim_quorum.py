@@ -8,6 +8,7 @@ from sim_play import play
 from harness.clients.clickhouse import DatabaseError, QuerySettings, connect
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import CanKill, CanPartition, CanPause, CanStopFetches
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
 from harness.core.verdict import Status
@@ -29,7 +30,7 @@ def with_pending(*values: int, without: str = "") -> tuple[SimCluster, Replicate
     skipped = bugs([without] if without else [])
     cluster = SimCluster(Topology.of(), Seed(1), protocol="25.8", without=skipped)
     table = table_on(cluster)
-    cluster.stop_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).stop_fetches(["ch2", "ch3"])
     for value in values:
         with PENDING:
             connect(cluster, "ch1").insert(table.name, [(0, value)], PARALLEL)
@@ -57,7 +58,7 @@ def test_several_quorums_are_pending_at_a_time_and_leave_last_part_alone() -> No
     cluster, table = with_pending(1, 2)
     before = last_part(cluster, table)
     assert "2 parallel quorum inserts are in flight" in " ".join(table.pending())
-    cluster.start_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     wait(cluster, 5)
     assert not table.pending()
     assert everywhere(cluster, table) == [[(0, 1), (0, 2)]] * 3
@@ -76,7 +77,7 @@ def test_a_duplicate_waits_for_the_quorum_of_the_first() -> None:
     with PENDING:
         connect(cluster, "ch2").insert(table.name, [(0, 1)], PARALLEL)
     connect(cluster, "ch2").insert(table.name, [(0, 1)])
-    cluster.start_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     connect(cluster, "ch2").insert(table.name, [(0, 1)], PARALLEL)
     wait(cluster, 5)
     assert everywhere(cluster, table) == [[(0, 1)]] * 3
@@ -84,13 +85,13 @@ def test_a_duplicate_waits_for_the_quorum_of_the_first() -> None:
 
 def test_the_quorum_of_a_part_that_nobody_active_has_fails_beside_others() -> None:
     cluster, table = with_pending(1)
-    cluster.kill(["ch1"])
-    cluster.start_fetches(["ch2", "ch3"])
+    cluster.part(CanKill).kill(["ch1"])
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     connect(cluster, "ch2").insert(table.name, [(0, 2)], PARALLEL)
     wait(cluster, 25)
     assert below(cluster, table, "failed_parts") == ["0_0_0_0"]
     assert below(cluster, table, "parallel") == []
-    cluster.start(["ch1"])
+    cluster.part(CanKill).start(["ch1"])
     wait(cluster, 15)
     assert not table.pending()
     assert everywhere(cluster, table) == [[(0, 2)]] * 3
@@ -106,7 +107,7 @@ def came_back(late_ns: int) -> bool:
     and not joined the quorum."""
     cluster, table = with_pending(1)
     (keeper,) = cluster.topology.node("ch2").keepers
-    cluster.start_fetches(["ch2"])
+    cluster.part(CanStopFetches).start_fetches(["ch2"])
 
     def fetched() -> bool:
         replica = cluster.simulation.servers.replica("ch2", table.name)
@@ -114,15 +115,15 @@ def came_back(late_ns: int) -> bool:
 
     assert cluster.simulation.wait_until(fetched, 20_000_000_000, 20_000)
     cluster.simulation.world.sleep(late_ns)
-    cluster.cut([Link("ch2", keeper)])
+    cluster.part(CanPartition).cut([Link("ch2", keeper)])
     wait(cluster, 1)
-    cluster.kill(["ch2"])
+    cluster.part(CanKill).kill(["ch2"])
     path = f"{table.path}/replicas/ch2/parts"
     query = f"SELECT name FROM system.zookeeper WHERE path = '{path}'"
     announced = connect(cluster, "ch1").rows(query, (str,)) != []
     pending = below(cluster, table, "parallel", "ch1") != []
-    cluster.mend()
-    cluster.start(["ch2"])
+    cluster.part(CanPartition).mend()
+    cluster.part(CanKill).start(["ch2"])
     wait(cluster, 30)
     assert below(cluster, table, "parallel") == []
     return announced and pending
@@ -133,12 +134,12 @@ def test_a_merge_keeps_the_rows_of_a_part_whose_parallel_quorum_fails(without: s
     """A retry of its block, which is forgotten when the quorum fails, then doubles them."""
     cluster, table = with_pending(1, 2, without=without)
     connect(cluster, "ch1").command(f"OPTIMIZE TABLE {table.name} PARTITION 0 FINAL")
-    cluster.kill(["ch1"])
-    cluster.start_fetches(["ch2", "ch3"])
+    cluster.part(CanKill).kill(["ch1"])
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     wait(cluster, 25)
     assert below(cluster, table, "failed_parts") == ["0_0_0_0", "0_1_1_0"]
     connect(cluster, "ch2").insert(table.name, [(0, 1)], PARALLEL)
-    cluster.start(["ch1"])
+    cluster.part(CanKill).start(["ch1"])
     wait(cluster, 60)
     assert not table.pending()
     expected = [(0, 1)] if without else [(0, 1), (0, 1), (0, 2)]
@@ -149,16 +150,16 @@ def test_a_merge_keeps_the_rows_of_a_part_whose_parallel_quorum_fails(without: s
 def test_a_duplicate_of_a_part_whose_quorum_fails_is_acknowledged_and_lost(without: str) -> None:
     """It waits on ch2, which has nothing to do with the failure of ch1."""
     cluster, table = with_pending(1, without=without)
-    cluster.kill(["ch1"])
-    cluster.start_fetches(["ch3"])
+    cluster.part(CanKill).kill(["ch1"])
+    cluster.part(CanStopFetches).start_fetches(["ch3"])
     again = {**PARALLEL, "insert_quorum_timeout": 20_000}
     if without:
         with pytest.raises(DatabaseError, match=r"319: .*the quorum of the first insert failed"):
             connect(cluster, "ch2", timeout_s=30).insert(table.name, [(0, 1)], again)
     else:
         connect(cluster, "ch2", timeout_s=30).insert(table.name, [(0, 1)], again)
-    cluster.start_fetches(["ch2"])
-    cluster.start(["ch1"])
+    cluster.part(CanStopFetches).start_fetches(["ch2"])
+    cluster.part(CanKill).start(["ch1"])
     wait(cluster, 30)
     assert not table.pending()
     assert everywhere(cluster, table) == [[]] * 3
@@ -174,13 +175,13 @@ def test_a_part_that_a_lost_replica_fetches_does_not_count_for_its_quorum(
     cluster = SimCluster(Topology.of(), Seed(1), protocol=protocol, without=skipped)
     table = table_on(cluster)
     wait(cluster, 5)
-    cluster.pause(["ch2", "ch3"])
+    cluster.part(CanPause).pause(["ch2", "ch3"])
     with PENDING:
         connect(cluster, "ch1").insert(table.name, [(0, 0)], SERIAL)
     for value in range(1, 60):
         connect(cluster, "ch1").insert(table.name, [(0, value)])
         wait(cluster, 1)
-    cluster.resume(["ch2", "ch3"])
+    cluster.part(CanPause).resume(["ch2", "ch3"])
     wait(cluster, 60)
     assert everywhere(cluster, table) == [[(0, value) for value in range(60)]] * 3
     pending = () if without else ("a quorum insert is in flight",)

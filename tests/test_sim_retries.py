@@ -5,6 +5,7 @@ from sim_by_hand import rows, table_on, wait
 
 from harness.clients.clickhouse import DatabaseError, connect
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import CanPartition, CanStopFetches
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
 from harness.sim.bugs import bugs
@@ -28,18 +29,20 @@ def retried_elsewhere(without: str, after_ns: int) -> list[list[tuple[int, int]]
     skipped = bugs([without] if without else [])
     cluster = SimCluster(Topology.of(), Seed(1), protocol="25.8", without=skipped)
     table = table_on(cluster)
-    cluster.stop_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).stop_fetches(["ch2", "ch3"])
     (keeper,) = cluster.topology.node("ch1").keepers
-    cluster.simulation.world.after(after_ns, lambda: cluster.cut([Link(keeper, "ch1")]))
+    cluster.simulation.world.after(
+        after_ns, lambda: cluster.part(CanPartition).cut([Link(keeper, "ch1")])
+    )
     with pytest.raises(DatabaseError) as error:
         connect(cluster, "ch1").insert(table.name, [(0, 1)], {"max_execution_time": 2})
-    cluster.mend()
+    cluster.part(CanPartition).mend()
     listed = f"SELECT count() FROM system.zookeeper WHERE path = '{table.path}/log'"
     committed = connect(cluster, "ch2").numbers(listed) != (0,)
     if not committed or error.value.code not in (159, 319):
         return None
     connect(cluster, "ch2").insert(table.name, [(0, 1)])
     wait(cluster, 5)
-    cluster.start_fetches(["ch2", "ch3"])
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     wait(cluster, 60)
     return [rows(cluster, node, table) for node in cluster.topology.replicas]

@@ -8,6 +8,14 @@ from sim_by_hand import replica_of, rows, table_on, wait
 from harness.clients.clickhouse import DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import (
+    CanKill,
+    CanPartition,
+    CanPause,
+    CanRestart,
+    CanStopFetches,
+    ReportsLeader,
+)
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
 from harness.sim.bugs import PROTOCOLS
@@ -34,29 +42,29 @@ def test_a_clone_gives_up_a_part_that_failed_meanwhile(protocol: str) -> None:
     without a quorum: that the part failed tells it only that nobody has it."""
     cluster = SimCluster(Topology.of(), Seed(1), protocol=protocol, settings=SHORT)
     table = table_on(cluster)
-    cluster.kill(["ch2"])
+    cluster.part(CanKill).kill(["ch2"])
     for value in range(30):
         connect(cluster, "ch1").insert(table.name, [(0, value)])
         wait(cluster, 0.3)
     assert listed(cluster, "ch1", table, "log")[0] > "log-0000000000"
-    cluster.stop_fetches(["ch3"])
+    cluster.part(CanStopFetches).stop_fetches(["ch3"])
     quorum = {"insert_quorum": 2, "insert_quorum_timeout": 500}
     with pytest.raises(DatabaseError, match="319"):
         connect(cluster, "ch1").insert(table.name, [(0, 99)], quorum)
     (pending,) = set(listed(cluster, "ch1", table, "replicas/ch1/parts")) - set(
         listed(cluster, "ch1", table, "replicas/ch3/parts")
     )
-    cluster.cut([Link("ch1", "ch2"), Link("ch2", "ch1")])
-    cluster.start(["ch2"])
+    cluster.part(CanPartition).cut([Link("ch1", "ch2"), Link("ch2", "ch1")])
+    cluster.part(CanKill).start(["ch2"])
     wait(cluster, 3)
     queue = replica_of(cluster, "ch2", table)["queue"]
     assert 0 in [quorum for _, part, quorum in queue if part == pending], "cloned"
-    cluster.kill(["ch1"])
-    cluster.start_fetches(["ch3"])
+    cluster.part(CanKill).kill(["ch1"])
+    cluster.part(CanStopFetches).start_fetches(["ch3"])
     wait(cluster, 25)
     assert listed(cluster, "ch2", table, "quorum/failed_parts") == [pending]
-    cluster.mend()
-    cluster.start(["ch1"])
+    cluster.part(CanPartition).mend()
+    cluster.part(CanKill).start(["ch1"])
     wait(cluster, 30)
     assert not table.pending()
     expected = [(0, value) for value in range(30)]
@@ -79,10 +87,10 @@ def logged_late(seed: int) -> tuple[SimCluster, ReplicatedTable, str] | None:
     server can. Return None if it restarted too late, after its session had ended."""
     cluster = SimCluster(Topology.of(route="all"), Seed(seed))
     table = table_on(cluster)
-    leader = cluster.leader()
+    leader = cluster.part(ReportsLeader).leader()
     assert leader is not None
     while (follower := replica_of(cluster, "ch1", table)["keeper"]) == leader:
-        cluster.restart(["ch1"])
+        cluster.part(CanRestart).restart(["ch1"])
     assert follower is not None
     wait(cluster, 12)
     parts: list[str] = []
@@ -90,8 +98,8 @@ def logged_late(seed: int) -> tuple[SimCluster, ReplicatedTable, str] | None:
     def strike() -> None:
         parts.extend(replica_of(cluster, "ch1", table)["parts"])
         if parts:
-            cluster.cut([Link(follower, leader)])
-            cluster.simulation.world.after(5_000_000, lambda: cluster.kill(["ch1"]))
+            cluster.part(CanPartition).cut([Link(follower, leader)])
+            cluster.simulation.world.after(5_000_000, lambda: cluster.part(CanKill).kill(["ch1"]))
         else:
             cluster.simulation.world.after(20_000, strike)
 
@@ -99,9 +107,9 @@ def logged_late(seed: int) -> tuple[SimCluster, ReplicatedTable, str] | None:
     with pytest.raises(DatabaseError, match="the server ended"):
         connect(cluster, "ch1").insert(table.name, [(0, 1)])
     (part,) = parts
-    cluster.start(["ch1"])
+    cluster.part(CanKill).start(["ch1"])
     assert listed(cluster, "ch1", table, "log") == []
-    cluster.mend()
+    cluster.part(CanPartition).mend()
     wait(cluster, 2)
     return (cluster, table, part) if listed(cluster, "ch2", table, "log") else None
 
@@ -165,8 +173,8 @@ def test_optimize_waits_for_every_replica_where_it_is_told_to(leads: bool, sync:
         connect(cluster, target).insert(table.name, [(7, value)])
         connect(cluster, target).insert(table.name, [(8, value)])
     wait(cluster, 1)
-    cluster.pause([late])
-    cluster.simulation.world.after(2_000_000_000, lambda: cluster.resume([late]))
+    cluster.part(CanPause).pause([late])
+    cluster.simulation.world.after(2_000_000_000, lambda: cluster.part(CanPause).resume([late]))
     connect(cluster, target).command(
         f"OPTIMIZE TABLE {table.name} PARTITION 7 FINAL",
         {"replication_alter_partitions_sync": sync},
@@ -188,8 +196,8 @@ def test_optimize_fails_when_the_leader_that_does_it_ends() -> None:
     for value in range(2):
         connect(cluster, target).insert(table.name, [(7, value)])
     wait(cluster, 1)
-    cluster.pause([late])
-    cluster.simulation.world.after(1_000_000_000, lambda: cluster.kill([leader]))
+    cluster.part(CanPause).pause([late])
+    cluster.simulation.world.after(1_000_000_000, lambda: cluster.part(CanKill).kill([leader]))
     with pytest.raises(DatabaseError, match=f"Connection reset by {leader}"):
         connect(cluster, target).command(f"OPTIMIZE TABLE {table.name} PARTITION 7 FINAL")
 
@@ -203,13 +211,13 @@ def test_a_mutation_that_is_overtaken_by_another_takes_effect_all_the_same() -> 
         first.insert(table.name, [(2, 1)])
         (keeper,) = cluster.topology.node("ch3").keepers
         links = [Link("ch3", keeper), Link(keeper, "ch3")]
-        cluster.simulation.world.after(moment_ns, partial(cluster.cut, links))
+        cluster.simulation.world.after(moment_ns, partial(cluster.part(CanPartition).cut, links))
         change = f"ALTER TABLE {table.name} UPDATE value = value + %d WHERE key = 2"
         cluster.simulation.world.spawn(partial(late.command, change % 10))
         wait(cluster, 0.01)
         first.command(change % 100)
         wait(cluster, 1)
-        cluster.mend()
+        cluster.part(CanPartition).mend()
         wait(cluster, 5)
         assert not table.pending()
         found = [rows(cluster, node, table) for node in cluster.topology.replicas]

@@ -12,6 +12,7 @@ from sim_play import Played, play
 from checkers.ladder import Level
 from checkers.replication.objects import Objects
 from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import CanPause, CanStopFetches
 from harness.core.history import History
 from harness.core.op import Kind, Op
 from harness.core.protocols import Session
@@ -122,11 +123,11 @@ def fetch_paused(bug: str, after_ns: int) -> set[str]:
     (receiver,) = set(pair) - {source}
     hand.call(source, "insert", 1)
     hand.cluster.simulation.world.sleep(after_ns)
-    hand.cluster.pause([receiver])
+    hand.cluster.part(CanPause).pause([receiver])
     hand.call(source, "merge")
     wait(hand.cluster, 3.4)  # less than a session lasts
-    hand.cluster.stop_fetches([receiver])
-    hand.cluster.resume([receiver])
+    hand.cluster.part(CanStopFetches).stop_fetches([receiver])
+    hand.cluster.part(CanPause).resume([receiver])
     wait(hand.cluster, 0.5)
     hand.call(receiver, "objects")
     return hand.anomalies()

@@ -6,6 +6,7 @@ import pytest
 from test_workloads_on_servers import judged, verdicts_of
 
 from harness.clusters.docker_cluster import DockerCluster
+from harness.core.capabilities import HasFailpoints
 from harness.core.verdict import Status
 
 pytestmark = pytest.mark.containers
@@ -48,10 +49,12 @@ def test_what_was_inserted_asynchronously_is_read_in_the_end(
 
 def test_failpoints_are_armed_where_they_are_known_and_disarmed(servers: DockerCluster) -> None:
     point, unknown = "replicated_sends_failpoint", "no_such_failpoint"
-    assert servers.arm(["ch1", "ch2"], point)
-    assert not servers.arm(["ch1"], unknown)
-    assert servers.armed("ch1", point) in (True, None), "25.8 has no list of them"
+    assert servers.part(HasFailpoints).arm(["ch1", "ch2"], point)
+    assert not servers.part(HasFailpoints).arm(["ch1"], unknown)
+    assert servers.part(HasFailpoints).armed("ch1", point) in (True, None), (
+        "25.8 has no list of them"
+    )
     for node in ("ch1", "ch2", "ch3"):
-        servers.disarm([node], point)
-        servers.disarm([node], unknown)
-        assert not servers.armed(node, point)
+        servers.part(HasFailpoints).disarm([node], point)
+        servers.part(HasFailpoints).disarm([node], unknown)
+        assert not servers.part(HasFailpoints).armed(node, point)

@@ -18,6 +18,7 @@ from harness.clients.clickhouse import DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
+from harness.core.capabilities import CanDegradeStore, CanPartition
 from harness.core.topology import Link, LinkClass, Topology
 from harness.core.verdict import Status
 from nemesis.family import Watch
@@ -99,12 +100,12 @@ def test_what_parts_refer_to_exists_without_faults(
 @pytest.mark.containers
 def test_links_to_the_store_can_be_cut(shared: DockerCluster) -> None:
     cut = Link("ch1", "store")
-    shared.cut([cut])
+    shared.part(CanPartition).cut([cut])
     try:
-        seen = shared.reachable(shared.topology.links([LinkClass.STORE]))
+        seen = shared.part(CanPartition).reachable(shared.topology.links([LinkClass.STORE]))
         assert [link for link, alive in seen.items() if not alive] == [cut]
     finally:
-        shared.mend()
+        shared.part(CanPartition).mend()
 
 
 @pytest.mark.containers
@@ -122,8 +123,10 @@ def test_each_fault_of_the_store_strikes_a_request_and_ends(
         family.begin(shared, plan, Watch(5.0))
         insert = threading.Thread(target=_insert, args=(shared, table.name, number))
         insert.start()
-        wait_until(lambda: shared.store_rule()["hits"], f"{name} meets a request")
-        stuck[name] = bool(shared.store_rule()["held"])
+        wait_until(
+            lambda: shared.part(CanDegradeStore).store_rule()["hits"], f"{name} meets a request"
+        )
+        stuck[name] = bool(shared.part(CanDegradeStore).store_rule()["held"])
         assert family.end(shared, Watch(5.0))["text"].startswith("store, ")
         assert not family.broken(shared)
         insert.join()

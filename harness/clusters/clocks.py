@@ -8,23 +8,20 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-import docker
-
 from compose.plan import CLOCKS, PRELOAD, ClusterPlan
-from compose.settings import Settings
 from harness.clusters import keeper, replica
 from harness.clusters.clock_library import change_state, compile_library, write_state
+from harness.clusters.containers import Containers
 from harness.clusters.engine import engine_request
 from harness.clusters.parallel import on_each
+from harness.core.capabilities import CanSetClocks
 from harness.core.clock_fault import SECOND, ClockFault, ClockReading, shows
 from harness.core.dialect import Coordination
 from harness.core.errors import ClusterError
-from harness.core.protocols import Endpoint
-from harness.core.topology import Role, Topology
+from harness.core.topology import Role
 
 _PROBE: Final = ClockFault(offset_s=20.0)
 """Fault that shows before a run whether a clock obeys."""
@@ -38,35 +35,22 @@ _LOGGED: Final = re.compile(
 _POLL_S: Final = 0.05
 
 
-class NodeClocks:
-    """Part of a cluster of containers: the capability CanSetClocks."""
+class NodeClocks(CanSetClocks):
+    """Clocks of the servers of a cluster of containers."""
 
-    topology: Topology
-    settings: Settings
-    directory: Path
-    _containers: dict[str, str]
-    _plan: ClusterPlan
-
-    @cached_property
-    def _clock_faults(self) -> dict[str, ClockFault]:
-        return {}
-
-    def endpoint(self, node: str) -> Endpoint:
-        """Return the port of a server."""
-        raise NotImplementedError
-
-    def _engine(self) -> docker.DockerClient:
-        raise NotImplementedError
+    def __init__(self, containers: Containers) -> None:
+        self._containers = containers
+        self._faults: dict[str, ClockFault] = {}
 
     def clocked(self) -> Sequence[str]:
         """Return the servers that load the library."""
-        return [server.node.name for server in self._plan.servers if server.clocked]
+        return [server.node.name for server in self._containers.plan.servers if server.clocked]
 
-    def why_no_wrong_clocks(self) -> str | None:
+    def why_unavailable(self) -> str | None:
         """Return why a clock cannot be set; None if each server's obeys, which is tried."""
-        if not self.settings.wrong_clocks:
+        if not self._containers.settings.wrong_clocks:
             return "its servers were started without the library; expected a cluster made for it"
-        servers = {node: self._plan.server(node).engine for node in self.clocked()}
+        servers = {node: self._containers.plan.server(node).engine for node in self.clocked()}
         for node, engine in servers.items():
             if engine.coordination is Coordination.KEEPER:
                 return f"{node} is {engine}, which does not say its time"
@@ -85,24 +69,20 @@ class NodeClocks:
             self.reset_clocks(servers)
 
     def set_clocks(self, nodes: Iterable[str], fault: ClockFault) -> None:
-        """Make the clocks of these servers wrong, in place of any other fault of theirs."""
         for node in nodes:
-            change_state(self.directory / CLOCKS / node / "state", fault)
-            self._clock_faults[node] = fault
+            change_state(self._containers.directory / CLOCKS / node / "state", fault)
+            self._faults[node] = fault
 
     def clock_fault(self, node: str) -> ClockFault:
-        """Return the fault that was set last; ClockFault() if the clock was reset since."""
-        return self._clock_faults.get(node, ClockFault())
+        return self._faults.get(node, ClockFault())
 
     def reset_clocks(self, nodes: Iterable[str]) -> None:
         """Make the clocks of these servers right. What a rate added to a monotonic clock stays, for
         such a clock never jumps. Idempotent."""
-        if self.settings.wrong_clocks:
+        if self._containers.settings.wrong_clocks:
             self.set_clocks(nodes, ClockFault())
 
     def read_clocks(self, nodes: Iterable[str]) -> Mapping[str, ClockReading | str]:
-        """Ask each server for its time. Return how wrong it is, or why it does not answer."""
-
         def read(node: str) -> ClockReading | str:
             try:
                 return self._read_clock(node)
@@ -113,20 +93,20 @@ class NodeClocks:
 
     def _read_clock(self, node: str) -> ClockReading:
         before = time.time_ns()
-        if self.topology.node(node).role is Role.ZOOKEEPER:
+        if self._containers.topology.node(node).role is Role.ZOOKEEPER:
             shown, resolution = self._logged(node, before), SECOND // 1000
         else:
-            shown, resolution = replica.clock_of(self.endpoint(node), _ANSWER_S)
+            shown, resolution = replica.clock_of(self._containers.endpoint(node), _ANSWER_S)
         after = time.time_ns()
         return ClockReading(time.monotonic_ns(), shown - after, shown + resolution - before)
 
     def _logged(self, node: str, since_ns: int) -> int:
         """Send a request to a ZooKeeper server and return the time at which its log has it."""
-        keeper.request(self.endpoint(node), _WORD, _ANSWER_S)
+        keeper.request(self._containers.endpoint(node), _WORD, _ANSWER_S)
         deadline = time.monotonic() + _ANSWER_S
         while True:
             with engine_request(f"read the log of {node}"):
-                container = self._engine().containers.get(self._containers[node])
+                container = self._containers.container(node)
                 text = container.logs(since=since_ns / SECOND)
             found = _LOGGED.findall(text)
             if found:

@@ -9,50 +9,44 @@ from typing import Any, Final
 from compose.plan import DISK_FILE, DISK_PROGRAM
 from compose.settings import Settings, Storage
 from harness.clusters import programs
+from harness.clusters.containers import Containers
 from harness.clusters.engine import engine
 from harness.clusters.fault_means import FAULTY_DISKS, why_none
 from harness.clusters.images import pod_image
 from harness.clusters.parallel import on_each
-from harness.clusters.pods import PodAgent
+from harness.clusters.processes import Processes
+from harness.core.capabilities import CanCutPower, HasFaultyDisks
 from harness.core.errors import ClusterError, FaultError
 from harness.core.op import Json
-from harness.core.topology import Topology
 
 _TOLD_S: Final = 20.0
 _ROOT: Final = "/disk"
 """Where a pod has its whole disk."""
 
 
-class NodeDisks:
-    """Part of a cluster of containers: the capabilities CanCutPower and HasFaultyDisks."""
+class NodeDisks(CanCutPower, HasFaultyDisks):
+    """Disks of a cluster's nodes, each of which is a program in the node's pod."""
 
-    topology: Topology
-    settings: Settings
-    _agents: dict[str, PodAgent]
-
-    def kill(self, nodes: Iterable[str]) -> None:
-        """Send SIGKILL and return when the processes are gone."""
-        raise NotImplementedError
+    def __init__(self, containers: Containers, processes: Processes) -> None:
+        self._topology = containers.topology
+        self._settings = containers.settings
+        self._agents = containers.agents
+        self._processes = processes
 
     def synced(self) -> str:
-        """Return what the servers sync."""
-        return self.settings.fsync.value
+        return self._settings.fsync.value
 
-    def why_no_faulty_disks(self) -> str | None:
-        """Return why the disks do not fail; None if they do on command."""
-        if self.settings.storage is Storage.FAULTY:
+    def why_unavailable(self) -> str | None:
+        if self._settings.storage is Storage.FAULTY:
             return None
-        return f"its data is in storage {self.settings.storage}; expected --storage faulty"
+        return f"its data is in storage {self._settings.storage}; expected --storage faulty"
 
     def cut_power(
         self, nodes: Iterable[str], torn: Mapping[str, int]
     ) -> Mapping[str, Mapping[str, Json]]:
-        """Kill the servers and lose what is not durable on their disks. Return what was lost, and
-        whether of two files that were written before the "synced" and the "unsynced" one have
-        their content. `torn` has a seed for each disk that keeps some of it, in part."""
         nodes = tuple(nodes)
         on_each(nodes, lambda node: self._agents[node].run(DISK_PROGRAM, "mark"))
-        self.kill(nodes)
+        self._processes.kill(nodes)
 
         def cut(node: str) -> Mapping[str, Json]:
             seed = {"torn": torn[node]} if node in torn else {}
@@ -65,25 +59,16 @@ class NodeDisks:
         on_each(nodes, lambda node: self._tell(node, {**fault, "do": "set", "name": name}))
 
     def clear_disk_fault(self, nodes: Iterable[str], name: str) -> None:
-        """End a fault of the disks; idempotent."""
         on_each(nodes, lambda node: self._tell(node, {"do": "clear", "name": name}))
 
     def disk_state(self, node: str) -> Mapping[str, Json]:
-        """Return "hits", the number of requests that each fault in force applied to, by its name;
-        "changes" and "pages", the numbers of those that are not durable; and "flips", how many bits
-        are flipped."""
         return self._tell(node, {"do": "state"})
 
     def probe_disk(self, node: str) -> Mapping[str, Mapping[str, Json]]:
-        """Write, sync and read on the disk. Return the "error" of each, such as "EIO" or "", and
-        its length in "ms"."""
         found: Mapping[str, Mapping[str, Json]] = self._answer(node, "probe")
         return found
 
     def flip_bit(self, node: str, files: Mapping[str, Sequence[str]], seed: int) -> Json:
-        """Flip a bit of a file that the seed chooses among those `files` describes. Return "file",
-        "offset", "bit", and the "byte" as it should be and as it is "read"; None if there is no
-        such file."""
         told = self._tell(node, {"do": "flip", "seed": seed, **files})
         if told["file"] is None:
             return None
@@ -91,7 +76,6 @@ class NodeDisks:
         return {**told, "read": int(self._agents[node].run("od", *at))}
 
     def restore_bits(self, nodes: Iterable[str]) -> None:
-        """Flip every flipped bit back unless its byte was written since; idempotent."""
         on_each(nodes, lambda node: self._tell(node, {"do": "unflip"}))
 
     def heal_disks(self) -> None:
@@ -103,8 +87,8 @@ class NodeDisks:
         self._tell_all({"do": "sync"})
 
     def _tell_all(self, command: Mapping[str, Any]) -> None:
-        if self.settings.storage is Storage.FAULTY:
-            nodes = (*self.topology.replicas, *self.topology.keepers)
+        if self._settings.storage is Storage.FAULTY:
+            nodes = (*self._topology.replicas, *self._topology.keepers)
             on_each(nodes, lambda node: self._tell(node, command))
 
     def _tell(self, node: str, command: Mapping[str, Any]) -> Mapping[str, Json]:

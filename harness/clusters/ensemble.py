@@ -5,14 +5,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from compose.settings import Settings
+from harness.clusters.containers import Containers
 from harness.clusters.kazoo_session import KazooSession
+from harness.core.capabilities import CanReconfigure
 from harness.core.connections import ZooKeeperError
 from harness.core.dialect import Coordination
-from harness.core.engines import Engines
 from harness.core.errors import ClusterError
-from harness.core.protocols import Endpoint
-from harness.core.topology import Topology
 
 _CONFIG: Final = "/zookeeper/config"
 _MEMBER: Final = re.compile(r"^server\.(\d+)=[^:]+:\d+:\d+:(\w+)", re.MULTILINE)
@@ -24,53 +22,44 @@ class UnansweredError(ClusterError):
     """A request whose answer did not come; it may have been executed."""
 
 
-class HasEnsemble:
-    """CanReconfigure, by requests to any server of the ensemble."""
+class EnsembleMembers(CanReconfigure):
+    """Members of the ensemble, which are changed by requests to any of its servers."""
 
-    topology: Topology
-    settings: Settings
+    def __init__(self, containers: Containers) -> None:
+        self._containers = containers
 
-    @property
-    def engines(self) -> Engines:
-        """Return the engines of the servers."""
-        raise NotImplementedError
-
-    def endpoint(self, node: str) -> Endpoint:
-        """Return the port of a node."""
-        raise NotImplementedError
-
-    def why_no_reconfig(self) -> str | None:
-        """Return why the ensemble cannot be changed; None if it can."""
-        engines = [self.engines.nodes[node] for node in self.topology.keepers]
+    def why_unavailable(self) -> str | None:
+        nodes = self._containers.engines.nodes
+        engines = [nodes[node] for node in self._containers.topology.keepers]
         if any(engine.coordination is not Coordination.ZOOKEEPER for engine in engines):
             return "ClickHouse Keeper is changed in another way"
-        if not self.settings.reconfig:
+        if not self._containers.settings.reconfig:
             return "its ZooKeeper servers were started without reconfigEnabled; use a fresh cluster"
         return None
 
     def reconfigure(self, node: str, role: str) -> None:
-        """Make the server "participant" or "observer", or remove it, for "".
-
-        The request goes to other servers, because this one closes its connections when its role
-        changes, as all may when the leader changes. What became of it `ensemble` tells.
-        """
-        number = self.topology.node(node).replica
+        """Send the request to other servers, because this one closes its connections when its role
+        changes, as all may when the leader changes. What became of it `ensemble` tells."""
+        topology = self._containers.topology
+        number = topology.node(node).replica
         joining = f"server.{number}={node}:2888:3888:{role};2181" if role else None
         leaving = None if role else str(number)
-        others = [other for other in self.topology.keepers if other != node]
+        others = [other for other in topology.keepers if other != node]
         with suppress(UnansweredError):
             self._ask(others, "reconfig", joining, leaving, None, _ANY_VERSION)
 
     def ensemble(self) -> Mapping[str, str]:
-        """Return the role of each member, as the ensemble's configuration has it."""
-        text = self._ask(self.topology.keepers, "get", _CONFIG)[0].decode()
-        names = {self.topology.node(node).replica: node for node in self.topology.keepers}
+        topology = self._containers.topology
+        text = self._ask(topology.keepers, "get", _CONFIG)[0].decode()
+        names = {topology.node(node).replica: node for node in topology.keepers}
         return {names[int(number)]: role for number, role in _MEMBER.findall(text)}
 
     def _ask(
         self, servers: Sequence[str], request: str, *arguments: object
     ) -> tuple[bytes, object]:
-        session = KazooSession([self.endpoint(node) for node in servers], timeout_s=_ANSWER_S)
+        session = KazooSession(
+            [self._containers.endpoint(node) for node in servers], timeout_s=_ANSWER_S
+        )
         try:
             session.ask("sync", _CONFIG)
             answer: tuple[bytes, object] = session.ask(request, *arguments)

@@ -3,6 +3,7 @@ starts nor stops nor changes them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from harness.clusters import keeper
 from harness.clusters.parallel import on_each
@@ -13,19 +14,20 @@ from harness.core.connections import StoreChannel
 from harness.core.dialect import Coordination, Version
 from harness.core.engines import Engine, Engines
 from harness.core.errors import ClusterError, UsageError
-from harness.core.parts import HasParts
 from harness.core.protocols import Endpoint
 from harness.core.runtime import Runtime, WallTime
 from harness.core.topology import Node, Role, Topology
 
 
-class ExternalCluster(HasParts, Reachable):
+class ExternalCluster(Reachable):
     """Running servers at these addresses. It keeps nothing on this machine."""
+
+    parts: ClassVar[tuple[type, ...]] = (Readiness,)
 
     def __init__(self, name: str, topology: Topology, endpoints: Mapping[str, Endpoint]) -> None:
         """Ask every server for its version. Raises ClusterError with all that do not answer."""
         self.name = name
-        self.topology = topology
+        self._topology = topology
         self.runtime: Runtime = WallTime()
         self.readings: Sequence[str] = ()
         self._endpoints = endpoints
@@ -37,6 +39,7 @@ class ExternalCluster(HasParts, Reachable):
             end=lambda _: "",
             last_lines=lambda _: "not ours to read",
         )
+        super().__init__(self._readiness)
         found = on_each(topology.nodes, self._engine)
         silent = [why for why in found.values() if isinstance(why, str)]
         if silent:
@@ -47,6 +50,11 @@ class ExternalCluster(HasParts, Reachable):
         self.engines = Engines(
             nodes={node.name: e for node, e in found.items() if isinstance(e, Engine)}
         )
+
+    @property
+    def topology(self) -> Topology:
+        """Return the nodes."""
+        return self._topology
 
     def up(self) -> None:
         """Return when all servers serve. Raises ClusterError with the reason."""

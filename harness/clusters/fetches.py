@@ -8,6 +8,7 @@ from typing import Final
 
 from harness.clusters.parallel import on_each
 from harness.clusters.replica import execute, query, query_value
+from harness.core.capabilities import CanStopFetches
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 
@@ -42,7 +43,7 @@ class _Attempts:
         )
 
 
-class Fetches:
+class Fetches(CanStopFetches):
     """Fetches of the replicas of one cluster."""
 
     def __init__(self, replicas: Sequence[str], endpoint: Callable[[str], Endpoint]) -> None:
@@ -72,7 +73,7 @@ class Fetches:
             return f"has come up without {_TABLE}: restart it" if self.created else None
         return "has read-only tables" if states[0][0] else None
 
-    def stop(self, nodes: Iterable[str]) -> None:
+    def stop_fetches(self, nodes: Iterable[str]) -> None:
         """Stop the fetches of every table that exists on these nodes.
 
         A table created later fetches, and so does a server that was restarted: the server keeps the
@@ -80,8 +81,7 @@ class Fetches:
         """
         on_each(nodes, lambda node: execute(self._endpoint(node), "SYSTEM STOP FETCHES"))
 
-    def start(self, nodes: Iterable[str]) -> None:
-        """Start the fetches of every table on these nodes; idempotent."""
+    def start_fetches(self, nodes: Iterable[str]) -> None:
         on_each(nodes, lambda node: execute(self._endpoint(node), "SYSTEM START FETCHES"))
 
     def fetching(self, node: str) -> bool:

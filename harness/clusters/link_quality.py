@@ -16,6 +16,7 @@ from typing import Any, Final
 from harness.clusters.links import FilterChain
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
+from harness.core.capabilities import CanDegradeLinks
 from harness.core.clock import WallClock
 from harness.core.errors import ClusterError
 from harness.core.link_quality import HOLD_MS, LinkEvidence, LinkFault
@@ -98,7 +99,7 @@ class Arrivals:
         return bits / max(self.span_ms, 0.001)
 
 
-class LinkQuality:
+class LinkQuality(CanDegradeLinks):
     """Faults of the links of one cluster. Several may be in force on a link."""
 
     def __init__(
@@ -116,8 +117,8 @@ class LinkQuality:
         self._seeds: dict[str, int] = defaultdict(int)
         """Seed of the choices on the links that end at a node."""
 
-    def why_unsupported(self) -> str | None:
-        """Return what the pods' image or the kernel lacks; None if links can be degraded."""
+    def why_unavailable(self) -> str | None:
+        """Return what the pods' image or the kernel lacks; None if nothing."""
         node = next(iter(self._pods))
         with self._lock:
             try:
@@ -129,8 +130,9 @@ class LinkQuality:
                 return str(error)
         return f"it cannot send copies of packets: {raw}" if raw else None
 
-    def begin(self, links: Iterable[Link], fault: LinkFault, amount: float, seed: int) -> None:
-        """Degrade these links; other links, and other faults, stay as they are."""
+    def degrade_links(
+        self, links: Iterable[Link], fault: LinkFault, amount: float, seed: int
+    ) -> None:
         with self._lock:
             changed = set()
             for link in links:
@@ -139,7 +141,7 @@ class LinkQuality:
                 changed.add(link.target)
             on_each(changed, self._write)
 
-    def end(self, faults: Iterable[LinkFault]) -> None:
+    def restore_links(self, faults: Iterable[LinkFault] = tuple(LinkFault)) -> None:
         """End these faults on every link; idempotent. What was held back passes."""
         ended = tuple(faults)
         with self._lock:
@@ -154,7 +156,7 @@ class LinkQuality:
             every = [self._slack_ms(amounts) for amounts in self._amounts.values()]
         return max(every, default=0.0) / 1e3
 
-    def evidence(
+    def link_evidence(
         self, links: Iterable[Link], fault: LinkFault, amount: float
     ) -> dict[Link, LinkEvidence]:
         """Send probes over these links and return whether they show a fault of this amount.

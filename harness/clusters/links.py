@@ -12,6 +12,7 @@ from typing import Final
 
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
+from harness.core.capabilities import CanPartition
 from harness.core.topology import Link
 
 _ROUNDS_S: Final = (0.02, 0.08, 0.2)
@@ -19,7 +20,7 @@ _ROUNDS_S: Final = (0.02, 0.08, 0.2)
 lossy link lost one."""
 
 
-class Links:
+class Links(CanPartition):
     """Links of one cluster, which can be cut and mended."""
 
     def __init__(
@@ -29,15 +30,15 @@ class Links:
         slack_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """Make the links; `slack_s` returns how much longer than usual a packet takes now."""
+        self._pods = pods
         self._addresses = addresses
         self._slack_s = slack_s
         self._chain = FilterChain(pods, "HARNESS-CUT", "filter", ("INPUT",))
         self._probes = LinkProbes(pods, addresses)
         self._lock = threading.Lock()
-        self._cut: dict[str, set[str]] = {node: set() for node in pods}
+        self._cut: dict[str, set[str]] = defaultdict(set)
 
     def cut(self, links: Iterable[Link]) -> None:
-        """Drop every packet of these links; others stay as they are."""
         with self._lock:
             changed = []
             for link in links:
@@ -47,18 +48,16 @@ class Links:
             on_each(changed, self._write)
 
     def mend(self) -> None:
-        """End every cut."""
         with self._lock:
             for sources in self._cut.values():
                 sources.clear()
-            on_each(self._cut, self._write)
+            on_each(self._pods, self._write)
 
     def is_cut(self, link: Link) -> bool:
         """Return whether a link is to be cut now."""
-        return link.source in self._cut[link.target]
+        return link.source in self._cut.get(link.target, ())
 
     def reachable(self, links: Iterable[Link]) -> dict[Link, bool]:
-        """Send a datagram over each link and return whether it arrived."""
         sent = self._probes.new(dict.fromkeys(links))
         arrived: frozenset[str] = frozenset()
         slack_s = self._slack_s()

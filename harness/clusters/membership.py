@@ -12,6 +12,7 @@ from typing import Final
 from harness.clusters import keeper, replica
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
+from harness.core.capabilities import CanReplaceDisks, CanReplaceReplicas
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 from harness.core.topology import Topology
@@ -38,30 +39,24 @@ class Table:
     """Its path in ZooKeeper; "" if it is not replicated."""
 
 
-class Membership:
-    """Disks and replicas of one cluster."""
+class NodeStorage(CanReplaceDisks):
+    """Disks of the servers of one cluster.
 
-    def __init__(
-        self,
-        topology: Topology,
-        pods: Mapping[str, PodAgent],
-        disks: Mapping[str, Sequence[str]],
-        endpoint: Callable[[str], Endpoint],
-    ) -> None:
-        """`disks` are the directories under which a pod sees its server's data."""
-        self._topology = topology
+    `disks` are the directories under which a pod sees its server's data.
+    """
+
+    def __init__(self, pods: Mapping[str, PodAgent], disks: Mapping[str, Sequence[str]]) -> None:
         self._pods = pods
         self._disks = disks
-        self._endpoint = endpoint
-        self._tables: dict[str, list[Table]] = {}
 
-    def why_unsupported(self) -> str | None:
-        """Return why disks cannot be replaced; None if they can."""
+    def why_unavailable(self) -> str | None:
         unseen = [node for node in self._pods if not self._disks[node]]
         return f"the pods do not see the data of {' '.join(unseen)}" if unseen else None
 
-    def empty(self, node: str, parts_only: bool) -> None:
-        """Remove everything on a server's disks, or the parts of its tables."""
+    def empty_disks(self, nodes: Iterable[str], parts_only: bool) -> None:
+        on_each(nodes, lambda node: self._empty(node, parts_only))
+
+    def _empty(self, node: str, parts_only: bool) -> None:
         pod = self._pods[node]
         if not parts_only:
             pod.run("find", *self._disks[node], "-mindepth", "1", "-delete", wait_s=_COPY_S)
@@ -69,8 +64,7 @@ class Membership:
         for directory in self._part_roots(node):
             pod.run("find", directory, *_PARTS, "-exec", "rm", "-rf", "{}", "+", wait_s=_COPY_S)
 
-    def count(self, node: str, parts_only: bool) -> int:
-        """Return how many files a server has, or how many parts."""
+    def disk_files(self, node: str, parts_only: bool) -> int:
         pod, out = self._pods[node], ""
         if not parts_only:
             out = pod.run("find", *self._disks[node], "-type", "f")
@@ -78,22 +72,44 @@ class Membership:
             out = "".join(pod.run("find", d, *_PARTS) for d in self._part_roots(node))
         return len(out.splitlines())
 
-    def back_up(self, node: str) -> None:
-        """Copy a server's disks."""
+    def back_up_disks(self, nodes: Iterable[str]) -> None:
+        on_each(nodes, self._back_up)
+
+    def _back_up(self, node: str) -> None:
         pod = self._pods[node]
         pod.run("rm", "-rf", _BACKUP)
         for number, disk in enumerate(self._disks[node]):
             pod.run("mkdir", "-p", f"{_BACKUP}/{number}")
             pod.run("cp", "-a", f"{disk}/.", f"{_BACKUP}/{number}", wait_s=_COPY_S)
 
-    def restore(self, node: str) -> None:
-        """Put the copy in place of a server's disks."""
-        self.empty(node, parts_only=False)
+    def restore_disks(self, nodes: Iterable[str]) -> None:
+        on_each(nodes, self._restore)
+
+    def _restore(self, node: str) -> None:
+        self._empty(node, parts_only=False)
         for number, disk in enumerate(self._disks[node]):
             self._pods[node].run("cp", "-a", f"{_BACKUP}/{number}/.", disk, wait_s=_COPY_S)
 
-    def note(self, node: str) -> None:
-        """Note the tables of a replica. Raises ClusterError if it does not answer."""
+    def _part_roots(self, node: str) -> list[str]:
+        pod = self._pods[node]
+        roots = [f"{disk}/{name}" for disk in self._disks[node] for name in ("data", "store")]
+        there = (pod.call("run", wait_s=5, argv=["test", "-d", root], text="") for root in roots)
+        return [root for root, found in zip(roots, there, strict=True) if found["status"] == 0]
+
+
+class TableReplicas(CanReplaceReplicas):
+    """Replicas of the tables of one cluster."""
+
+    def __init__(self, topology: Topology, endpoint: Callable[[str], Endpoint]) -> None:
+        self._topology = topology
+        self._endpoint = endpoint
+        self._tables: dict[str, list[Table]] = {}
+        """Noted tables of each server."""
+
+    def note_tables(self, nodes: Iterable[str]) -> None:
+        on_each(nodes, self._note)
+
+    def _note(self, node: str) -> None:
         replicated = {
             (database, name): path
             for database, name, path in replica.query(
@@ -112,7 +128,11 @@ class Membership:
         # Tables that are no replicas may read those that are.
         self._tables[node] = sorted(tables, key=lambda table: not table.path)
 
-    def drop(self, node: str) -> None:
+    def drop_replicas(self, nodes: Iterable[str]) -> None:
+        for node in nodes:
+            self._drop(node)
+
+    def _drop(self, node: str) -> None:
         """Have another replica drop all replicas of a server. Raises ClusterError."""
         by = self._other(node)
         deadline = time.monotonic() + _EXPIRED_S
@@ -129,9 +149,12 @@ class Membership:
                         raise
                     time.sleep(_RETRY_S)
 
-    def add(self, node: str) -> None:
-        """Create the noted tables that a server does not have, as they are now. Raises
-        ClusterError."""
+    def add_replicas(self, nodes: Iterable[str]) -> None:
+        """Create the noted tables as they are now."""
+        for node in nodes:
+            self._add(node)
+
+    def _add(self, node: str) -> None:
         endpoint = self._endpoint(node)
         for table in self._missing(node):
             replica.execute(endpoint, f"CREATE DATABASE IF NOT EXISTS {table.database}")
@@ -154,7 +177,6 @@ class Membership:
         return found[0].replace(theirs, f"'{table.path}', '{node}'") if found else table.statement
 
     def lacks_tables(self, node: str) -> bool:
-        """Return whether a replica has none of its noted tables. Raises ClusterError."""
         noted = self._tables.get(node, [])
         return bool(noted) and len(self._missing(node)) == len(noted)
 
@@ -164,7 +186,6 @@ class Membership:
         return [t for t in self._tables.get(node, []) if (t.database, t.name) not in have]
 
     def registered(self, node: str) -> bool:
-        """Return whether others know the server as a member."""
         if node in self._topology.keepers:
             return self._followers() == len(self._topology.keepers) - 1
         by = self._other(node)
@@ -172,7 +193,6 @@ class Membership:
         return any(self._knows(by, node, table) for table in tables)
 
     def behind(self, node: str) -> list[str]:
-        """Return which tables of a replica wait for parts, a reason each."""
         if node in self._topology.keepers:
             return []
         text = (
@@ -214,61 +234,3 @@ class Membership:
             if other != node and replica.is_alive(self._endpoint(other)) is None:
                 return other
         raise ClusterError(f"{node}: no other replica of its shard answers")
-
-    def _part_roots(self, node: str) -> list[str]:
-        pod = self._pods[node]
-        roots = [f"{disk}/{name}" for disk in self._disks[node] for name in ("data", "store")]
-        there = (pod.call("run", wait_s=5, argv=["test", "-d", root], text="") for root in roots)
-        return [root for root, found in zip(roots, there, strict=True) if found["status"] == 0]
-
-
-class HasMembership:
-    """CanReplaceDisks and CanReplaceReplicas, by the files that pods see and by statements."""
-
-    _membership: Membership
-
-    def why_no_disks(self) -> str | None:
-        """Return why disks cannot be replaced; None if they can."""
-        return self._membership.why_unsupported()
-
-    def empty_disks(self, nodes: Iterable[str], parts_only: bool) -> None:
-        """Remove everything on the disks of these servers, or only the parts of tables."""
-        on_each(nodes, lambda node: self._membership.empty(node, parts_only))
-
-    def disk_files(self, node: str, parts_only: bool) -> int:
-        """Return the number of files of a server, or that of the parts of its tables."""
-        return self._membership.count(node, parts_only)
-
-    def back_up_disks(self, nodes: Iterable[str]) -> None:
-        """Copy the disks of these servers in place of an older copy."""
-        on_each(nodes, self._membership.back_up)
-
-    def restore_disks(self, nodes: Iterable[str]) -> None:
-        """Put the copy in place of the disks of these servers."""
-        on_each(nodes, self._membership.restore)
-
-    def note_tables(self, nodes: Iterable[str]) -> None:
-        """Note the tables of these replicas, for `add_replicas`."""
-        on_each(nodes, self._membership.note)
-
-    def drop_replicas(self, nodes: Iterable[str]) -> None:
-        """Have other replicas drop those of these servers, which do not run."""
-        for node in nodes:
-            self._membership.drop(node)
-
-    def add_replicas(self, nodes: Iterable[str]) -> None:
-        """Create the noted tables that these servers do not have; idempotent."""
-        for node in nodes:
-            self._membership.add(node)
-
-    def lacks_tables(self, node: str) -> bool:
-        """Return whether a replica has none of its noted tables."""
-        return self._membership.lacks_tables(node)
-
-    def registered(self, node: str) -> bool:
-        """Return whether other members know the server as one of theirs."""
-        return self._membership.registered(node)
-
-    def behind(self, node: str) -> Sequence[str]:
-        """Return which tables of a replica lack parts that it is to fetch, a reason each."""
-        return self._membership.behind(node)

@@ -19,6 +19,7 @@ from docker.models.containers import Container
 from harness.clusters.engine import engine_request, environment_of
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
+from harness.core.capabilities import CanKill, CanPause, CanRestart
 from harness.core.errors import ClusterError, FaultError, StartError
 from harness.core.topology import Role, Topology
 
@@ -48,7 +49,7 @@ _NEXT: Final = "-next"
 """Suffix of the name of a container that is about to replace another."""
 
 
-class Processes:
+class Processes(CanKill, CanRestart, CanPause):
     """Server processes of one cluster.
 
     `why_not_alive(node)` returns why a server does not answer on its own port, None if it does;
@@ -58,7 +59,7 @@ class Processes:
 
     def __init__(
         self,
-        client: docker.DockerClient,
+        engine: Callable[[], docker.DockerClient],
         topology: Topology,
         containers: Mapping[str, str],
         pods: Mapping[str, PodAgent],
@@ -67,7 +68,7 @@ class Processes:
         last_lines: Callable[[str], str],
         create: Callable[[str], None],
     ) -> None:
-        self._client = client
+        self._engine = engine
         self._topology = topology
         self._containers = containers
         self._pods = pods
@@ -77,14 +78,11 @@ class Processes:
         self._create = create
 
     def kill(self, nodes: Iterable[str]) -> None:
-        """Send SIGKILL to the servers that run, and return when their processes are gone."""
         on_each(nodes, lambda node: self._signal(node, "KILL", "gone"))
 
     def pause(self, nodes: Iterable[str]) -> None:
-        """Send SIGSTOP and return when every thread is stopped.
-
-        Raises FaultError for a server that does not run.
-        """
+        """Send SIGSTOP and return when every thread is stopped. Raises FaultError for a server that
+        does not run."""
         on_each(nodes, self._pause)
 
     def resume(self, nodes: Iterable[str]) -> None:
@@ -92,7 +90,6 @@ class Processes:
         on_each(nodes, lambda node: self._signal(node, "CONT", "continued"))
 
     def running(self, node: str) -> bool:
-        """Return whether the kernel has a process of the server."""
         return bool(self._list(node))
 
     def paused(self, node: str) -> bool:
@@ -101,11 +98,8 @@ class Processes:
         return bool(processes) and all(set(p["states"]) <= set("TtZX") for p in processes)
 
     def start(self, nodes: Iterable[str], answers: bool = True) -> None:
-        """Start the servers that do not run, and return when each answers on its own port; without
-        `answers`, when the replicas have been started.
-
-        A ZooKeeper server answers with or without a quorum. Raises ClusterError.
-        """
+        """Start the servers that do not run, and return when each answers on its own port: a
+        ZooKeeper server does so with or without a quorum. Raises ClusterError."""
         keepers, replicas = self._keepers_first(nodes)
         on_each(keepers, self._start)
         if not all(map(self.running, replicas)):
@@ -196,14 +190,15 @@ class Processes:
             **({"Entrypoint": list(program)} if program else {}),
         }
         with engine_request(f"make a container of {image} for {node}"):
-            api: Any = self._client.api
+            client = self._engine()
+            api: Any = client.api
             made = api.create_container_from_config(config, f"{self._containers[node]}{_NEXT}")
-            return self._client.containers.get(made["Id"])
+            return client.containers.get(made["Id"])
 
     def _remove_unused(self, node: str) -> None:
         """Remove the container that an interrupted call has left."""
         with engine_request(f"look for a container of {node}"), suppress(NotFound):
-            self._client.containers.get(f"{self._containers[node]}{_NEXT}").remove(force=True)
+            self._engine().containers.get(f"{self._containers[node]}{_NEXT}").remove(force=True)
 
     def _keepers_first(self, nodes: Iterable[str]) -> tuple[list[str], list[str]]:
         """Return the ZooKeeper servers and the replicas, which need ZooKeeper to start."""
@@ -239,7 +234,7 @@ class Processes:
         """Return the container of a node; None if an interrupted upgrade has left none."""
         with engine_request(f"find the container of {node}"):
             try:
-                return self._client.containers.get(self._containers[node])
+                return self._engine().containers.get(self._containers[node])
             except NotFound:
                 return None
 

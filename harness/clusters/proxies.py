@@ -9,6 +9,9 @@ from typing import Final
 
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
+from harness.clusters.processes import Processes
+from harness.clusters.readiness import Readiness
+from harness.core.capabilities import CanIntercept
 from harness.core.errors import ClusterError
 from harness.core.op import Json
 
@@ -20,35 +23,40 @@ _REDIRECTS: Final = (
 _WAIT_S: Final = 10.0
 
 
-class Proxies:
+class Proxies(CanIntercept):
     """Proxies of the replicas of one cluster, controlled through the agents of their pods."""
 
-    def __init__(self, pods: Mapping[str, PodAgent]) -> None:
+    def __init__(
+        self,
+        pods: Mapping[str, PodAgent],
+        replicas: Sequence[str],
+        processes: Processes,
+        readiness: Readiness,
+    ) -> None:
         self._pods = pods
+        self._replicas = tuple(replicas)
+        self._processes = processes
+        self._readiness = readiness
 
-    def install(self) -> Sequence[str]:
-        """Start the proxies that do not run and return the replicas where one was started.
+    def interpose(self) -> None:
+        """Start the proxies that do not run, and restart their replicas: connections that exist
+        already do not pass through them. Raises ClusterError if a kernel cannot redirect
+        connections."""
+        started = on_each(self._replicas, self._install)
+        if fresh := [node for node, new in started.items() if new]:
+            self._processes.restart(fresh)
+            self._readiness.await_ready()
 
-        Raises ClusterError if a kernel cannot redirect connections.
-        """
-        started = on_each(self._pods, self._install)
-        return [node for node, new in started.items() if new]
-
-    def arm(self, nodes: Iterable[str], rule: Mapping[str, Json]) -> None:
-        """Add a rule to the proxies of these replicas."""
+    def intercept(self, nodes: Iterable[str], rule: Mapping[str, Json]) -> None:
         on_each(nodes, lambda node: self._execute(node, "arm", rule))
 
     def release(self, nodes: Iterable[str], name: str, cut: bool = False) -> None:
-        """Remove a rule and forward the messages that it held back; `cut`: end their connections
-        instead."""
         on_each(nodes, lambda node: self._execute(node, "release", {"name": name, "cut": cut}))
 
-    def clear(self, nodes: Iterable[str]) -> None:
-        """Remove all rules and end the connections that are held back."""
+    def clear_rules(self, nodes: Iterable[str]) -> None:
         on_each(nodes, lambda node: self._execute(node, "clear", {}))
 
-    def state(self, node: str) -> Mapping[str, Json]:
-        """Return the hits of each rule, and the number of connections that are held back."""
+    def intercepted(self, node: str) -> Mapping[str, Json]:
         return self._execute(node, "state", {})
 
     def _install(self, node: str) -> bool:
@@ -64,10 +72,9 @@ class Proxies:
     def _execute(
         self, node: str, command: str, arguments: Mapping[str, Json]
     ) -> Mapping[str, Json]:
-        try:
-            state: Mapping[str, Json] = self._pods[node].call(
-                "ask", program="proxy", message=[command, dict(arguments)]
-            )
-        except KeyError:
-            raise ClusterError(f"{node}: has no proxy because it is not a replica") from None
+        if node not in self._replicas:
+            raise ClusterError(f"{node}: has no proxy because it is not a replica")
+        state: Mapping[str, Json] = self._pods[node].call(
+            "ask", program="proxy", message=[command, dict(arguments)]
+        )
         return state

@@ -7,16 +7,20 @@ from harness.clusters.kazoo_session import KazooSession
 from harness.clusters.parallel import on_each
 from harness.clusters.readiness import Readiness, version_of
 from harness.core.connections import QueryChannel, ZooKeeper
+from harness.core.parts import HasParts
 from harness.core.protocols import Endpoint
 from harness.core.topology import Topology
 
 
-class Reachable:
-    """Connections to the servers, and what they say of themselves; also ReportsLeader and
-    ReportsTableLeader."""
+class Reachable(HasParts):
+    """Connections to the servers, and what they say of themselves."""
 
-    topology: Topology
     _readiness: Readiness
+
+    @property
+    def topology(self) -> Topology:
+        """Return the nodes."""
+        raise NotImplementedError
 
     def endpoint(self, node: str) -> Endpoint:
         """Return a replica's native port or a ZooKeeper server's client port."""
@@ -41,15 +45,3 @@ class Reachable:
     def unready(self) -> Sequence[str]:
         """Return why the servers cannot serve now, a reason each; empty if all can."""
         return self._readiness.unready()
-
-    def leader(self) -> str | None:
-        """Return the ZooKeeper server that leads now; None if none does."""
-        return self._readiness.leader()
-
-    def serving(self) -> frozenset[str]:
-        """Return the ZooKeeper servers that report that they lead or follow."""
-        return self._readiness.serving()
-
-    def table_leader(self) -> str | None:
-        """Return the replica that reports to lead most of the run's tables; None if none leads."""
-        return self._readiness.table_leader()

@@ -10,6 +10,7 @@ from typing import Final
 from harness.clusters import keeper, replica
 from harness.clusters.http_answer import exchange
 from harness.clusters.parallel import on_each
+from harness.core.capabilities import ReportsLeader, ReportsTableLeader
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 from harness.core.topology import Node, Role, Topology
@@ -39,7 +40,7 @@ _ALIVE: Final[Mapping[Role, Callable[[Endpoint], str | None]]] = {
 }
 
 
-class Readiness:
+class Readiness(ReportsLeader, ReportsTableLeader):
     """Readiness of the servers of one cluster.
 
     `refusal(node)` returns why a replica's tables accept no inserts, and may raise ClusterError;
@@ -126,14 +127,12 @@ class Readiness:
         return max(leading)[1] if leading else None
 
     def table_leader(self) -> str | None:
-        """Return the replica that reports to lead most of the run's tables; None if none leads."""
         replicas = self._topology.replicas
         led = on_each(replicas, lambda node: replica.tables_led(self._endpoint(node)))
         most = max(replicas, key=lambda node: led[node])
         return most if led[most] else None
 
     def serving(self) -> frozenset[str]:
-        """Return the ZooKeeper servers that report that they lead or follow."""
         states = self._keeper_states()
         return frozenset(node for node, state in states.items() if state and state.mode)
 

@@ -4,20 +4,15 @@ import resource as limits
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import cached_property
 from typing import Any, Final
 
-import docker
-
-from compose.settings import Settings
+from harness.clusters.containers import Containers
 from harness.clusters.engine import engine_request
 from harness.clusters.parallel import on_each
-from harness.clusters.pods import PodAgent
 from harness.clusters.readiness import Readiness
+from harness.core.capabilities import CanStarve
 from harness.core.errors import ClusterError
-from harness.core.protocols import Endpoint
 from harness.core.resources import Resource
-from harness.core.topology import Topology
 
 _MIB: Final = 1 << 20
 _SPARE_BYTES: Final = (32 * _MIB, 64 * _MIB, 128 * _MIB)
@@ -40,38 +35,23 @@ _NO_LOOKUPS: Final = ("OUTPUT", "-d", "127.0.0.11", "-j", "DROP")
 """Rule of the packet filter of a pod: nothing reaches the engine's name server."""
 
 
-class NodeResources:
-    """Part of a cluster of containers: the capability CanStarve."""
+class NodeResources(CanStarve):
+    """Resources of the servers of a cluster of containers."""
 
-    topology: Topology
-    settings: Settings
-    _containers: dict[str, str]
-    _agents: dict[str, PodAgent]
-    _readiness: Readiness
-
-    @cached_property
-    def _held(self) -> dict[str, list[socket.socket]]:
-        """Return the connections that take up servers' limits, by node."""
-        return {}
-
-    @cached_property
-    def _throttled(self) -> dict[str, int]:
-        """Return the number of throttled periods of each server when it was last read."""
-        return {}
-
-    def endpoint(self, node: str) -> Endpoint:
-        """Return the port of a server."""
-        raise NotImplementedError
-
-    def _engine(self) -> docker.DockerClient:
-        raise NotImplementedError
+    def __init__(self, containers: Containers, readiness: Readiness) -> None:
+        self._containers = containers
+        self._agents = containers.agents
+        self._readiness = readiness
+        self._held: dict[str, list[socket.socket]] = {}
+        """Connections that take up servers' limits, by node."""
+        self._throttled: dict[str, int] = {}
+        """Number of throttled periods of each server when it was last read."""
 
     def why_not_starved(self, resource: Resource) -> str | None:
-        """Return why servers cannot lack the resource; None if they can."""
         if resource in (Resource.MEMORY, Resource.CPU):
             flag = "MemoryLimit" if resource is Resource.MEMORY else "CpuCfsQuota"
             with engine_request("ask for its features"):
-                has = self._engine().info().get(flag)
+                has = self._containers.engine().info().get(flag)
             return None if has else f"the engine reports {flag}: {has}"
         tried = {Resource.FILES: ("prlimit", "--version"), Resource.NAMES: ("iptables", "-w", "-L")}
         try:
@@ -82,11 +62,9 @@ class NodeResources:
         return None
 
     def starve(self, nodes: Iterable[str], resource: Resource) -> None:
-        """Take the resource away from these servers."""
         on_each(nodes, lambda node: _STARVE[resource](self, node))
 
     def feed(self, nodes: Iterable[str], resource: Resource) -> None:
-        """Give the resource back to these servers; idempotent."""
         on_each(nodes, lambda node: _FEED[resource](self, node))
 
     def feed_all(self) -> None:
@@ -95,14 +73,13 @@ class NodeResources:
             self.feed(self._agents, resource)
 
     def shortages(self, nodes: Iterable[str], resource: Resource) -> Mapping[str, str | None]:
-        """Return what shows that each server lacks the resource; None where nothing does."""
         return on_each(nodes, lambda node: _SHORTAGE[resource](self, node))
 
     # --- memory, CPU time ---------------------------------------------------------------------
 
     def limit_memory(self, node: str) -> None:
         """Set a limit at which the kernel must kill the server, and fill what is left."""
-        container = self._container(node)
+        container = self._containers.container(node)
         stats = self._stats(node)["memory_stats"]["stats"]
         needed = stats["inactive_anon"] + stats["active_anon"]
         for spare in _SPARE_BYTES:
@@ -121,25 +98,27 @@ class NodeResources:
         """End the limit of a server's memory."""
         if 0 < self._host(node)["Memory"] < _NO_LIMIT:
             with engine_request(f"end the memory limit of {node}"):
-                self._container(node).update(mem_limit=_NO_LIMIT, memswap_limit=_NO_LIMIT)
+                self._containers.container(node).update(
+                    mem_limit=_NO_LIMIT, memswap_limit=_NO_LIMIT
+                )
 
     def out_of_memory(self, node: str) -> str | None:
         """Return whether the OOM killer struck in the server's container."""
         with engine_request(f"look at {node}"):
-            killed = self._container(node).attrs["State"]["OOMKilled"]
+            killed = self._containers.container(node).attrs["State"]["OOMKilled"]
         return "it was killed for its memory" if killed else None
 
     def limit_cpu(self, node: str) -> None:
         """Give a server little CPU time."""
         self._throttled[node] = self._throttled_periods(node)
         with engine_request(f"limit the CPU time of {node}"):
-            self._container(node).update(cpu_period=_PERIOD_US, cpu_quota=_QUOTA_US)
+            self._containers.container(node).update(cpu_period=_PERIOD_US, cpu_quota=_QUOTA_US)
 
     def free_cpu(self, node: str) -> None:
         """End the limit of a server's CPU time."""
         if self._host(node)["CpuQuota"] > 0:
             with engine_request(f"end the CPU limit of {node}"):
-                self._container(node).update(cpu_quota=-1)
+                self._containers.container(node).update(cpu_quota=-1)
             self._throttled[node] = self._throttled_periods(node)
 
     def out_of_cpu(self, node: str) -> str | None:
@@ -160,15 +139,11 @@ class NodeResources:
 
     def _stats(self, node: str) -> Any:
         with engine_request(f"read the statistics of {node}"):
-            return self._container(node).stats(stream=False, one_shot=True)
+            return self._containers.container(node).stats(stream=False, one_shot=True)
 
     def _host(self, node: str) -> Any:
         with engine_request(f"look at {node}"):
-            return self._container(node).attrs["HostConfig"]
-
-    def _container(self, node: str) -> Any:
-        with engine_request(f"find {node}"):
-            return self._engine().containers.get(self._containers[node])
+            return self._containers.container(node).attrs["HostConfig"]
 
     # --- file descriptors ---------------------------------------------------------------------
 
@@ -224,9 +199,9 @@ class NodeResources:
         """Open connections to a server until it accepts no more. They end with this process."""
         _, hard = limits.getrlimit(limits.RLIMIT_NOFILE)
         limits.setrlimit(limits.RLIMIT_NOFILE, (hard, hard))
-        to, held = self.endpoint(node), self._held.setdefault(node, [])
+        to, held = self._containers.endpoint(node), self._held.setdefault(node, [])
         for _ in range(_ROUNDS):
-            for _ in range(self.settings.connections_max // 2):
+            for _ in range(self._containers.settings.connections_max // 2):
                 with suppress(OSError):  # one that is refused is no longer needed
                     held.append(socket.create_connection((to.host, to.port), _CONNECT_S))
             if self._readiness.why_not_alive(node) is not None:
@@ -253,7 +228,7 @@ class NodeResources:
 
     def out_of_names(self, node: str) -> str | None:
         """Return why a lookup of another server's name in the pod fails."""
-        other = next(name for name in self.topology.names if name != node)
+        other = next(name for name in self._containers.topology.names if name != node)
         argv = ["timeout", "1", "getent", "ahostsv4", other]
         done = self._agents[node].call("run", wait_s=_LOOKUP_S, argv=argv, text="")
         return f"{other} cannot be looked up" if done["status"] else None

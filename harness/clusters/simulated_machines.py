@@ -1,11 +1,11 @@
 """What lies under simulated servers: their clocks and their resources."""
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from typing import Final
 
 from harness.clusters.clock_query import read_clock
 from harness.clusters.simulated_connections import SimulatedChannel
+from harness.core.capabilities import CanSetClocks, CanStarve
 from harness.core.clock_fault import ClockFault, ClockReading
 from harness.core.connections import QueryError
 from harness.core.resources import Resource
@@ -19,44 +19,29 @@ _ASKED: Final = 3
 """Number of queries before a server's throttled periods are counted: it needs no CPU otherwise."""
 
 
-class SimulatedMachines:
-    """Part of the simulated cluster: the capabilities CanSetClocks and CanStarve."""
+class SimulatedClocks(CanSetClocks):
+    """Clocks of simulated servers, each of which has its own."""
 
-    topology: Topology
-    simulation: Simulation
+    def __init__(self, simulation: Simulation, topology: Topology) -> None:
+        self._simulation = simulation
+        self._topology = topology
+        self._machines = Machines(simulation.servers)
+        self._faults: dict[str, ClockFault] = {}
 
-    @cached_property
-    def _machines(self) -> Machines:
-        return Machines(self.simulation.servers)
-
-    @cached_property
-    def _clock_faults(self) -> dict[str, ClockFault]:
-        return {}
-
-    @cached_property
-    def _throttled(self) -> dict[str, int]:
-        """Return the number of throttled periods of each server when it was last read."""
-        return {}
-
-    # --- CanSetClocks -------------------------------------------------------------------------
-
-    def why_no_wrong_clocks(self) -> str | None:
-        """Return None: every simulated server has a clock of its own."""
+    def why_unavailable(self) -> str | None:
+        return None
 
     def set_clocks(self, nodes: Iterable[str], fault: ClockFault) -> None:
-        """Make the clocks of these servers wrong, in place of any other fault."""
         for node in nodes:
-            self._clock_faults[node] = fault
-            self.simulation.skew(node, fault.rate or 1.0)
+            self._faults[node] = fault
+            self._simulation.skew(node, fault.rate or 1.0)
             offset, period = (round(s * SECOND) for s in (fault.offset_s, fault.period_s))
             self._machines.set_wall(node, offset, period, fault.rate)
 
     def clock_fault(self, node: str) -> ClockFault:
-        """Return the fault that was set last; ClockFault() if the clock was reset since."""
-        return self._clock_faults.get(node, ClockFault())
+        return self._faults.get(node, ClockFault())
 
     def reset_clocks(self, nodes: Iterable[str]) -> None:
-        """End what the fault began; it may be called twice."""
         self.set_clocks(nodes, ClockFault())
 
     def read_clocks(self, nodes: Iterable[str]) -> Mapping[str, ClockReading | str]:
@@ -65,38 +50,43 @@ class SimulatedMachines:
         return {node: self._read_clock(node) for node in nodes}
 
     def _read_clock(self, node: str) -> ClockReading | str:
-        before = self.simulation.world.now_ns
-        if node not in self.topology.replicas:
+        before = self._simulation.world.now_ns
+        if node not in self._topology.replicas:
             error = self._machines.wall_ns(node) - before
             return ClockReading(before, error, error)
-        channel = SimulatedChannel(self.simulation, node, _ANSWER_S)
+        channel = SimulatedChannel(self._simulation, node, _ANSWER_S)
         try:
             shown, resolution = read_clock(lambda sql: int(channel.ask(sql, {}, None)[0][0]))
         except QueryError as error:
             return f"does not say its time: {error}"
-        after = self.simulation.world.now_ns
+        after = self._simulation.world.now_ns
         return ClockReading(after, shown - after, shown + resolution - before)
 
-    # --- CanStarve ----------------------------------------------------------------------------
+
+class SimulatedResources(CanStarve):
+    """Resources of simulated servers, each of which may lack any."""
+
+    def __init__(self, simulation: Simulation, topology: Topology) -> None:
+        self._simulation = simulation
+        self._topology = topology
+        self._machines = Machines(simulation.servers)
+        self._throttled: dict[str, int] = {}
+        """Number of throttled periods of each server when it was last read."""
 
     def why_not_starved(self, resource: Resource) -> str | None:  # noqa: ARG002
-        """Return None: a simulated server may lack every resource."""
         return None
 
     def starve(self, nodes: Iterable[str], resource: Resource) -> None:
-        """Take the resource away from these servers."""
         for node in nodes:
             self._throttled[node] = self._machines.throttled(node)
             self._machines.starve(node, resource)
 
     def feed(self, nodes: Iterable[str], resource: Resource) -> None:
-        """Give the resource back to these servers; it may be called twice."""
         for node in nodes:
             self._machines.feed(node, resource)
             self._throttled[node] = self._machines.throttled(node)
 
     def shortages(self, nodes: Iterable[str], resource: Resource) -> Mapping[str, str | None]:
-        """Return what shows that each server lacks the resource; None where nothing does."""
         return {node: _SHORTAGE[resource](self, node) for node in nodes}
 
     def out_of_memory(self, node: str) -> str | None:
@@ -122,25 +112,25 @@ class SimulatedMachines:
 
     def out_of_names(self, node: str) -> str | None:
         """Return whether a lookup of another server's name on the server's machine fails."""
-        other = next(name for name in self.topology.names if name != node)
+        other = next(name for name in self._topology.names if name != node)
         failed = self._machines.lacks(node, Resource.NAMES)
         return f"{other} cannot be looked up" if failed else None
 
     def _why_not_served(self, node: str) -> str | None:
         """Return why a new connection to the server is not served; None if it is."""
-        if node not in self.topology.replicas:
+        if node not in self._topology.replicas:
             return None if self._machines.accepts(node) else "does not answer"
         try:
-            SimulatedChannel(self.simulation, node, _ANSWER_S).ask("SELECT 1", {}, None)
+            SimulatedChannel(self._simulation, node, _ANSWER_S).ask("SELECT 1", {}, None)
         except QueryError as error:
             return f"no answer to SELECT 1: {error}"
         return None
 
 
-_SHORTAGE: Final[Mapping[Resource, Callable[[SimulatedMachines, str], str | None]]] = {
-    Resource.MEMORY: SimulatedMachines.out_of_memory,
-    Resource.CPU: SimulatedMachines.out_of_cpu,
-    Resource.FILES: SimulatedMachines.out_of_files,
-    Resource.CONNECTIONS: SimulatedMachines.out_of_connections,
-    Resource.NAMES: SimulatedMachines.out_of_names,
+_SHORTAGE: Final[Mapping[Resource, Callable[[SimulatedResources, str], str | None]]] = {
+    Resource.MEMORY: SimulatedResources.out_of_memory,
+    Resource.CPU: SimulatedResources.out_of_cpu,
+    Resource.FILES: SimulatedResources.out_of_files,
+    Resource.CONNECTIONS: SimulatedResources.out_of_connections,
+    Resource.NAMES: SimulatedResources.out_of_names,
 }

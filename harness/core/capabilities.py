@@ -15,6 +15,15 @@ from harness.core.resources import Resource
 from harness.core.topology import Link
 
 
+class Conditional(Protocol):
+    """Capability that a cluster may lack although others of its class have it."""
+
+    def why_unavailable(self) -> str | None:
+        """Return why the cluster lacks it, such as a kernel without the means; None if it has
+        it."""
+        ...
+
+
 @runtime_checkable
 class CanPartition(Protocol):
     """The cluster cuts links, each direction by itself."""
@@ -154,12 +163,8 @@ class HasFailpoints(Protocol):
 
 
 @runtime_checkable
-class CanDegradeLinks(Protocol):
+class CanDegradeLinks(Conditional, Protocol):
     """The cluster delays, reorders, duplicates, slows down and loses the packets of links."""
-
-    def why_no_link_faults(self) -> str | None:
-        """Return why it cannot, such as a kernel without NFQUEUE; None if it can."""
-        ...
 
     def degrade_links(
         self, links: Iterable[Link], fault: LinkFault, amount: float, seed: int
@@ -197,12 +202,8 @@ class CanSlowFetches(Protocol):
 
 
 @runtime_checkable
-class CanSetClocks(Protocol):
+class CanSetClocks(Conditional, Protocol):
     """The cluster makes the clocks of its servers wrong."""
-
-    def why_no_wrong_clocks(self) -> str | None:
-        """Return why it cannot, such as a server that loads no library; None if it can."""
-        ...
 
     def set_clocks(self, nodes: Iterable[str], fault: ClockFault) -> None:
         """Make the clocks of these servers wrong, in place of any other fault of theirs."""
@@ -222,12 +223,8 @@ class CanSetClocks(Protocol):
 
 
 @runtime_checkable
-class CanReplaceDisks(Protocol):
+class CanReplaceDisks(Conditional, Protocol):
     """The cluster empties, backs up and restores the disks of servers that do not run."""
-
-    def why_no_disks(self) -> str | None:
-        """Return why it cannot, such as data that is not in memory; None if it can."""
-        ...
 
     def empty_disks(self, nodes: Iterable[str], parts_only: bool) -> None:
         """Remove everything on the disks of these servers, or only the parts of tables."""
@@ -247,12 +244,8 @@ class CanReplaceDisks(Protocol):
 
 
 @runtime_checkable
-class CanReconfigure(Protocol):
+class CanReconfigure(Conditional, Protocol):
     """The cluster changes the members of its ZooKeeper ensemble while it runs."""
-
-    def why_no_reconfig(self) -> str | None:
-        """Return why it cannot, such as servers that do not allow it; None if it can."""
-        ...
 
     def reconfigure(self, node: str, role: str) -> None:
         """Make the server "participant" or "observer", or remove it, for "". Raises ClusterError
@@ -363,15 +356,11 @@ class CanDegradeStore(Protocol):
 
 
 @runtime_checkable
-class CanCutPower(Protocol):
+class CanCutPower(Conditional, Protocol):
     """The cluster kills ZooKeeper servers together with what is not durable on their disks."""
 
     def synced(self) -> str:
         """Return what the servers sync: "default", "inserts", "all" or "never"."""
-        ...
-
-    def why_no_faulty_disks(self) -> str | None:
-        """Return why disks lose nothing, such as data in memory; None if they do."""
         ...
 
     def cut_power(
@@ -388,7 +377,7 @@ class CanCutPower(Protocol):
 
 
 @runtime_checkable
-class HasFaultyDisks(Protocol):
+class HasFaultyDisks(Conditional, Protocol):
     """The cluster's disks fail on command, and those of all servers lose what is not durable."""
 
     def set_disk_fault(self, nodes: Iterable[str], name: str, fault: Mapping[str, Json]) -> None:

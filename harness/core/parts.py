@@ -16,13 +16,18 @@ class HasParts:
     name: str
     parts: ClassVar[tuple[type, ...]] = ()
 
+    def __init__(self, *parts: object) -> None:
+        assert tuple(map(type, parts)) == self.parts, "a cluster has the parts that it declares"
+        self._parts = parts
+
     @classmethod
     def has(cls, capability: type) -> bool:
         """Return whether clusters of this class have a capability."""
-        return issubclass(cls, capability) or any(issubclass(p, capability) for p in cls.parts)
+        return any(issubclass(part, capability) for part in cls.parts)
 
     def part(self, capability: type[P]) -> P:
         """Return the part that has a capability. Raises UsageError if the cluster lacks it."""
-        if isinstance(self, capability):
-            return self
+        for part in self._parts:
+            if isinstance(part, capability):
+                return part
         raise UsageError(f"cluster {self.name} lacks {capability.__name__}; choose another cluster")

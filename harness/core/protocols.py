@@ -189,11 +189,15 @@ class Cluster(Protocol):
     """Running database servers."""
 
     name: str
-    topology: Topology
     runtime: Runtime
     """Runtime with which runs on the cluster make calls and spend time."""
     readings: Sequence[str]
     """Values of the setting `sequential_reading`; () if the servers do not have it."""
+
+    @property
+    def topology(self) -> Topology:
+        """Nodes of the cluster, each with its version."""
+        ...
 
     @classmethod
     def has(cls, capability: type) -> bool:

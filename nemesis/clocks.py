@@ -1,28 +1,28 @@
 """Faults of servers' clocks: jump, drift, strobe, and a clock that stands still."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.core.capabilities import CanSetClocks
 from harness.core.clock_fault import VARIANTS, ClockFault, ClockReading, shows, wrong
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
-from harness.core.topology import Topology
-from nemesis.family import Watch
+from nemesis.family import Needs, Watch
+from nemesis.fault import ANY, Aim, FaultChoice, FaultEntry
 from nemesis.node_fault import NodeFault
-from nemesis.targets import NodeSpec
 
 
 class WrongClock(NodeFault):
     """Family of one fault of clocks. The server itself is asked for its time. A restart of the
     server does not end the fault."""
 
+    needs: Needs = (CanSetClocks,)
     heal_rank = 0
 
-    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        self._faults = VARIANTS[name][1]
-        super().__init__(specs, topology, CanSetClocks)
-        self.f = name
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
+        self._faults = VARIANTS[self.f][1]
         self._fault = self._faults[0]
         self._readings: dict[str, list[ClockReading]] = {}
 
@@ -67,3 +67,16 @@ class WrongClock(NodeFault):
         return [f"{node}: {why}" for node, why in reasons.items() if why is not None] + [
             f"{node}: {why}" for node, why in found.items() if isinstance(why, str)
         ]
+
+
+FAULTS: Final = tuple(
+    FaultEntry(
+        name=name,
+        text=text,
+        seen="the server was asked for its time: it is as wrong as that",
+        gone="the server was asked for its time: it is right",
+        make=WrongClock,
+        aim=Aim(role="zookeeper", target="one") if name == "clock-skew" else ANY,
+    )
+    for name, (text, _) in VARIANTS.items()
+)

@@ -12,10 +12,9 @@ from typing import Final
 from harness.core.errors import FaultError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
-from harness.core.topology import Topology
-from nemesis.family import Watch
+from nemesis.family import Needs, Watch
+from nemesis.fault import FaultChoice
 from nemesis.node_fault import NodeFault
-from nemesis.targets import NodeSpec
 
 NODE: Final = "{node}"
 """Stands for the name of the affected server in every word of a command."""
@@ -25,25 +24,6 @@ NOT_SEEN: Final = 1
 could not look: 255 is that of ssh without a connection."""
 SHOWN_MAX: Final = 200
 """Maximum number of characters of a command's output in an error."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultCommands:
-    """Commands that make one kind of fault, each for one server at a time."""
-
-    name: str
-    begin: Sequence[str]
-    end: Sequence[str]
-    seen: Sequence[str] = ()
-    """Command that succeeds while the fault is in force; (): nothing tells."""
-    gone: Sequence[str] = ()
-    """Command that succeeds while it is not in force; (): `seen` tells, by the exit status 1."""
-    role: str | None = None
-    """Role of the servers that it affects; None: any."""
-    targets: Sequence[str] = ("one",)
-    """How many it affects, drawn for each fault."""
-    timeout_s: float = 30.0
-    """Time limit of each command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +39,12 @@ class _Exit:
 class CommandFault(NodeFault):
     """Family of the faults of one set of commands."""
 
+    needs: Needs = ()
     heal_rank = 0
 
-    def __init__(
-        self, commands: FaultCommands, specs: Sequence[NodeSpec], topology: Topology
-    ) -> None:
-        super().__init__(specs, topology)
-        self.f = commands.name
-        self._commands = commands
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
+        self._commands = choice.options.commands[choice.name]
         self._begun: set[str] = set()
         """Nodes whose `begin` was started and whose `end` has not succeeded since. They need an
         `end` even if nothing is seen: what looks may be wrong, or early."""

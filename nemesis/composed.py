@@ -21,7 +21,7 @@ from harness.core.op import Done, Json, Kind, Op
 from harness.core.protocols import Cluster, Generator, Nemesis
 from harness.core.resources import Resource
 from harness.core.seed import Seed
-from nemesis.family import POLL_NS, Family, NotBegunError, Stepwise, Watch
+from nemesis.family import POLL_NS, Family, Needs, NotBegunError, Stepwise, Watch
 from nemesis.options import FaultOptions
 from nemesis.schedule import Track, schedule
 
@@ -52,7 +52,7 @@ class Composed:
             for family in (member.families if isinstance(member, Composed) else (member,))
         ]
         self.fs = frozenset(family.f for family in families)
-        self.needs: tuple[type | Mechanism, ...] = tuple(
+        self.needs: Needs = tuple(
             dict.fromkeys(need for family in families for need in family.needs)
         )
         assert len(self.fs) == len(families), (

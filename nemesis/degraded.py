@@ -1,49 +1,25 @@
 """Faults that degrade a running server: slow fetches, a frozen store."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from harness.core.capabilities import CanPause, CanSlowFetches
 from harness.core.protocols import Cluster
-from harness.core.topology import Topology
+from nemesis.fault import REPLICA, Aim, FaultChoice, FaultEntry
 from nemesis.node_fault import NodeFault
-from nemesis.targets import NodeSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Degradation:
-    """One way to degrade a server."""
+    """One way to degrade a server, by the part of the cluster that has the capability `need`."""
 
-    text: str
     need: type
-    role: str | None
-    """Role of the servers; None: the user's options decide."""
     inject: Callable[[Any, Sequence[str]], None]
     revert: Callable[[Any, Sequence[str]], None]
-    effects: Callable[[Any, str], Mapping[str, bool]]
-    """Function that maps each place where a server's degradation shows to whether it does."""
-
-
-DEGRADATIONS: Mapping[str, Degradation] = {
-    "slow-fetches": Degradation(
-        "parts reach a replica a hundred times more slowly (simulated servers only)",
-        CanSlowFetches,
-        "clickhouse",
-        lambda fetches, nodes: fetches.slow_fetches(nodes),
-        lambda fetches, nodes: fetches.stop_slow_fetches(nodes),
-        lambda fetches, node: {node: fetches.fetching_slowly(node)},
-    ),
-    "store-pause": Degradation(
-        "SIGSTOP to the object store, then SIGCONT",
-        CanPause,
-        "store",
-        lambda servers, nodes: servers.pause(nodes),
-        lambda servers, nodes: servers.resume(nodes),
-        lambda servers, node: {node: servers.paused(node)},
-    ),
-}
-"""Degradations by the name of their nemesis."""
+    shows: Callable[[Any, str], bool]
+    """Function of the part and a node: whether the degradation is seen there."""
 
 
 class Degraded(NodeFault):
@@ -51,10 +27,10 @@ class Degraded(NodeFault):
 
     heal_rank = 0
 
-    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        self.f = name
-        self._degradation = DEGRADATIONS[name]
-        super().__init__(specs, topology, self._degradation.need)
+    def __init__(self, degradation: Degradation, choice: FaultChoice) -> None:
+        self.needs = (degradation.need,)
+        self._degradation = degradation
+        super().__init__(choice)
 
     def _eligible(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
         return nodes
@@ -63,15 +39,51 @@ class Degraded(NodeFault):
         self._degradation.inject(cluster.part(self._degradation.need), nodes)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        return [f"{at}: no {self.f} is seen" for at, seen in self._seen(cluster, nodes) if not seen]
+        shown = self._shown(cluster, nodes)
+        return [f"{node}: no {self.f} is seen" for node in nodes if node not in shown]
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         self._degradation.revert(cluster.part(self._degradation.need), nodes)
 
     def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        return [f"{at}: {self.f} goes on" for at, seen in self._seen(cluster, nodes) if seen]
+        return [f"{node}: {self.f} goes on" for node in self._shown(cluster, nodes)]
 
-    def _seen(self, cluster: Cluster, nodes: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    def _shown(self, cluster: Cluster, nodes: Sequence[str]) -> list[str]:
         part: Any = cluster.part(self._degradation.need)
-        for node in nodes:
-            yield from self._degradation.effects(part, node).items()
+        return [node for node in nodes if self._degradation.shows(part, node)]
+
+
+FAULTS: Final = (
+    FaultEntry(
+        name="slow-fetches",
+        text="parts reach a replica a hundred times more slowly (simulated servers only)",
+        seen="the simulated network reports that it delivers parts slowly",
+        gone="the simulated network reports that it does not",
+        make=partial(
+            Degraded,
+            Degradation(
+                CanSlowFetches,
+                inject=lambda fetches, nodes: fetches.slow_fetches(nodes),
+                revert=lambda fetches, nodes: fetches.stop_slow_fetches(nodes),
+                shows=lambda fetches, node: fetches.fetching_slowly(node),
+            ),
+        ),
+        aim=REPLICA,
+    ),
+    FaultEntry(
+        name="store-pause",
+        text="SIGSTOP to the object store, then SIGCONT",
+        seen="the kernel says that every process of the store is stopped",
+        gone="the kernel says that none is stopped",
+        make=partial(
+            Degraded,
+            Degradation(
+                CanPause,
+                inject=lambda servers, nodes: servers.pause(nodes),
+                revert=lambda servers, nodes: servers.resume(nodes),
+                shows=lambda servers, node: servers.paused(node),
+            ),
+        ),
+        aim=Aim(role="store", target="one"),
+    ),
+)

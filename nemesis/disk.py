@@ -9,11 +9,11 @@ from harness.core.disk_loss import Takes
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
-from harness.core.topology import Topology
-from nemesis.family import NotBegunError, Watch, names
+from nemesis.family import Needs, NotBegunError, Watch, names
+from nemesis.fault import Aim, FaultChoice, FaultEntry
 from nemesis.node_fault import NodeFault
+from nemesis.options import ROLES, TARGETS
 from nemesis.process import Kill, not_running, start
-from nemesis.targets import NodeSpec
 
 SLOW_MS: Final = 20
 """Delay of every read, write and fsync of a slow disk: an insert then takes about a second."""
@@ -56,14 +56,6 @@ VARIANTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 """Description and kinds of faults, by name."""
 
-POWER_CUTS: Final[Mapping[str, str]] = {
-    "power-cut": "SIGKILL, every write that is not durable is lost, then start",
-    "power-cut-torn": "the same, but of the lost writes some pages and sectors survive, and the "
-    "first changes of metadata",
-}
-"""Descriptions by name."""
-
-FLIP: Final = "disk-flip"
 FLIPPED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "clickhouse": {
         "data": (".bin",),
@@ -80,14 +72,6 @@ _BELOW: Final = ("/data/", "/store/", "/version-2/")
 _WITHOUT: Final = ("/tmp_", "/detached/", "/delete_tmp_")  # noqa: S108 # in a server's data
 """Words of the paths of such files, and words that they do not have."""
 
-ALL: Final[Mapping[str, str]] = {
-    **POWER_CUTS,
-    **{name: text for name, (text, _) in VARIANTS.items()},
-    FLIP: "one bit of a file is wrong: of a part, or of ZooKeeper's log or snapshot",
-}
-"""Descriptions of all faults of disks by name. Each affects one ClickHouse server, or the role and
-the target that follow its name."""
-
 
 class PowerCut(Kill):
     """Family of power cuts: SIGKILL and the loss of what is not durable, then start.
@@ -97,10 +81,9 @@ class PowerCut(Kill):
 
     takes = Takes.UNSYNCED
 
-    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(specs, topology)
-        self.f = name
-        everywhere = self.f != "power-cut" or any(spec.role != "zookeeper" for spec in specs)
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
+        everywhere = self.f != "power-cut" or any(s.role != "zookeeper" for s in choice.specs)
         self.needs = (*self.needs, CanCutPower, *((HasFaultyDisks,) if everywhere else ()))
         self._seed = 0
         self._wrong: tuple[str, ...] = ()
@@ -139,13 +122,13 @@ class PowerCut(Kill):
 class DiskFault(NodeFault):
     """Family of one fault of disks. Servers that it ends are started when it ends."""
 
+    needs: Needs = (HasFaultyDisks, CanKill, ReportsLeader)
     heal_rank = 2
     """Healed after links and paused processes, and before killed ones, whose starts need disks."""
 
-    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(specs, topology, HasFaultyDisks, CanKill, ReportsLeader)
-        self.f = name
-        self._kind = VARIANTS[name][1][0]
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
+        self._kind = VARIANTS[self.f][1][0]
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
         """Return also the kind of the fault; what cannot be read is taken."""
@@ -211,12 +194,12 @@ class DiskFlip(NodeFault):
     Servers that ended are started.
     """
 
-    f = FLIP
+    needs: Needs = (HasFaultyDisks, CanKill, ReportsLeader)
     takes = Takes.UNREADABLE
     heal_rank = 2
 
-    def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(specs, topology, HasFaultyDisks, CanKill, ReportsLeader)
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
         self._seed = Seed(0)
         self._found: dict[str, Mapping[str, Json]] = {}
 
@@ -281,3 +264,50 @@ def _hits(cluster: Cluster, node: str) -> Mapping[str, Json]:
     hits = cluster.part(HasFaultyDisks).disk_state(node)["hits"]
     assert isinstance(hits, Mapping), "the disk counts requests by fault"
     return hits
+
+
+_AIM: Final = Aim(role="clickhouse", target="one", roles=ROLES, targets=TARGETS)
+_PROBED: Final = "a probe's request on the disk met the fault"
+_PROBED_OR_LURKS: Final = (
+    f"{_PROBED}; for an fsync that fails once, the disk has the fault, and the end says how many "
+    "requests it struck"
+)
+
+FAULTS: Final = (
+    *(
+        FaultEntry(
+            name=name,
+            text=text,
+            seen="no server process is left; of two files on the disk, the synced one has its "
+            "content and the other does not (with torn writes it may have)",
+            gone="the servers run and answer",
+            make=PowerCut,
+            aim=_AIM,
+        )
+        for name, text in {
+            "power-cut": "SIGKILL, every write that is not durable is lost, then start",
+            "power-cut-torn": "the same, but of the lost writes some pages and sectors survive, "
+            "and the first changes of metadata",
+        }.items()
+    ),
+    *(
+        FaultEntry(
+            name=name,
+            text=text,
+            seen=_PROBED_OR_LURKS if "fail-sync" in kinds else _PROBED,
+            gone="no request of a probe meets the fault",
+            make=DiskFault,
+            aim=_AIM,
+        )
+        for name, (text, kinds) in VARIANTS.items()
+    ),
+    FaultEntry(
+        name="disk-flip",
+        text="one bit of a file is wrong: of a part, or of ZooKeeper's log or snapshot",
+        seen="the byte is read back from the file, and is the flipped one",
+        gone="the bits are flipped back, except those that the server has written or removed",
+        make=DiskFlip,
+        aim=_AIM,
+    ),
+)
+"""Each affects one ClickHouse server, or the role and the target that follow its name."""

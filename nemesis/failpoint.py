@@ -9,11 +9,10 @@ from harness.core.dialect import Mechanism
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
-from harness.core.topology import Topology
 from nemesis.cluster_state import responsive, running
-from nemesis.family import NotBegunError, Watch
+from nemesis.family import Needs, NotBegunError, Watch
+from nemesis.fault import REPLICA, FaultChoice, FaultEntry
 from nemesis.node_fault import NodeFault
-from nemesis.targets import NodeSpec
 
 NAME: Final = "failpoint"
 
@@ -70,14 +69,15 @@ class Failpoint(NodeFault):
     its failpoints when it is restarted, so a restart ends the fault early.
     """
 
-    f = NAME
+    needs: Needs = (HasFailpoints, Mechanism.FAILPOINTS)
     heal_rank = 3
     """Healed last: the command needs a server that answers."""
 
-    def __init__(self, names: Sequence[str], specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(specs, topology, HasFailpoints)
-        self.needs = (*self.needs, Mechanism.FAILPOINTS)
-        self._variants = tuple(names)
+    def __init__(self, choice: FaultChoice) -> None:
+        """Draw among the chosen variants; "failpoint" stands for all of them."""
+        super().__init__(choice)
+        self.f = NAME
+        self._variants = tuple(VARIANTS) if NAME in choice.names else choice.names
         self._order: tuple[str, ...] = ()
         self._chosen = ""
         self._armed: tuple[str, ...] = ()
@@ -141,3 +141,22 @@ class Failpoint(NodeFault):
             for point in self._armed
             if servers.armed(node, point)
         ]
+
+
+FAULTS: Final = tuple(
+    FaultEntry(
+        name=name,
+        text=text,
+        seen="the server accepted the command, which refuses unknown names; if it has "
+        "system.fail_points, a failpoint that lasts is listed there as enabled",
+        gone="the server accepted the command, and system.fail_points, if it exists, lists none as "
+        "enabled",
+        make=Failpoint,
+        f=NAME,
+        aim=REPLICA,
+    )
+    for name, text in {
+        NAME: "the failpoints below that the servers know, in random order",
+        **{name: variant.text for name, variant in VARIANTS.items()},
+    }.items()
+)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Mechanism
@@ -10,6 +10,9 @@ from harness.core.errors import FaultError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
+
+Needs: TypeAlias = tuple[type | Mechanism, ...]
+"""Capabilities of the cluster, and mechanisms of its servers."""
 
 POLL_NS = 100_000_000
 """Interval between two checks for an effect that has not been seen yet."""
@@ -30,8 +33,7 @@ class Family(Protocol):
     """The f of its ops."""
     once: bool
     """True if a fault is over when its call returns, so that it has no end."""
-    needs: tuple[type | Mechanism, ...]
-    """Capabilities of the cluster, and mechanisms of its servers."""
+    needs: Needs
     heal_rank: int
     """Rank in the order in which families are healed, lowest first."""
 

@@ -1,11 +1,13 @@
 """Faults that make replicas lag: they fetch no parts, and answer with the parts that they have."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from harness.core.capabilities import CanStopFetches
 from harness.core.protocols import Cluster
-from harness.core.topology import Topology
 from nemesis.cluster_state import responsive, running
+from nemesis.family import Needs
+from nemesis.fault import Aim, FaultEntry
 from nemesis.node_fault import NodeFault
 from nemesis.targets import NodeSpec
 
@@ -16,13 +18,10 @@ class StopFetches(NodeFault):
     A server forgets the command when it is restarted, so a restart ends the fault early.
     """
 
-    f = "stop-fetches"
+    needs: Needs = (CanStopFetches,)
     heal_rank = 3
     """Rank by which it is healed last: the command needs a server that answers, the probe a whole
     cluster."""
-
-    def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(specs, topology, CanStopFetches)
 
     def _name(self, spec: NodeSpec) -> str:
         return f"{self.f}-{spec.target}"
@@ -46,3 +45,16 @@ class StopFetches(NodeFault):
         return paused + [
             f"{node} does not fetch parts" for node in ready if not fetchable.fetching(node)
         ]
+
+
+FAULTS: Final = (
+    FaultEntry(
+        name="stop-fetches",
+        text="replicas fetch no parts, so that they lag",
+        seen="a probe put on another replica does not arrive",
+        gone="a probe put on another replica arrives",
+        make=StopFetches,
+        # On a majority of the replicas it would stop every quorum insert.
+        aim=Aim(role="clickhouse", target="one", targets=("one", "minority")),
+    ),
+)

@@ -5,6 +5,8 @@ verified by probes, link by link and in either direction.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from harness.core.capabilities import CanDegradeLinks
 from harness.core.errors import UsageError
@@ -12,40 +14,34 @@ from harness.core.link_quality import LinkFault, shown
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
-from harness.core.topology import Link, LinkClass, Topology
-from nemesis.family import Watch
+from harness.core.topology import Link
+from nemesis.family import Needs, Watch
+from nemesis.fault import ONE, FaultChoice, FaultEntry
 from nemesis.node_fault import NodeFault
-from nemesis.targets import NodeSpec
 
 
 class LinkDegradation(NodeFault):
     """Family of one fault of links. Restarting a server does not end it."""
 
+    needs: Needs = (CanDegradeLinks,)
     heal_rank = 0
     """Healed with the cuts: a server that starts needs its links."""
 
-    def __init__(
-        self,
-        fault: LinkFault,
-        amount: float,
-        specs: Sequence[NodeSpec],
-        topology: Topology,
-        classes: Sequence[LinkClass],
-    ) -> None:
-        """Raise UsageError if no server of the specifications has a link of these classes."""
-        self.f = fault
-        self._fault = fault
-        self._amount = amount
+    def __init__(self, choice: FaultChoice) -> None:
+        """Raise UsageError if no server of the specifications has a link of the classes."""
+        topology, classes = choice.topology, choice.options.link_classes
+        self._fault = LinkFault(choice.name)
+        self._amount = choice.options.link_amounts.of[self._fault]
         self._links = topology.links(classes)
         ends = {end for link in self._links for end in (link.source, link.target)}
         roles = {str(topology.node(end).role) for end in ends}
-        kept = [spec for spec in specs if spec.role in roles or (spec.role == "both" and roles)]
+        kept = [s for s in choice.specs if s.role in roles or (s.role == "both" and roles)]
         if not kept:
             raise UsageError(
-                f"nemesis {fault!s}: none of {' '.join(map(str, specs))} has a link of "
+                f"nemesis {choice.name}: none of {' '.join(map(str, choice.specs))} has a link of "
                 f"{','.join(classes)}; choose other --links"
             )
-        super().__init__(kept, topology, CanDegradeLinks)
+        super().__init__(replace(choice, specs=tuple(kept)))
         self._seed = 0
         self._unseen: set[Link] = set()
         """Links on which the effect of the fault in force was not seen yet. Few of the packets of a
@@ -105,3 +101,37 @@ class LinkDegradation(NodeFault):
 
 def _arrow(link: Link) -> str:
     return f"link {link.source} → {link.target}"
+
+
+_TEXTS: Final[Mapping[LinkFault, str]] = {
+    LinkFault.DELAY: "every packet from and to a server takes 100 ms longer",
+    LinkFault.JITTER: "packets from and to a server take up to 100 ms longer, and stay in order",
+    LinkFault.REORDER: "a quarter of the packets from and to a server is overtaken by later ones",
+    LinkFault.DUPLICATE: "a quarter of the packets from and to a server arrives twice",
+    LinkFault.RATE: "each link from and to a server carries 512 kilobits a second",
+    LinkFault.LOSS: "30 % of the packets from and to a server are lost",
+}
+"""Descriptions, with the default amounts."""
+
+_PROBED: Final[Mapping[LinkFault, tuple[str, str]]] = {
+    LinkFault.DELAY: ("each takes as much longer", "they arrive without the delay"),
+    LinkFault.JITTER: ("they take longer, each by another time", "they arrive at once"),
+    LinkFault.REORDER: ("some were overtaken by later ones", "none was overtaken"),
+    LinkFault.DUPLICATE: ("some arrived twice", "none arrived twice"),
+    LinkFault.RATE: ("they arrive no faster than that", "they arrive faster"),
+    LinkFault.LOSS: ("some were lost", "none was lost"),
+}
+"""What probes show when a fault begins and when it has ended."""
+
+FAULTS: Final = tuple(
+    FaultEntry(
+        name=fault.value,
+        text=text,
+        seen=f"probes over every link of those servers: {_PROBED[fault][0]}; on a link that is cut "
+        "or has another fault too, the queue's counters",
+        gone=f"probes over every link of those servers: {_PROBED[fault][1]}",
+        make=LinkDegradation,
+        aim=ONE,
+    )
+    for fault, text in _TEXTS.items()
+)

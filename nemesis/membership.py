@@ -4,41 +4,26 @@ Only one server is without its data at a time, and the fault ends when a replica
 lacks: rows that a quorum of two has acknowledged are then always somewhere.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from harness.core.capabilities import CanKill, CanReplaceDisks, CanReplaceReplicas, ReportsLeader
 from harness.core.dialect import Mechanism
 from harness.core.disk_loss import Takes
 from harness.core.protocols import Cluster
-from harness.core.topology import Topology
 from nemesis.cluster_state import reaches_quorum, responsive
+from nemesis.family import Needs
+from nemesis.fault import REPLICA, Aim, FaultChoice, FaultEntry
 from nemesis.node_fault import NodeFault
 from nemesis.process import not_running, start
-from nemesis.targets import NodeSpec
-
-EMPTY, OLD, REPLACE = "empty-disk", "old-disk", "replace"
-
-VARIANTS: Final[Mapping[str, str]] = {
-    EMPTY: "a replica is killed, the parts of its tables are removed, then it is started",
-    OLD: "a server's disk is copied; at the end it is killed and started with the copy",
-    REPLACE: "a server is killed, its disk emptied and its replicas dropped by another; at the end "
-    "a new one takes its place",
-}
-"""Descriptions by name; a role may follow the last two."""
 
 
 class _MemberFault(NodeFault):
     """Base of the families that touch the disk of one server."""
 
+    needs: Needs = (CanKill, ReportsLeader, CanReplaceDisks, CanReplaceReplicas)
     heal_rank = 2
     """Healed after links and paused processes, like everything that starts servers."""
-
-    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(
-            specs, topology, CanKill, ReportsLeader, CanReplaceDisks, CanReplaceReplicas
-        )
-        self.f = name
 
     def _eligible(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         # Nothing may be taken from a cluster in which another member is away.
@@ -82,11 +67,10 @@ class OldDisk(_MemberFault):
 
     takes = Takes.NEWER
 
-    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(name, specs, topology)
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
         self._copied: dict[str, int] = {}
         """Number of files of each copy that was not yet put back."""
-        self._said = ""
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         disks = cluster.part(CanReplaceDisks)
@@ -123,9 +107,9 @@ class Replace(_MemberFault):
 
     takes = Takes.ALL
 
-    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(name, specs, topology)
-        if any(spec.role != "zookeeper" for spec in specs):
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
+        if any(spec.role != "zookeeper" for spec in choice.specs):
             self.needs = (*self.needs, Mechanism.DROP_REPLICA)
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
@@ -157,8 +141,32 @@ class Replace(_MemberFault):
         return wrong or [f"{node}: is not a member yet" for node in unknown]
 
 
-FAMILIES: Final[Mapping[str, type[_MemberFault]]] = {
-    EMPTY: EmptyDisk,
-    OLD: OldDisk,
-    REPLACE: Replace,
-}
+_ONE_MEMBER: Final = Aim(target="one", roles=("clickhouse", "zookeeper"))
+
+FAULTS: Final = (
+    FaultEntry(
+        name="empty-disk",
+        text="a replica is killed, the parts of its tables are removed, then it is started",
+        seen="no server process is left, and its disk has no parts",
+        gone="the server answers, its tables are active and wait for no part",
+        make=EmptyDisk,
+        aim=REPLICA,
+    ),
+    FaultEntry(
+        name="old-disk",
+        text="a server's disk is copied; at the end it is killed and started with the copy",
+        seen="the disk of the killed server was copied, and it runs again",
+        gone="the server runs on the copy, its tables are active and wait for no part",
+        make=OldDisk,
+        aim=_ONE_MEMBER,
+    ),
+    FaultEntry(
+        name="replace",
+        text="a server is killed, its disk emptied and its replicas dropped by another; at the end "
+        "a new one takes its place",
+        seen="its disk has no files, and other replicas or the ZooKeeper leader do not count it",
+        gone="others count it, its tables are active and wait for no part",
+        make=Replace,
+        aim=_ONE_MEMBER,
+    ),
+)

@@ -5,12 +5,13 @@ requests. A proxy in the replica's pod does; it is installed only in runs that n
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.core.capabilities import CanIntercept
 from harness.core.op import Json
 from harness.core.protocols import Cluster
-from harness.core.topology import Topology
-from nemesis.family import Watch
+from nemesis.family import Needs, Watch
+from nemesis.fault import REPLICA, FaultChoice, FaultEntry
 from nemesis.node_fault import NodeFault
 from nemesis.targets import NodeSpec
 
@@ -174,13 +175,13 @@ class Message(NodeFault):
     were stopped.
     """
 
+    needs: Needs = (CanIntercept,)
     heal_rank = 0
     """Healed with the links: what waits for ZooKeeper may wait for a stopped message."""
 
-    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(specs, topology, CanIntercept)
-        self.f = name
-        self._rule = {"name": name, **VARIANTS[name][1]}
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
+        self._rule = {"name": self.f, **VARIANTS[self.f][1]}
         self._lurks = False
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
@@ -229,3 +230,27 @@ class Message(NodeFault):
         hits = cluster.part(CanIntercept).intercepted(node)["hits"]
         assert isinstance(hits, Mapping), "the proxy counts hits by rule"
         return int(self.f in hits) if armed else int(hits.get(self.f, 0))
+
+
+_STOPPED: Final[Mapping[str, str]] = {
+    "cut": "the proxy in its pod cut a connection at such a message",
+    "half": "the proxy in its pod cut a connection in the middle of such a message",
+    "drop": "the proxy in its pod dropped such a message, and forwards nothing after it",
+    "shut": "the proxy in its pod cut a connection at such a message, and accepts none after it",
+    "delay": "the proxy in its pod held back such a message",
+    "hold": "the proxy in its pod holds back such a message",
+}
+"""Evidence for a stopped message, by the rule's action."""
+_ARMED: Final = "the proxy in its pod has the rule; the end of the fault says how many it stopped"
+
+FAULTS: Final = tuple(
+    FaultEntry(
+        name=name,
+        text=text,
+        seen=_ARMED if name in RARE else _STOPPED[str(rule["do"])],
+        gone="the proxy has no such rule any more and holds back nothing",
+        make=Message,
+        aim=REPLICA,
+    )
+    for name, (text, rule) in VARIANTS.items()
+)

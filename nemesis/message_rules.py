@@ -24,16 +24,14 @@ from typing import Final
 
 from harness.core.capabilities import CanIntercept
 from harness.core.connections import QueryError, ZooKeeperError
-from harness.core.dialect import Mechanism
 from harness.core.errors import FaultError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
-from harness.core.topology import Topology
-from nemesis.family import Watch, names
+from nemesis.family import Needs, Watch, names
+from nemesis.fault import FaultChoice, FaultEntry
 
 NAME: Final = "message-hold"
-TEXT: Final = "messages are held back and released as a script says; without one, no faults"
 ACTIONS: Final = ("hold", "count", "await", "release", "cut")
 POLL_NS: Final = 5_000_000
 AWAITED_S: Final = 20.0
@@ -56,12 +54,12 @@ class MessageRules:
     f = NAME
     once = True
     heal_rank = 0
-    needs: tuple[type | Mechanism, ...] = (CanIntercept,)
+    needs: Needs = (CanIntercept,)
     turns = 0
     """Number of faults at random."""
 
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
+    def __init__(self, choice: FaultChoice) -> None:
+        self._topology = choice.topology
         self._touched: dict[str, None] = {}
         """Every replica whose proxy ever had a rule."""
 
@@ -221,3 +219,14 @@ STATES: Final[Mapping[str, Callable[[Cluster, str], str | None]]] = {
     "expired": _unexpired,
 }
 """Actions that wait for a state of a replica: what returns why it is not in the state."""
+
+
+FAULTS: Final = (
+    FaultEntry(
+        name=NAME,
+        text="messages are held back and released as a script says; without one, no faults",
+        seen="the proxy in its pod reports what was waited for: a rule, a message, an answer",
+        gone="over when the call returned",
+        make=MessageRules,
+    ),
+)

@@ -17,9 +17,9 @@ from harness.core.errors import FaultError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
-from harness.core.topology import Topology
 from nemesis.cluster_state import responsive
 from nemesis.family import NotBegunError, Watch, names
+from nemesis.fault import Aim, FaultChoice, FaultEntry
 from nemesis.message import FETCH
 from nemesis.process import Kill
 from nemesis.targets import NodeSpec
@@ -74,10 +74,9 @@ class MomentVariant:
 class MomentKill(Kill):
     """Family of one such fault: SIGKILL at the moment, and start when the fault ends."""
 
-    def __init__(self, name: str, topology: Topology) -> None:
-        super().__init__([NodeSpec("clickhouse", "all")], topology)
-        self.f = name
-        self.variant = VARIANTS[name]
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
+        self.variant = VARIANTS[self.f]
         proxy = (CanIntercept,) if self.variant.proxied else ()
         self.needs = (*self.needs, CanListFiles, *proxy, *self.variant.needs)
 
@@ -329,3 +328,19 @@ VARIANTS: Final[Mapping[str, MomentVariant]] = {
     ),
 }
 """Variants by name."""
+
+
+_STRUCK: Final = "no server process is left, and what it had begun is on its disk, unfinished"
+_HELD: Final = "no server process is left, and a proxy held the other replica in the middle"
+
+FAULTS: Final = tuple(
+    FaultEntry(
+        name=name,
+        text=variant.text,
+        seen=_STRUCK if variant.proof else _HELD,
+        gone="the servers run and answer",
+        make=MomentKill,
+        aim=Aim(role="clickhouse", target="all"),
+    )
+    for name, variant in VARIANTS.items()
+)

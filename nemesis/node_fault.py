@@ -9,10 +9,10 @@ from harness.core.disk_loss import Takes
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
-from harness.core.topology import Topology
 from nemesis import targets
 from nemesis.cluster_state import responsive
-from nemesis.family import NotBegunError, Watch, names
+from nemesis.family import Needs, NotBegunError, Watch, names
+from nemesis.fault import FaultChoice
 from nemesis.targets import NodeSpec
 
 
@@ -20,17 +20,19 @@ class NodeFault(ABC):
     """Family whose faults affect nodes. A subclass injects, verifies and reverts one fault."""
 
     f: str
+    needs: Needs
     takes: Takes | None = None
     """What its faults take from the disks of replicas; None for nothing."""
     once = False
     heal_rank: int
 
-    def __init__(self, specs: Sequence[NodeSpec], topology: Topology, *needs: type) -> None:
-        self._specs = tuple(specs)
-        self._topology = topology
-        roles = dict.fromkeys(spec.role for spec in specs if spec.target == "leader")
+    def __init__(self, choice: FaultChoice) -> None:
+        self.f = choice.name
+        self._specs = choice.specs
+        self._topology = choice.topology
+        roles = dict.fromkeys(spec.role for spec in choice.specs if spec.target == "leader")
         leader_needs = (need for role in roles for need in _leader_needs(role))
-        self.needs: tuple[type | Mechanism, ...] = tuple(dict.fromkeys((*needs, *leader_needs)))
+        self.needs = tuple(dict.fromkeys((*self.needs, *leader_needs)))
         self._touched: frozenset[str] = frozenset()
         """Every node that a fault was ever injected into. It only grows: a call that was abandoned
         may still act late, and the next heal must repair that too."""
@@ -114,7 +116,7 @@ class NodeFault(ABC):
         """Return where the fault remains, a reason each."""
 
 
-def _leader_needs(role: str) -> tuple[type | Mechanism, ...]:
+def _leader_needs(role: str) -> Needs:
     """Return what a fault of a leader needs of the cluster."""
     return (
         (ReportsTableLeader, Mechanism.TABLE_LEADER) if role == "clickhouse" else (ReportsLeader,)

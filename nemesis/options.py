@@ -1,13 +1,12 @@
 """Options of faults: how often, for how long, on which links and nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.core.errors import UsageError
 from harness.core.link_quality import LinkAmounts
 from harness.core.ranges import SECONDS, quoted
 from harness.core.topology import LinkClass, Role
-from nemesis.commands import FaultCommands
 
 ROLES = ("clickhouse", "zookeeper", "both")
 """Roles of the nodes that a fault affects; "both" affects some of either role at once."""
@@ -18,6 +17,25 @@ with the role clickhouse it is the replica that leads the table."""
 
 ENDS = ("new", "old")
 """Version that the servers run after a rolling upgrade has finished."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultCommands:
+    """Commands that make one kind of fault, each for one server at a time."""
+
+    name: str
+    begin: Sequence[str]
+    end: Sequence[str]
+    seen: Sequence[str] = ()
+    """Command that succeeds while the fault is in force; (): nothing tells."""
+    gone: Sequence[str] = ()
+    """Command that succeeds while it is not in force; (): `seen` tells, by the exit status 1."""
+    role: str | None = None
+    """Role of the servers that it affects; None: any."""
+    targets: Sequence[str] = ("one",)
+    """How many it affects, drawn for each fault."""
+    timeout_s: float = 30.0
+    """Time limit of each command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,17 +7,17 @@ link: the chosen links are dead, and all others are alive.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from harness.core.capabilities import CanPartition, ReportsLeader
-from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.topology import Link, LinkClass, Topology
 from nemesis import grudge
-from nemesis.family import NotBegunError, Watch
+from nemesis.family import Needs, NotBegunError, Watch
+from nemesis.fault import FaultChoice, FaultEntry
 
 Cut: TypeAlias = tuple[frozenset[Link], str]
 """Links to drop, and their description."""
@@ -182,7 +182,7 @@ class Partition:
         self._first = tuple([variant for variant in variants if variant in FOREMOST])
         self._rest = tuple([variant for variant in variants if variant not in FOREMOST])
         leads: tuple[type, ...] = (ReportsLeader,) if FOLLOWER in variants else ()
-        self.needs: tuple[type | Mechanism, ...] = (CanPartition, *leads)
+        self.needs: Needs = (CanPartition, *leads)
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
         """Return the grudge and its text; for a follower, an order whose first follower is cut off.
@@ -274,3 +274,33 @@ def _differences(
 
 def _braces(sides: Sequence[Sequence[str]]) -> str:
     return "{" + " | ".join(" ".join(side) for side in sides) + "}"
+
+
+def _make(choice: FaultChoice) -> Partition:
+    """Return the family of the chosen variants. "partition" stands for all that can be made."""
+    names, classes = choice.names, choice.options.link_classes
+    if Partition.f in names:
+        refused = unsupported(choice.topology, classes)
+        every = (variant for variant in VARIANTS if variant not in refused)
+        names = tuple(dict.fromkeys((*every, *(name for name in names if name != Partition.f))))
+    if not names:
+        raise UsageError(
+            "nemesis 'partition': this cluster has no two nodes with a link of " + ",".join(classes)
+        )
+    return Partition(names, choice.topology, classes)
+
+
+FAULTS: Final = tuple(
+    FaultEntry(
+        name=name,
+        text=text,
+        seen="every link was probed: exactly the cut ones are dead, all others alive",
+        gone="every link was probed: all alive",
+        make=_make,
+        f=Partition.f,
+    )
+    for name, text in {
+        Partition.f: "the partitions below in turn: the last two first, the others in random order",
+        **VARIANTS,
+    }.items()
+)

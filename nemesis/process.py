@@ -1,6 +1,7 @@
 """Faults of server processes: kill, pause, graceful restart."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from harness.core.capabilities import CanKill, CanPause, CanRestart, ReportsLeader
 from harness.core.errors import ClusterError, FaultError
@@ -8,9 +9,9 @@ from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.topology import Topology
 from nemesis.cluster_state import reaches_quorum, responsive, running
-from nemesis.family import Watch, names
+from nemesis.family import Needs, Watch, names
+from nemesis.fault import ANY, FaultChoice, FaultEntry
 from nemesis.node_fault import NodeFault
-from nemesis.targets import NodeSpec
 
 ELECTION_S = 3.0
 """Time that a start waits for ZooKeeper to have a quorum. An election takes about a second; if
@@ -24,12 +25,12 @@ class Kill(NodeFault):
     send before may be held back.
     """
 
-    f = "kill"
+    needs: Needs = (CanKill, ReportsLeader)
     heal_rank = 2
     """Healed after links and paused processes: a start waits until the server answers."""
 
-    def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(specs, topology, CanKill, ReportsLeader)
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
         self._answers = True
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
@@ -65,12 +66,9 @@ class Kill(NodeFault):
 class Pause(NodeFault):
     """Family of pauses: SIGSTOP, and SIGCONT when the fault ends. Connections stay open."""
 
-    f = "pause"
+    needs: Needs = (CanPause,)
     heal_rank = 1
     """Healed before anything is started: a quorum may need a paused server."""
-
-    def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(specs, topology, CanPause)
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         cluster.part(CanPause).pause(nodes)
@@ -90,13 +88,13 @@ class Pause(NodeFault):
 class Restart(NodeFault):
     """Family of graceful restarts: SIGTERM, wait and start in one call; `answers` as for kills."""
 
-    f = "restart"
+    # CanKill, for `running` and to start what an interrupted restart has stopped.
+    needs: Needs = (CanRestart, CanKill, ReportsLeader)
     once = True
     heal_rank = 2
 
-    def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        # CanKill, for `running` and to start what an interrupted restart has stopped.
-        super().__init__(specs, topology, CanRestart, CanKill, ReportsLeader)
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
         self._answers = True
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
@@ -159,3 +157,31 @@ def not_running(cluster: Cluster, nodes: Iterable[str]) -> list[str]:
     """Return the nodes whose server does not run, a reason each."""
     servers = cluster.part(CanKill)
     return [f"{node} does not run" for node in nodes if not servers.running(node)]
+
+
+FAULTS: Final = (
+    FaultEntry(
+        name="kill",
+        text="SIGKILL, then start",
+        seen="no server process is left",
+        gone="the servers run and answer",
+        make=Kill,
+        aim=ANY,
+    ),
+    FaultEntry(
+        name="pause",
+        text="SIGSTOP, then SIGCONT",
+        seen="the kernel says that every process of the server is stopped",
+        gone="the kernel says that none is stopped",
+        make=Pause,
+        aim=ANY,
+    ),
+    FaultEntry(
+        name="restart",
+        text="SIGTERM, wait, start",
+        seen="the processes ended, new ones run and answer",
+        gone="over when the call returned",
+        make=Restart,
+        aim=ANY,
+    ),
+)

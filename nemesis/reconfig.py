@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.core.capabilities import CanReconfigure, ReportsLeader
-from harness.core.dialect import Mechanism
-from harness.core.errors import ClusterError
+from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis.cluster_state import quorum
-from nemesis.family import NotBegunError, Watch
+from nemesis.family import Needs, NotBegunError, Watch
+from nemesis.fault import FaultChoice, FaultEntry
 
 NAME: Final = "reconfig"
 OBSERVER: Final = "reconfig-observer"
@@ -31,11 +31,18 @@ class Reconfig:
     once = False
     heal_rank = 3
     """Healed when servers run again: a change needs a quorum."""
-    needs: tuple[type | Mechanism, ...] = (CanReconfigure, ReportsLeader)
+    needs: Needs = (CanReconfigure, ReportsLeader)
 
-    def __init__(self, names: Sequence[str], topology: Topology) -> None:
-        self._names = tuple(names)
-        self._topology = topology
+    def __init__(self, choice: FaultChoice) -> None:
+        """Raise UsageError if there are too few ZooKeeper servers."""
+        keepers = len(choice.topology.keepers)
+        if keepers < KEEPERS_MIN:
+            raise UsageError(
+                f"nemesis {choice.name!r}: it needs {KEEPERS_MIN} ZooKeeper servers, {keepers} "
+                "given"
+            )
+        self._names = choice.names
+        self._topology = choice.topology
         self._begun = False
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
@@ -97,3 +104,17 @@ def _differences(
         for node, role in wanted.items()
         if members.get(node, "") != role
     )
+
+
+FAULTS: Final = tuple(
+    FaultEntry(
+        name=name,
+        text=text,
+        seen="the configuration that the ensemble has agreed on names the server no more, or as an "
+        "observer",
+        gone="the configuration names every server as a participant, and all serve",
+        make=Reconfig,
+        f=Reconfig.f,
+    )
+    for name, text in VARIANTS.items()
+)

@@ -1,58 +1,26 @@
 """Faults of resources: memory, CPU time, file descriptors, connections, names of other servers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from harness.core.capabilities import CanStarve
 from harness.core.protocols import Cluster
 from harness.core.resources import Resource
-from harness.core.topology import Topology
+from nemesis.family import Needs
+from nemesis.fault import ANY, REPLICA, FaultChoice, FaultEntry
 from nemesis.node_fault import NodeFault
 from nemesis.process import Kill
-from nemesis.targets import NodeSpec
-
-TEXTS: Final[Mapping[str, str]] = {
-    Resource.MEMORY: "the memory limit of a server is lowered until the kernel kills it",
-    Resource.CPU: "a server has 2 % of a CPU",
-    Resource.FILES: "a server can open no further file or connection",
-    Resource.CONNECTIONS: "others hold all connections that a server accepts",
-    Resource.NAMES: "a server cannot look up the names of others",
-}
-"""Description of each nemesis."""
-
-EVIDENCE: Final[Mapping[str, tuple[str, str]]] = {
-    Resource.MEMORY: (
-        "the engine says that the kernel's OOM killer struck in its container, and no server "
-        "process is left",
-        "the servers run without a limit and answer",
-    ),
-    Resource.CPU: (
-        "the kernel's count of throttled periods grows",
-        "the server has no quota, and that count does not grow",
-    ),
-    Resource.FILES: (
-        "the kernel says that the server has as many descriptors as it may, and a new connection "
-        "is not served",
-        "the kernel says that the server may have more, and a new connection is served",
-    ),
-    Resource.CONNECTIONS: ("a new connection is not served", "a new connection is served"),
-    Resource.NAMES: (
-        "a lookup of another server's name in its pod fails",
-        "a lookup of another server's name in its pod succeeds",
-    ),
-}
-"""Sentences about what was seen when a fault began and when it ended."""
 
 
 class Shortage(NodeFault):
     """Family of the shortage of one resource; the server goes on."""
 
+    needs: Needs = (CanStarve,)
     heal_rank = 0
 
-    def __init__(self, resource: Resource, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(specs, topology, CanStarve)
-        self.f = resource.value
-        self._resource = resource
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
+        self._resource = Resource(self.f)
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         cluster.part(CanStarve).starve(nodes, self._resource)
@@ -72,11 +40,7 @@ class Shortage(NodeFault):
 class MemoryLimit(Kill):
     """Family of kills by the kernel's OOM killer; the server is started when the fault ends."""
 
-    f = Resource.MEMORY.value
-
-    def __init__(self, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(specs, topology)
-        self.needs = (CanStarve, *self.needs)
+    needs: Needs = (CanStarve, *Kill.needs)
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         cluster.part(CanStarve).starve(nodes, Resource.MEMORY)
@@ -91,3 +55,49 @@ class MemoryLimit(Kill):
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         cluster.part(CanStarve).feed(nodes, Resource.MEMORY)
         super()._revert(cluster, nodes)
+
+
+FAULTS: Final = (
+    FaultEntry(
+        name=Resource.MEMORY.value,
+        text="the memory limit of a server is lowered until the kernel kills it",
+        seen="the engine says that the kernel's OOM killer struck in its container, and no server "
+        "process is left",
+        gone="the servers run without a limit and answer",
+        make=MemoryLimit,
+        aim=ANY,
+    ),
+    FaultEntry(
+        name=Resource.CPU.value,
+        text="a server has 2 % of a CPU",
+        seen="the kernel's count of throttled periods grows",
+        gone="the server has no quota, and that count does not grow",
+        make=Shortage,
+        aim=ANY,
+    ),
+    FaultEntry(
+        name=Resource.FILES.value,
+        text="a server can open no further file or connection",
+        seen="the kernel says that the server has as many descriptors as it may, and a new "
+        "connection is not served",
+        gone="the kernel says that the server may have more, and a new connection is served",
+        make=Shortage,
+        aim=ANY,
+    ),
+    FaultEntry(
+        name=Resource.CONNECTIONS.value,
+        text="others hold all connections that a server accepts",
+        seen="a new connection is not served",
+        gone="a new connection is served",
+        make=Shortage,
+        aim=REPLICA,  # ZooKeeper soon closes connections that open no session
+    ),
+    FaultEntry(
+        name=Resource.NAMES.value,
+        text="a server cannot look up the names of others",
+        seen="a lookup of another server's name in its pod fails",
+        gone="a lookup of another server's name in its pod succeeds",
+        make=Shortage,
+        aim=ANY,
+    ),
+)

@@ -7,8 +7,8 @@ from harness.core.capabilities import CanDegradeStore
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
-from harness.core.topology import Topology
-from nemesis.family import Watch
+from nemesis.family import Needs, Watch
+from nemesis.fault import Aim, FaultChoice, FaultEntry
 from nemesis.node_fault import NodeFault
 from nemesis.targets import NodeSpec
 
@@ -49,12 +49,12 @@ class StoreFault(NodeFault):
     when the store has the rule; the end says to how many requests it applied.
     """
 
+    needs: Needs = (CanDegradeStore,)
     heal_rank = 2
     """Healed after paused processes: a paused store does not give up its rule."""
 
-    def __init__(self, name: str, specs: Sequence[NodeSpec], topology: Topology) -> None:
-        super().__init__(specs, topology, CanDegradeStore)
-        self.f = name
+    def __init__(self, choice: FaultChoice) -> None:
+        super().__init__(choice)
         self._rule: dict[str, Json] = {}
         self._lurks = False
 
@@ -104,3 +104,16 @@ class StoreFault(NodeFault):
 
 def _name(cluster: Cluster) -> Json:
     return cluster.part(CanDegradeStore).store_rule()["name"]
+
+
+FAULTS: Final = tuple(
+    FaultEntry(
+        name=name,
+        text=text,
+        seen="the store applied the rule to a request, whose line in its log names the fault",
+        gone="the store has no such rule any more and holds no request",
+        make=StoreFault,
+        aim=Aim(role="store", target="one"),
+    )
+    for name, (text, _) in VARIANTS.items()
+)

@@ -1,16 +1,17 @@
 """Rolling upgrades: servers are restarted on another version, one after the other."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.core.capabilities import CanKill, CanUpgrade, ReportsLeader
-from harness.core.dialect import Mechanism
-from harness.core.errors import FaultError, StartError
+from harness.core.errors import FaultError, StartError, UsageError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis.cluster_state import reaches_quorum, responsive
-from nemesis.family import NotBegunError, Watch
+from nemesis.family import Needs, NotBegunError, Watch
+from nemesis.fault import FaultChoice, FaultEntry
 
 ACTIVE_S = 30.0
 """Time limit for the replicas of a server that answers to become active. Normally it takes 1 s."""
@@ -31,7 +32,7 @@ class Upgrade:
     """Healed after links and paused processes, like everything that starts servers."""
 
     def __init__(self, to: Mapping[str, str], topology: Topology, *, back: bool) -> None:
-        self.needs: tuple[type | Mechanism, ...] = (CanUpgrade, CanKill, ReportsLeader)
+        self.needs: Needs = (CanUpgrade, CanKill, ReportsLeader)
         self.turns = len(to) * (2 if back else 1)
         self._to = dict(to)
         self._had = {node: topology.node(node).version for node in to}
@@ -166,3 +167,32 @@ class Upgrade:
         now = self._reported(cluster, node)
         version = version or self._first_reported.get(node, now)
         return f"{now}.".startswith(f"{version}.")
+
+
+def _make(choice: FaultChoice) -> Upgrade:
+    """Return the upgrade of the servers that do not run the version of the options yet."""
+    options, topology = choice.options, choice.topology
+    if not options.upgrade_to:
+        raise UsageError("nemesis 'upgrade': no target version given, expected one in --upgrade-to")
+    to = {
+        node.name: options.upgrade_to[node.role]
+        for node in topology.nodes
+        if node.version != options.upgrade_to.get(node.role, node.version)
+    }
+    if not to:
+        versions = " and ".join(options.upgrade_to.values())
+        raise UsageError(
+            f"nemesis 'upgrade': all servers run {versions} already; expected another --upgrade-to"
+        )
+    return Upgrade(to, topology, back=options.upgrade_end == "old")
+
+
+FAULTS: Final = (
+    FaultEntry(
+        name=Upgrade.f,
+        text="servers are restarted one by one on the version of --upgrade-to, with their data",
+        seen="the server reports the new version, and its replicas are active",
+        gone="over when the call returned",
+        make=_make,
+    ),
+)

@@ -23,9 +23,9 @@ from harness.core.seed import Seed
 from harness.core.topology import Role
 from harness.run.store import RunDirectory
 from nemesis.catalogue import parse_nemesis
-from nemesis.commands import UNSEEN, FaultCommands
+from nemesis.commands import UNSEEN
 from nemesis.composed import Composed
-from nemesis.options import FaultOptions
+from nemesis.options import FaultCommands, FaultOptions
 
 ONE = '[clickhouse.a]\naddress = "h1:9000"\n[zookeeper.z]\naddress = "h2"\n'
 FAULT = f'{ONE}[faults.cut]\nbegin = ["true"]\n'

@@ -23,7 +23,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import Composed, check_capabilities
-from nemesis.disk import ALL, VARIANTS
+from nemesis.disk import FAULTS, VARIANTS
 from nemesis.options import FaultOptions
 
 SMALL = Topology.of(replicas=1, keepers=1)
@@ -105,7 +105,7 @@ def test_this_machine_can_have_faulty_disks() -> None:
 @pytest.mark.parametrize(
     ("name", "role"),
     [
-        *((name, "clickhouse") for name in ALL if name not in ("disk-eio", "power-cut")),
+        *((e.name, "clickhouse") for e in FAULTS if e.name not in ("disk-eio", "power-cut")),
         *((name, "zookeeper") for name in ("power-cut", "disk-full", "disk-flip")),
     ],
 )

@@ -4,16 +4,13 @@ from typing import Any
 
 import pytest
 
-from harness.core import clock_fault
 from harness.core.capabilities import CanKill, CanPartition, CanPause, ReportsLeader
 from harness.core.errors import UsageError
-from harness.core.resources import Resource
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Role, Topology
-from nemesis import degraded, disk, membership, message, message_rules, moment, store
-from nemesis.catalogue import NEMESES, nemesis_names, parse_nemesis
+from nemesis import store
+from nemesis.catalogue import FAULTS, GRAMMAR, NEMESES, entry_of, nemesis_names, parse_nemesis
 from nemesis.composed import Composed
-from nemesis.evidence import EVIDENCE
 from nemesis.options import FaultOptions
 
 THREE = Topology.of()
@@ -29,28 +26,37 @@ def parsed(text: str, topology: Topology = STORE, **options: Any) -> Composed:
 def test_every_name_can_be_typed(name: str) -> None:
     nemesis = parsed(name)
     assert nemesis.name == name
-    rules = (*message.VARIANTS, message_rules.NAME, *moment.VARIANTS, *store.VARIANTS)
-    whole = (
-        "stop-fetches",
-        "none",
-        *degraded.DEGRADATIONS,
-        *membership.VARIANTS,
-        *sorted(disk.ALL, reverse=True),
-        *clock_fault.VARIANTS,
-        *Resource,
-        *rules,
-    )
-    family = next((f for f in whole if name.startswith(f)), name.split("-")[0])
-    assert nemesis.fs == (set() if name == "none" else {family})
+    named = [entry for entry in FAULTS.values() if f"{name}-".startswith(f"{entry.name}-")]
+    entry = max(named, key=lambda entry: len(entry.name), default=None)
+    assert nemesis.fs == ({entry.family} if entry else set())
+    assert (entry is None) == (name == "none")
 
 
-def test_the_catalogue_describes_every_family() -> None:
-    assert set(NEMESES) <= set(nemesis_names())
-    assert all(NEMESES.values())
+def test_every_entry_of_the_table_is_described() -> None:
+    assert {"none", *FAULTS} == set(NEMESES) <= set(nemesis_names())
+    for entry in FAULTS.values():
+        assert all((entry.text, entry.seen, entry.gone)), entry.name
 
 
-def test_a_report_says_of_every_family_how_it_is_verified() -> None:
-    assert set(EVIDENCE) == {f for name in nemesis_names() for f in parsed(name).fs}
+def test_entries_of_one_family_are_seen_and_gone_in_the_same_way() -> None:
+    for entry in FAULTS.values():
+        first = entry_of(entry.family)
+        assert first is not None
+        assert (entry.seen, entry.gone, entry.make) == (first.seen, first.gone, first.make)
+
+
+def test_it_is_said_what_may_follow_a_name() -> None:
+    sentences = GRAMMAR.split("; ")
+    assert [sentence.partition(" may be followed by ")[2] for sentence in sentences] == [
+        "-ROLE (clickhouse zookeeper both) and -TARGET (one minority majority all leader)",
+        "-TARGET (one minority)",
+        "-ROLE (clickhouse zookeeper)",
+    ]
+    assert sentences[0].startswith("kill, pause, restart, delay, jitter, ")
+    assert sentences[1:] == [
+        "stop-fetches may be followed by -TARGET (one minority)",
+        "old-disk and replace may be followed by -ROLE (clickhouse zookeeper)",
+    ]
 
 
 def test_names_of_one_family_are_one_family_that_draws_among_them() -> None:

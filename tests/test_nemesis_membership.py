@@ -14,7 +14,7 @@ from harness.clusters.replica import execute, query
 from harness.core.capabilities import CanReconfigure, CanReplaceReplicas, CanRestart, ReportsLeader
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
-from nemesis import membership, reconfig
+from nemesis import reconfig
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import Composed, check_capabilities
 from nemesis.options import FaultOptions
@@ -63,11 +63,11 @@ def rows(cluster: DockerCluster, node: str) -> set[int]:
 
 
 @pytest.mark.containers
-@pytest.mark.parametrize("name", [membership.EMPTY, membership.OLD, membership.REPLACE])
+@pytest.mark.parametrize("name", ["empty-disk", "old-disk", "replace"])
 def test_a_replica_has_every_row_again_when_the_fault_has_ended(
     cluster: DockerCluster, name: str
 ) -> None:
-    nemesis = nemesis_of(name if name == membership.EMPTY else f"{name}-clickhouse")
+    nemesis = nemesis_of(name if name == "empty-disk" else f"{name}-clickhouse")
     check_capabilities(nemesis, cluster)
     before = rows(cluster, "ch1")
     first = max(before, default=0) + 1
@@ -82,7 +82,7 @@ def test_a_replica_has_every_row_again_when_the_fault_has_ended(
 
 
 @pytest.mark.containers
-@pytest.mark.parametrize("name", [membership.OLD, membership.REPLACE])
+@pytest.mark.parametrize("name", ["old-disk", "replace"])
 def test_a_zookeeper_server_follows_again_when_the_fault_has_ended(
     cluster: DockerCluster, name: str
 ) -> None:

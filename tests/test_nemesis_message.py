@@ -15,10 +15,9 @@ from harness.core.capabilities import CanIntercept, CanRestart
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis.catalogue import parse_nemesis
-from nemesis.family import NotBegunError, Watch
-from nemesis.message import VARIANTS, Message
+from nemesis.family import Family, NotBegunError, Watch
+from nemesis.message import VARIANTS
 from nemesis.options import FaultOptions
-from nemesis.targets import NodeSpec
 
 CLICKHOUSE = "18.16"
 """A server of today tries a lost commit again, so that what one lost message does is not seen."""
@@ -26,6 +25,11 @@ UNKNOWN = 319
 REFUSED = {225, 242}
 """NO_ZOOKEEPER and TABLE_IS_READ_ONLY: a replica between two sessions takes no insert."""
 SCHEMA = TableSchema(columns="x Int64", order_by="x", partition_by="tuple()", settings={})
+
+
+def family_of(name: str) -> Family:
+    (family,) = parse_nemesis(name, Topology.of(), Seed(1), FaultOptions()).families
+    return family
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -208,7 +212,7 @@ def test_the_second_block_is_held_while_the_third_passes(
 
 @containers
 def test_a_rare_message_is_lain_in_wait_for(servers: DockerCluster, table: ReplicatedTable) -> None:
-    rare = Message("zk-delay-active", [NodeSpec("clickhouse", "one")], servers.topology)
+    rare = family_of("zk-delay-active")
     begun = rare.begin(servers, {"name": "zk-delay-active-one", "nodes": ["ch1"]}, Watch(1))
     assert begun["text"] == "ch1"
     assert insert(servers, table, 9, quorum(2, 5_000)) == 0
@@ -224,7 +228,7 @@ def test_a_replica_has_one_of_them_at_a_time(
     servers: DockerCluster,
     table: ReplicatedTable,
 ) -> None:
-    second = Message("zk-delay-request", [NodeSpec("clickhouse", "one")], servers.topology)
+    second = family_of("zk-delay-request")
     plan = {"name": "zk-delay-request-one", "nodes": ["ch1"]}
     armed(servers, "zk-drop-response")
     with pytest.raises(NotBegunError, match="ch1: other faults hold all of them"):

@@ -25,7 +25,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import Composed, check_capabilities
-from nemesis.disk import ALL, SLOW_MS
+from nemesis.disk import FAULTS, SLOW_MS
 from nemesis.options import FaultOptions
 
 THREE = Topology.of()
@@ -46,7 +46,7 @@ def call(cluster: SimCluster, nemesis: Composed, edge: str, **plan: Json) -> dic
 
 
 @pytest.mark.parametrize("role", ["clickhouse", "zookeeper"])
-@pytest.mark.parametrize("name", [name for name in ALL if name != "disk-eio"])
+@pytest.mark.parametrize("name", [entry.name for entry in FAULTS if entry.name != "disk-eio"])
 def test_a_fault_is_seen_and_healed(name: str, role: str) -> None:
     cluster = planted("")
     table = table_on(cluster)

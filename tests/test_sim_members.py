@@ -22,7 +22,7 @@ from harness.core.capabilities import (
 from harness.core.errors import ClusterError, UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from nemesis import membership, reconfig
+from nemesis import reconfig
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import Composed, check_capabilities
 from nemesis.options import FaultOptions
@@ -40,16 +40,16 @@ def nemesis_of(name: str, cluster: SimCluster) -> Composed:
     return nemesis
 
 
-@pytest.mark.parametrize("name", [membership.EMPTY, membership.OLD, membership.REPLACE])
+@pytest.mark.parametrize("name", ["empty-disk", "old-disk", "replace"])
 def test_a_replica_has_every_row_again_when_the_fault_has_ended(name: str) -> None:
     cluster = planted("", NEW)
     table = table_on(cluster)
-    nemesis = nemesis_of(name if name == membership.EMPTY else f"{name}-clickhouse", cluster)
+    nemesis = nemesis_of(name if name == "empty-disk" else f"{name}-clickhouse", cluster)
     for value in range(3):
         connect(cluster, "ch1").insert(table.name, [(0, value)], QUORUM)
     call(cluster, nemesis, "begin", "ch1")
     # A file of its own, one of the table, and three parts.
-    left = {membership.EMPTY: 2, membership.OLD: 5, membership.REPLACE: 0}
+    left = {"empty-disk": 2, "old-disk": 5, "replace": 0}
     assert cluster.part(CanReplaceDisks).disk_files("ch1", parts_only=False) == left[name]
     connect(cluster, "ch2").insert(table.name, [(0, 3)], QUORUM)
     call(cluster, nemesis, "end", "ch1")
@@ -100,13 +100,13 @@ def test_a_part_that_nobody_else_has_is_lost_with_its_disk() -> None:
     assert cluster.part(CanReplaceReplicas).behind("ch1") == []
 
 
-@pytest.mark.parametrize("name", [membership.OLD, membership.REPLACE])
+@pytest.mark.parametrize("name", ["old-disk", "replace"])
 def test_a_zookeeper_server_follows_again_when_the_fault_has_ended(name: str) -> None:
     cluster = planted("", NEW)
     table = table_on(cluster)
     nemesis = nemesis_of(f"{name}-zookeeper", cluster)
     call(cluster, nemesis, "begin", "zk2")
-    assert cluster.part(CanReplaceReplicas).registered("zk2") is (name == membership.OLD)
+    assert cluster.part(CanReplaceReplicas).registered("zk2") is (name == "old-disk")
     connect(cluster, "ch1").insert(table.name, [(0, 1)])
     before = cluster.part(CanReplaceDisks).disk_files("zk2", parts_only=False)
     call(cluster, nemesis, "end", "zk2")

@@ -19,11 +19,13 @@ from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.core.capabilities import CanDegradeStore, CanPartition
+from harness.core.seed import Seed
 from harness.core.topology import Link, LinkClass, Topology
 from harness.core.verdict import Status
+from nemesis.catalogue import parse_nemesis
 from nemesis.family import Watch
-from nemesis.store import VARIANTS, StoreFault
-from nemesis.targets import NodeSpec
+from nemesis.options import FaultOptions
+from nemesis.store import VARIANTS
 from workloads.zero_copy import SCHEMA, ZeroCopyOptions
 
 SHAPE = Topology.of(replicas=2, keepers=1, store=True)
@@ -118,7 +120,7 @@ def test_each_fault_of_the_store_strikes_a_request_and_ends(
     table.create()
     stuck = {}
     for number, name in enumerate(VARIANTS):
-        family = StoreFault(name, [NodeSpec("store", "one")], SHAPE)
+        (family,) = parse_nemesis(name, SHAPE, Seed(1), FaultOptions()).families
         plan = {"nodes": ["store"], "share": 1, "methods": ["PUT"], "lurks": True}
         family.begin(shared, plan, Watch(5.0))
         insert = threading.Thread(target=_insert, args=(shared, table.name, number))

@@ -14,8 +14,7 @@ from harness.core.protocols import Endpoint
 from harness.core.ranges import NODES_MAX, SECONDS, shortened, unknown_name
 from harness.core.topology import Node, Role, Topology
 from nemesis.catalogue import nemesis_names
-from nemesis.commands import FaultCommands
-from nemesis.options import ROLES, TARGETS
+from nemesis.options import ROLES, TARGETS, FaultCommands
 
 BYTES_MAX: Final = 1 << 20
 """Maximum size of the file."""

@@ -44,16 +44,6 @@ DEFAULTS: Final[Mapping[LinkFault, float]] = {
 HOLD_MS: Final = 20.0
 """Time for which `reorder` holds a packet back, while later ones overtake it."""
 
-TEXTS: Final[Mapping[str, str]] = {
-    LinkFault.DELAY: "every packet from and to a server takes 100 ms longer",
-    LinkFault.JITTER: "packets from and to a server take up to 100 ms longer, and stay in order",
-    LinkFault.REORDER: "a quarter of the packets from and to a server is overtaken by later ones",
-    LinkFault.DUPLICATE: "a quarter of the packets from and to a server arrives twice",
-    LinkFault.RATE: "each link from and to a server carries 512 kilobits a second",
-    LinkFault.LOSS: "30 % of the packets from and to a server are lost",
-}
-"""Descriptions, with the default amounts."""
-
 SHOWN: Final[Mapping[LinkFault, str]] = {
     LinkFault.DELAY: "{:g} ms",
     LinkFault.JITTER: "up to {:g} ms",

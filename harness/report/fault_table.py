@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.core.history import History
 from harness.core.op import Kind, Op
-from nemesis.evidence import EVIDENCE
+from nemesis.catalogue import entry_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,9 @@ def rows(history: History) -> tuple[FaultRow, ...]:
             invoked_ns = op.time_ns
         if op.kind is Kind.INVOKE or value.get("edge") not in ("begin", "once"):
             continue
-        seen, released = EVIDENCE.get(op.f, ("its effect was seen", "its end was seen"))
+        entry = entry_of(op.f)
+        seen = entry.seen if entry else "its effect was seen"
+        released = entry.gone if entry else "its end was seen"
         end = ends.get(value.get("fault"))
         fault = known.get(op.index)
         out.append(

@@ -20,8 +20,8 @@ from harness.run.store import RunDirectory, Store
 from harness.spec.fault_options import fault_options
 from harness.spec.run_spec import RunSpec
 from nemesis.catalogue import parse_nemesis
-from nemesis.commands import FaultCommands
 from nemesis.composed import check_capabilities, install_proxies
+from nemesis.options import FaultCommands
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from compose.releases import upgrade_targets
 from harness.core.link_quality import LinkAmounts
 from harness.core.topology import LinkClass
 from harness.spec.run_spec import RunSpec
-from nemesis.commands import FaultCommands
-from nemesis.options import ENDS, FaultOptions
+from nemesis.options import ENDS, FaultCommands, FaultOptions
 
 
 def fault_options(

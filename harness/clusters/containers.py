@@ -61,8 +61,8 @@ class Containers:
         self._removed: dict[str, bytes] = {}
         """Output of the containers that upgrades removed, by node, since the last `collect`."""
         self.plan = self._make_plan()
-        self.containers = {s.node.name: s.container for s in self.plan.servers}
-        self.pods = {p.node.name: p.container for p in self.plan.pods}
+        self.container_names = {s.node.name: s.container for s in self.plan.servers}
+        self.pod_names = {p.node.name: p.container for p in self.plan.pods}
 
     @property
     def engines(self) -> Engines:
@@ -85,7 +85,7 @@ class Containers:
     def container(self, node: str) -> Container:
         """Return the container of a server, as the engine has it now. Raises ClusterError."""
         with engine_request(f"find {node}"):
-            return self.engine().containers.get(self.containers[node])
+            return self.engine().containers.get(self.container_names[node])
 
     def start(self, *nodes: str) -> None:
         """Create and start the containers of these nodes, or of all. Raises ClusterError."""
@@ -119,7 +119,7 @@ class Containers:
         self._collected_s = utc_now().timestamp()
 
         def move(node: Node) -> None:
-            container, pod = self.containers[node.name], self.pods[node.name]
+            container, pod = self.container_names[node.name], self.pod_names[node.name]
             before = self._removed.pop(node.name, b"")
             logs.collect_node(client, container, pod, node, directory / node.name, since_s, before)
             if node.role is Role.CLICKHOUSE:
@@ -130,11 +130,11 @@ class Containers:
     def end(self, node: str) -> str:
         """Return how the container of a server ended; "" if it runs. Raises ClusterError."""
         with engine_request(f"look at {node}"):
-            return end_of(self.engine().containers.get(self.containers[node]))
+            return end_of(self.engine().containers.get(self.container_names[node]))
 
     def last_lines(self, node: str) -> str:
         """Return the end of a node's log. Raises ClusterError."""
-        return logs.last_lines(self.engine(), self.containers[node], self.topology.node(node))
+        return logs.last_lines(self.engine(), self.container_names[node], self.topology.node(node))
 
     def save(self) -> None:
         """Write the manifest, by which another process finds the cluster."""

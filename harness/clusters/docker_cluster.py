@@ -85,7 +85,7 @@ class DockerCluster(Reachable):
         self._attached = False
         self._lock: IO[str] | None = None
         self._user_store = UserStore.of(topology, self.name)
-        made = self._containers = Containers(
+        containers = self._containers = Containers(
             self.name,
             topology,
             self.directory,
@@ -96,42 +96,44 @@ class DockerCluster(Reachable):
         )
         self._fetches = Fetches(topology.replicas, self.endpoint)
         self._readiness = Readiness(
-            self.name, topology, self.endpoint, self._fetches.refusal, made.end, made.last_lines
+            self.name,
+            topology,
+            self.endpoint,
+            self._fetches.refusal,
+            containers.end,
+            containers.last_lines,
         )
         self._processes = Processes(
-            made.engine,
+            containers.engine,
             topology,
-            made.containers,
-            made.agents,
+            containers.container_names,
+            containers.agents,
             self._readiness.why_not_alive,
             self._readiness.why_unready,
-            made.last_lines,
-            made.start,
+            containers.last_lines,
+            containers.start,
         )
-        self._links = Links(made.agents, made.addresses, lambda: self._quality.slack_s())
-        self._quality = LinkQuality(made.agents, made.addresses, self._links.is_cut)
-        self._store_rules = StoreRules(lambda: self.endpoint(topology.stores[0]))
-        self._disks = NodeDisks(made, self._processes)
-        self._clocks = NodeClocks(made)
-        self._resources = NodeResources(made, self._readiness)
+        agents, addresses = containers.agents, containers.addresses
+        links = Links(agents, addresses, lambda: self.part(LinkQuality).slack_s())
+        data = {pod.node.name: pod.data for pod in containers.plan.pods}
         super().__init__(
-            self._links,
-            self._quality,
+            links,
+            LinkQuality(agents, addresses, links.is_cut),
             self._processes,
-            Upgrades(made, self._processes, self._readiness),
+            Upgrades(containers, self._processes, self._readiness),
             self._readiness,
             self._fetches,
             Failpoints(self.endpoint),
-            Proxies(made.agents, topology.replicas, self._processes, self._readiness),
-            self._store_rules,
-            ServerFiles(made),
-            TransactionLogs(made),
-            self._disks,
-            self._clocks,
-            self._resources,
-            NodeStorage(made.agents, {pod.node.name: pod.data for pod in made.plan.pods}),
+            Proxies(agents, topology.replicas, self._processes, self._readiness),
+            StoreRules(lambda: self.endpoint(topology.stores[0])),
+            ServerFiles(containers),
+            TransactionLogs(containers),
+            NodeDisks(containers, self._processes),
+            NodeClocks(containers),
+            NodeResources(containers, self._readiness),
+            NodeStorage(agents, data),
             TableReplicas(topology, self.endpoint),
-            EnsembleMembers(made),
+            EnsembleMembers(containers),
         )
 
     @staticmethod
@@ -250,16 +252,17 @@ class DockerCluster(Reachable):
 
     def _heal(self) -> None:
         """End whatever faults an earlier process has left."""
-        self._links.mend()
-        self._quality.restore_links()
+        clocks = self.part(NodeClocks)
+        self.part(Links).mend()
+        self.part(LinkQuality).restore_links()
         self._processes.resume(self.topology.names)
-        self._disks.heal_disks()
-        self._clocks.reset_clocks(self._clocks.clocked())
-        self._resources.feed_all()
+        self.part(NodeDisks).heal_disks()
+        clocks.reset_clocks(clocks.clocked())
+        self.part(NodeResources).feed_all()
         self._processes.start(self.topology.names)
         self._fetches.start_fetches(self.topology.replicas)
         if self.topology.stores:
-            self._store_rules.set_store_rule({})
+            self.part(StoreRules).set_store_rule({})
 
     def _await_whole(self) -> None:
         self._readiness.await_ready()

@@ -38,10 +38,13 @@ class TransactionLogs(KeepsTransactions, GrowsTransactions, DatesTransactions):
         self._containers = containers
 
     def transactions(self) -> Mapping[str, bytes]:
-        made = self._containers
-        places = {n: (made.containers[n], made.pods[n]) for n in made.topology.keepers}
-        read = on_each(places, lambda node: logs.transactions_of(made.engine(), *places[node]))
-        return {node: log for node, log in read.items() if log}
+        containers, pods = self._containers.container_names, self._containers.pod_names
+
+        def read(node: str) -> bytes | None:
+            return logs.transactions_of(self._containers.engine(), containers[node], pods[node])
+
+        found = on_each(self._containers.topology.keepers, read)
+        return {node: log for node, log in found.items() if log}
 
     def transactions_since(self, node: str, file: str, offset: int) -> tuple[Sequence[str], bytes]:
         return logs.transactions_since(self._containers.agents[node], file, offset)

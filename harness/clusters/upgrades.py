@@ -21,11 +21,13 @@ class Upgrades(CanUpgrade):
         self._upgrading = threading.Lock()
 
     def upgrade(self, node: str, version: str) -> float:
-        made = self._containers
+        containers = self._containers
         with self._upgrading:
-            wanted = made.images.of(made.topology.with_version(node, version).node(node))
-            environment = made.plan.server(node).environment
-            program = entrypoint(wanted, made.settings)
+            wanted = containers.images.of(
+                containers.topology.with_version(node, version).node(node)
+            )
+            environment = containers.plan.server(node).environment
+            program = entrypoint(wanted, containers.settings)
             try:
                 away_s = self._processes.replace(
                     node,
@@ -33,13 +35,13 @@ class Upgrades(CanUpgrade):
                     environment,
                     program,
                     # The configuration may change only while no server runs, which would reload it.
-                    lambda ended: made.change_version(node, version, ended),
+                    lambda ended: containers.change_version(node, version, ended),
                 )
             finally:
-                made.save()
-            reported = await_version(made.topology.node(node), made.endpoint(node))
+                containers.save()
+            reported = await_version(containers.topology.node(node), containers.endpoint(node))
             if reported is not None:
-                made.reported[node] = reported
+                containers.reported[node] = reported
         return away_s
 
     def inactive(self, node: str) -> Sequence[str]:

@@ -88,19 +88,16 @@ GRAMMAR: Final = _grammar()
 """What may follow the names of faults, as a sentence without its full stop."""
 
 
-def fault_names() -> dict[str, FaultName]:
-    """Return every name of a fault that a user can give, with roles and targets spelled out."""
-    names = (
-        FaultName(entry, role, target)
-        for entry in FAULTS.values()
-        for role, target in (entry.aim or Aim()).endings()
-    )
-    return {name.text: name for name in names}
-
-
 def nemesis_names() -> tuple[str, ...]:
-    """Return every name that a user can give."""
-    return (NONE, *fault_names())
+    """Return every name that a user can give, with roles and targets spelled out."""
+    return (NONE, *(name.text for entry in FAULTS.values() for name in entry.names()))
+
+
+def _fault_name(text: str) -> FaultName | None:
+    """Return the entry, the role and the target that a user names; None if the name is unknown."""
+    entries = (entry for entry in FAULTS.values() if text.startswith(entry.name))
+    names = (name for entry in entries for name in entry.names())
+    return next((name for name in names if name.text == text), None)
 
 
 def entry_of(f: str) -> FaultEntry | None:
@@ -117,12 +114,15 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
     topology.
     """
     words = [name.strip() for name in text.split(",")]
-    known = fault_names()
+    names: list[FaultName] = []
     foreign: list[Family] = []
     for word in words:
+        name = _fault_name(word)
         if word in options.commands:
             foreign.append(_commands(word, topology, options))
-        elif word not in known and word != NONE:
+        elif name is not None:
+            names.append(name)
+        elif word != NONE:
             foreign.append(_plugin(word, topology))
         if words.count(word) > 1:
             raise UsageError(
@@ -130,7 +130,6 @@ def parse_nemesis(text: str, topology: Topology, seed: Seed, options: FaultOptio
             )
     if NONE in words and len(words) > 1:
         raise UsageError(f"nemesis 'none': cannot be combined, {quoted(text)} given")
-    names = [known[word] for word in words if word in known and word not in options.commands]
     families = [*_families(names, topology, options), *foreign]
     for family in foreign:
         if sum(other.f == family.f for other in families) > 1:

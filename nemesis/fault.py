@@ -101,6 +101,12 @@ class FaultEntry:
         """Return the f of its ops."""
         return self.f or self.name
 
+    def names(self) -> "Iterator[FaultName]":
+        """Yield the names by which a user can give it: its own, with the roles and targets that may
+        follow."""
+        for role, target in (self.aim or Aim()).endings():
+            yield FaultName(self, role, target)
+
 
 @dataclass(frozen=True, slots=True)
 class FaultName:

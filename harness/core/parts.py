@@ -8,9 +8,10 @@ P = TypeVar("P")
 
 
 class HasParts:
-    """Cluster whose capabilities are those of its parts.
+    """Cluster whose capabilities are those of its parts: the bases of their classes.
 
-    Its class declares their types, because capabilities are checked before a cluster is made.
+    The cluster's class declares the classes, because capabilities are checked before a cluster is
+    made.
     """
 
     name: str
@@ -18,16 +19,18 @@ class HasParts:
 
     def __init__(self, *parts: object) -> None:
         assert tuple(map(type, parts)) == self.parts, "a cluster has the parts that it declares"
-        self._parts = parts
+        self._by_capability = {base: part for part in parts for base in type(part).__mro__}
 
     @classmethod
     def has(cls, capability: type) -> bool:
         """Return whether clusters of this class have a capability."""
-        return any(issubclass(part, capability) for part in cls.parts)
+        return any(capability in part.__mro__ for part in cls.parts)
 
     def part(self, capability: type[P]) -> P:
         """Return the part that has a capability. Raises UsageError if the cluster lacks it."""
-        for part in self._parts:
-            if isinstance(part, capability):
-                return part
-        raise UsageError(f"cluster {self.name} lacks {capability.__name__}; choose another cluster")
+        part = self._by_capability.get(capability)
+        if not isinstance(part, capability):
+            raise UsageError(
+                f"cluster {self.name} lacks {capability.__name__}; choose another cluster"
+            )
+        return part

@@ -89,6 +89,8 @@ TRIALS: Mapping[str, str] = {
     "--time-limit 6 --interval 1.5 --duration 1",
     "broken-part-fetched": "--protocol repaired --read linearizable --rate 40 --time-limit 6 "
     "--nemesis disk-eio-reads --interval 1.5 --duration 1",
+    "lost-part-unreplaced": "--workload liveness-nodes --protocol repaired --nemesis "
+    "power-cut-torn,pause-clickhouse-one --rate 5 --time-limit 70 --interval 1 --duration 25",
     "acknowledged-failure": "--workload quorum-durability --protocol repaired --nemesis "
     "disk-eio-reads --rate 40 --time-limit 12",
     "number-kept": "--workload block-numbers --protocol 25.8 --nemesis pause-clickhouse-one "

@@ -133,6 +133,7 @@ OF_MACHINES = {
 OF_DISKS = {
     *("fsync-ignored", "fsync-error-ignored", "torn-unchecked", "flip-unchecked", "eio-as-empty"),
     *("short-write", "keeper-write-ignored", "acknowledged-failure", "broken-part-fetched"),
+    "lost-part-unreplaced",
 }
 """Bugs that faults of disks find: tests/test_sim_disks.py."""
 OF_MEMBERS = {
@@ -439,7 +440,7 @@ OF_25_8 = {
     "lost-retry": Case(
         "set-full",
         "partition-one",
-        seeds=(2,),
+        seeds=(4,),
         options={
             "name": "dedup",
             "promise": "eventual",

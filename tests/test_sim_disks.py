@@ -348,6 +348,16 @@ OFTEN: dict[str, Any] = {
     "interval_s": 0.5,
     "duration_s": 1,
 }
+AWAY: dict[str, Any] = {
+    "name": "liveness-nodes",
+    "promise": "eventual",
+    "protocol": "repaired",
+    "rate": 5.0,
+    "time_limit_s": 70.0,
+    "interval_s": 1,
+    "duration_s": 25,
+}
+"""Power is cut to each replica in turn while others are paused, so that merged parts are lost."""
 CASES = {
     "fsync-ignored": Case("set-full", "power-cut-all", options=PLAIN),
     "fsync-error-ignored": Case(
@@ -371,6 +381,9 @@ CASES = {
         seed=0x51BBD,
         options={**OFTEN, "rate": 40.0, "time_limit_s": 6.0, "interval_s": 1.5},
     ),
+    "lost-part-unreplaced": Case(
+        "convergence", "power-cut-torn,pause-clickhouse-one", seed=0x7582EF, options=AWAY
+    ),
 }
 
 
@@ -380,6 +393,20 @@ def test_only_faults_of_disks_find_the_bug(bug: str) -> None:
     assert case.accused(case.nemesis, bug)
     assert not case.accused(case.nemesis, "")
     assert not case.accused("kill", bug)
+
+
+@pytest.mark.parametrize(
+    ("by", "nemesis", "seed"),
+    [
+        ("convergence", "power-cut,pause-clickhouse-one", 0x7582FF),
+        ("protocol", "power-cut-clickhouse-one,pause-clickhouse-one", 0x87CE03),
+        ("protocol", "power-cut,disk-eio,pause-clickhouse-one", 0x87CE18),
+    ],
+)
+def test_replicas_agree_on_what_is_left_of_a_lost_part(by: str, nemesis: str, seed: int) -> None:
+    case = Case(by, nemesis, seed, AWAY)
+    assert case.accused(nemesis, "lost-part-unreplaced")
+    assert play(seed, nemesis, **AWAY).accusers == set()
 
 
 def test_a_disk_that_is_slow_or_refuses_writes_finds_short_writes() -> None:

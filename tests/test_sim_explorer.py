@@ -80,11 +80,12 @@ NOT_EXPRESSED = frozenset(
         *("clone-unwaited", "clone-keeps-dropped", "undone-alter", "stale-leader-claim"),
         *("clone-uncounted", "pending-merged", "failed-duplicate", "attach-own-copy"),
         *("shortage-as-broken", "old-parts-by-wall", "acknowledged-failure"),
-        *("broken-part-fetched", "copied-part"),
+        *("broken-part-fetched", "copied-part", "lost-part-unreplaced"),
     }
 )
 """Defects of servers that no small model has: of clones, ALTERs, claims to lead, detached parts,
-merges and retries of parallel quorum inserts, descriptors, ages of parts, unreadable parts."""
+merges and retries of parallel quorum inserts, descriptors, ages of parts, and of parts that are
+unreadable or lost."""
 DEFECTS = next(frozenset(defects) for model, *_, defects in MODELS if model == "quorum")
 
 

@@ -15,6 +15,8 @@ BUGS: Mapping[str, str] = {
     "though it may never be in the log; 18.16.1 does so",
     "broken-part-fetched": "a replica keeps a part that it fetched from one that could not read it "
     "any more and gave it up meanwhile, so that the others never get it; 18.16.1 does so",
+    "lost-part-unreplaced": "a replica gives up a merged part that no replica has any more, and "
+    "does not fetch the source parts that others still have; 18.16.1 does so",
     "clone-unwaited": "OPTIMIZE that is to wait for every replica does not wait for one that is "
     "being cloned; 18.16.1 does so",
     "stale-leader-claim": "a replica says that it leads until it looks at its session, which may "
@@ -155,6 +157,7 @@ _OLD: Final = Protocol(
             "failed-part-missed",
             "failed-part-fetched",
             "broken-part-fetched",
+            "lost-part-unreplaced",
             "copied-part",
             "clone-unwaited",
             "clone-keeps-dropped",

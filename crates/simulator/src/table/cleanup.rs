@@ -47,6 +47,7 @@ async fn clean_once(table: &Table, zk: &KeeperSession, led: bool) -> Result<(), 
 }
 
 async fn old_parts(table: &Table, zk: &KeeperSession) -> Result<(), QueryError> {
+    let _guard = table.removals.hold().await;
     let before = table.age_clock_ns() - table.settings.old_parts_lifetime * SECOND;
     let is_old = |part: &Part| (1..before).contains(&part.old_ns.get());
     let old = table.disk.parts.borrow().some(is_old);

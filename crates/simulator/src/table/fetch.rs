@@ -39,7 +39,7 @@ pub async fn fetch(
         if entry.quorum > 0 && mark_failed(table, zk, entry).await? {
             return Ok(true);
         }
-        if table.queue.uses(&entry.new) {
+        if table.queue.postpone_siblings(&entry.new) {
             return Ok(false);
         }
         table.missing.add(&entry.new);
@@ -60,6 +60,9 @@ pub async fn fetch(
     if matches!(&fetched, Err(QueryError::Server(error)) if is_taken_for_lost(table, error)) {
         log::give_up(table, zk, &entry.new).await?;
         fetched = Ok(true);
+    }
+    if fetched.is_err() {
+        table.queue.postpone_siblings(&entry.new);
     }
     table.fetching.borrow_mut().shift_remove(&name);
     shared::end_fetch(table, zk, &name).await;

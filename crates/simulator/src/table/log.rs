@@ -145,7 +145,7 @@ pub async fn give_up(
 }
 
 /// Returns the last component of a node's path.
-fn last_word(path: &str) -> Rc<str> {
+pub fn last_word(path: &str) -> Rc<str> {
     let (_, name) = path.rsplit_once('/').expect("a path");
     name.into()
 }

@@ -17,6 +17,7 @@ pub mod fetch;
 pub mod insert;
 pub mod listed;
 pub mod log;
+pub mod lost_part;
 pub mod merge;
 pub mod missing;
 pub mod moves;

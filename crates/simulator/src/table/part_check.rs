@@ -12,6 +12,7 @@ use crate::errors::{KeeperError, QueryError};
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::child;
 use crate::table::log;
+use crate::table::lost_part::{self, Fate};
 use crate::table::part_files;
 use crate::table::parts::{Info, Part};
 use crate::table::quorum::leave;
@@ -93,6 +94,7 @@ async fn search_replicas(
     if zk.exists(child(&table.own.parts, &part.name())).await? {
         return log::fetch_again(table, zk, part).await;
     }
+    let hopes = table.bugs.has(Bug::LostPartUnreplaced);
     let (mut first, mut last) = (false, false);
     for replica in zk.children(table.paths.replicas.clone()).await?.iter() {
         let parts = zk.children(table.paths.of(replica).parts.clone()).await?;
@@ -105,9 +107,12 @@ async fn search_replicas(
                 last = last || other.max == part.max;
             }
         }
-        if first && last {
+        if hopes && first && last {
             return Ok(());
         }
     }
-    log::give_up(table, zk, part).await
+    if hopes || lost_part::replace(table, zk, part).await? == Fate::Gone {
+        log::give_up(table, zk, part).await?;
+    }
+    Ok(())
 }

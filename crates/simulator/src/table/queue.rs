@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::table::active_parts::ActivePartSet;
-use crate::table::entries::Entry;
+use crate::table::entries::{Entry, EntryKind};
 use crate::table::parts::{Info, Ordered};
 use crate::world::{Ns, Promise, World};
 
@@ -157,11 +157,42 @@ impl Queue {
         gone
     }
 
-    /// Return whether some entry makes another part from this one.
-    pub fn uses(&self, part: &Info) -> bool {
+    /// Move the entries of the parts that are merged with this one to the end, if there is such a
+    /// merge, and return whether there is. So the merged part comes first: without it, each of its
+    /// source parts would cost an attempt (moveSiblingPartsForMergeToEndOfQueue).
+    pub fn postpone_siblings(&self, part: &Info) -> bool {
+        let mut entries = self.entries.borrow_mut();
+        let Some(merge) = entries
+            .values()
+            .position(|one| one.entry.parts.contains(part))
+        else {
+            return false;
+        };
+        let sources = entries[merge].entry.parts.clone();
+        let before = entries.iter().take(merge);
+        let siblings = before.filter(|(_, one)| sources.contains(&one.entry.new));
+        let siblings: Vec<Rc<str>> = siblings.map(|(name, _)| name.clone()).collect();
+        let last = entries.len() - 1;
+        for name in siblings {
+            let at = entries.get_index_of(&name).expect("it is queued");
+            entries.move_index(at, last);
+        }
+        true
+    }
+
+    /// Return the name of the entry that makes this part.
+    pub fn entry_of(&self, part: &Info) -> Option<Rc<str>> {
         let entries = self.entries.borrow();
-        let mut entries = entries.values();
-        entries.any(|other| other.entry.parts.contains(part))
+        let mut entries = entries.iter();
+        let entry = entries.find(|(_, one)| one.entry.new == *part);
+        entry.map(|(name, _)| name.clone())
+    }
+
+    /// Return whether some entry other than that of `besides` makes this part or one that covers it.
+    pub fn makes(&self, part: &Info, besides: &Info) -> bool {
+        let entries = self.entries.borrow();
+        let mut entries = entries.values().filter(|one| one.entry.new != *besides);
+        entries.any(|one| one.entry.kind != EntryKind::Alter && one.entry.new.contains(part))
     }
 
     /// Wake the waiting threads, because some entry may be executable now.
@@ -187,5 +218,46 @@ impl Queue {
             !self.wakes.borrow().iter().any(|other| other.is(&wake)),
             "a thread waits once"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::Seed;
+
+    #[test]
+    fn a_part_that_cannot_be_fetched_leaves_the_turn_to_the_merge_that_uses_it() {
+        let queue = Queue::new(&World::new(Seed(1)));
+        let get = |name: &str| Entry::get(Info::named(name));
+        let merged = Entry {
+            kind: EntryKind::Merge,
+            parts: vec![Info::named("0_1_1_0"), Info::named("0_2_2_0")],
+            ..get("0_1_2_1")
+        };
+        let later = get("0_1_1_0");
+        let entries = [
+            get("0_1_1_0"),
+            get("0_2_2_0"),
+            get("0_3_3_0"),
+            merged,
+            later,
+        ];
+        for (name, entry) in ["a", "b", "c", "merge", "later"].iter().zip(entries) {
+            queue.add((*name).into(), Rc::new(entry));
+        }
+        let order = || {
+            queue
+                .entries
+                .borrow()
+                .keys()
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert!(!queue.postpone_siblings(&Info::named("0_3_3_0")));
+        assert_eq!(order(), "a b c merge later");
+        assert!(queue.postpone_siblings(&Info::named("0_2_2_0")));
+        assert_eq!(order(), "c merge later a b");
     }
 }

@@ -93,6 +93,8 @@ pub struct Table {
     pub choosing: Lock,
     /// Held while detached parts are attached, so that each is attached once.
     pub attaching: Lock,
+    /// Held while old parts are removed, and while it is decided which are shown again.
+    pub removals: Lock,
     pub dropped: Cell<bool>,
     /// Number of times that this life has become active.
     pub starts: Cell<i64>,
@@ -256,6 +258,7 @@ impl Table {
             pulls: Lock::new(world),
             choosing: Lock::new(world),
             attaching: Lock::new(world),
+            removals: Lock::new(world),
             dropped: Cell::new(false),
             starts: Cell::new(0),
             listed: RefCell::default(),

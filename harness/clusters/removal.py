@@ -162,8 +162,10 @@ def remove_run(
     left: ObjectsLeftError | None = None
     deadline = time.monotonic() + _REMOVE_S
     settled = time.monotonic() + settle_s
+    reason = ""
     while True:
         found = {kind: _objects(client, kind, f"{RUN}={run}") for kind in _KINDS}
+        found["volumes"] += _unlabelled(client, run)
         if any(found.values()):
             settled = time.monotonic() + settle_s
         elif time.monotonic() < settled:
@@ -176,13 +178,16 @@ def remove_run(
             return removed
         if time.monotonic() > deadline:
             rest = ", ".join(one.name for objects in found.values() for one in objects)
-            raise ClusterError(f"{run}: could not be removed in {_REMOVE_S:g} s: {rest} is left")
+            raise ClusterError(
+                f"{run}: could not be removed in {_REMOVE_S:g} s: {rest} is left ({reason})"
+            )
         for kind in _KINDS:
             # Containers in parallel and repeatedly: a pod cannot be removed while the engine sets
             # up a server that joins it.
-            gone = on_each(found[kind], partial(_remove, kind))
-            removed += [one.name for one, is_gone in gone.items() if is_gone]
-            if kind != "containers" or not all(gone.values()):
+            reasons = on_each(found[kind], partial(_remove, kind))
+            removed += [one.name for one, why in reasons.items() if not why]
+            reason = next(filter(None, reasons.values()), reason)
+            if kind != "containers" or any(reasons.values()):
                 continue
             if bucket is not None:
                 # As long as a volume has the label, a process that is killed here leaves nothing
@@ -285,8 +290,16 @@ def _objects(client: docker.DockerClient, kind: str, label: str) -> list[Any]:
         return client.volumes.list(filters=filters)
 
 
-def _remove(kind: str, one: Any) -> bool:
-    """Remove an object and return whether it is gone; False if another try is needed."""
+def _unlabelled(client: docker.DockerClient, run: str) -> list[Any]:
+    """Return the volumes of a cluster whose labels the engine lost, because it was stopped while it
+    created them. Nothing else has a name that begins with the cluster's."""
+    with engine_request("list volumes"):
+        named = client.volumes.list(filters={"name": f"{run}-"})
+    return [one for one in named if one.name.startswith(f"{run}-") and not _labels_of(one)]
+
+
+def _remove(kind: str, one: Any) -> str:
+    """Remove an object. Return why it is still there, "" if it is gone."""
     with engine_request(f"remove {one.name}"):
         try:
             if kind == "containers":
@@ -296,9 +309,9 @@ def _remove(kind: str, one: Any) -> bool:
             else:
                 one.remove()
         except NotFound:
-            return True
-        except APIError:
+            return ""
+        except APIError as error:
             # It is in use or being removed; `remove_run` tries again until its deadline.
             time.sleep(0.1)
-            return False
-    return True
+            return str(error.explanation)
+    return ""

@@ -7,11 +7,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec import structs
 from real_servers import THREE
 
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.capabilities import CanPartition
+from harness.core.errors import ClusterError
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass
@@ -74,6 +76,21 @@ def test_what_keeps_a_run_from_its_rest_does_not_keep_the_next(tmp_path: Path) -
 
 def test_a_cluster_that_is_to_be_left_is_left(tmp_path: Path) -> None:
     assert played(tmp_path, parted=1, leave=True) == [(1, False), (1, False)]
+
+
+def test_a_cluster_that_does_not_come_up_is_not_taken_down_again(tmp_path: Path) -> None:
+    """It has tried that itself, and the second error would hide why it did not come up."""
+
+    class Failing(SimCluster):
+        def up(self) -> None:
+            raise ClusterError("ch1 does not answer\nch1-data is left")
+
+        def down(self) -> None:
+            raise ClusterError("ch1-data is left")
+
+    clusters = ClusterSource(make=lambda plan, _: Failing(THREE, plan.seed))
+    with pytest.raises(ClusterError, match="ch1 does not answer"):
+        campaign(tmp_path, clusters=clusters, finished=lambda _: None).run(TWO)
 
 
 def test_a_simulated_cluster_is_freed_at_its_end(tmp_path: Path) -> None:

@@ -256,7 +256,13 @@ class Trials:
                 self.campaign.stop.check()
                 # Known here before it is up, so that no signal can lose it.
                 self._cluster = self.campaign.made(spec, monitor)
-                self.campaign.up(self._cluster)
+                try:
+                    self.campaign.up(self._cluster)
+                except ClusterError:
+                    # It has removed what it created, or the error says what is left.
+                    self._cluster.close()
+                    self._cluster = None
+                    raise
         return self._cluster
 
     def end(self) -> None:

@@ -151,6 +151,6 @@ def test_a_server_that_does_not_answer_is_named_with_its_end_zookeeper_first(cas
         last_lines=lambda _: "",
     )
     keeper, replica = readiness.unready()
-    assert keeper == f"zk1 does not answer{text}"
+    assert keeper == f"zk1 does not answer ([Errno 111] Connection refused){text}"
     assert replica.startswith("ch1 does not answer: ")
     assert replica.endswith(f"(127.0.0.1:{port}){text}")

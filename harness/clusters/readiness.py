@@ -74,9 +74,10 @@ class Readiness(ReportsLeader, ReportsTableLeader):
         """Return why a server cannot serve now, such as "zk2 has no leader"; None if it can."""
         endpoint = self._endpoint(node)
         if self._role(node) is Role.ZOOKEEPER:
-            state = keeper.state(endpoint)
-            if state is None:
-                return f"{node} does not answer{self._and_end(node)}"
+            try:
+                state = keeper.read_state(endpoint)
+            except ClusterError as error:
+                return f"{node} {error}{self._and_end(node)}"
             return None if state.mode else f"{node} has no leader"
         dead = self.why_not_alive(node)
         if dead:

@@ -316,9 +316,9 @@ def test_what_servers_of_somebody_else_lack_is_refused_before_the_run(
     file = described(servers, tmp_path / "servers.toml")
     refusals = {
         ("--nemesis", "kill"): "nemesis kill: cluster external lacks CanKill",
-        ("--replicas", "2"): "--replicas 2: --servers says which servers there are",
-        ("--storage", "faulty"): "--storage: --cluster external has no containers",
-        ("--fsync", "all"): "--fsync: --cluster external does not start servers",
+        ("--replicas", "2"): "--replicas 2: --cluster external does not start servers",
+        ("--storage", "faulty"): "--storage faulty: --cluster external has no containers",
+        ("--fsync", "all"): "--fsync all: --cluster external does not start servers",
         ("--workload", "zero-copy"): "workload zero-copy: this cluster has no object store",
         ("--workload", "config-reload"): "workload config-reload: cluster external lacks CanConf",
         ("--nemesis", "frieze"): "nemesis 'frieze' is unknown",

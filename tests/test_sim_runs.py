@@ -104,12 +104,15 @@ def test_runs_of_one_command_have_a_cluster_each(tmp_path: Path) -> None:
         (["--read", "sideways"], "--read 'sideways': expected one of sequential sync plain server"),
         (["--bug", "nope"], "'nope' is unknown; see `harness list bugs`"),
         (["--keep-cluster"], "--keep-cluster: --cluster sim has no containers"),
-        (["--storage", "faulty"], "--storage: --cluster sim has no containers"),
+        (["--storage", "faulty"], "--storage faulty: --cluster sim has no containers"),
         (
             ["--fsync", "all"],
             "--fsync all: needs parts that are durable before they are acknowledged, which",
         ),
-        (["--cluster", "docker", "--bug", "ack-early"], "only --cluster sim has bugs to plant"),
+        (
+            ["--cluster", "docker", "--bug", "ack-early"],
+            "--cluster docker does not simulate servers",
+        ),
         (["--cluster", "docker", "--read", "thesis"], "only simulated servers have it"),
         (
             ["--insert", "parallel"],

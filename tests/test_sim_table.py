@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from sim_by_hand import replica_of, rows, table_on, wait
 
-from harness.clients.clickhouse import DatabaseError, connect
+from harness.clients.clickhouse import DatabaseError, QuerySettings, connect, failed_write
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.capabilities import (
@@ -16,6 +16,7 @@ from harness.core.capabilities import (
     CanStopFetches,
     ReportsLeader,
 )
+from harness.core.op import Kind
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
 from harness.sim.bugs import PROTOCOLS
@@ -200,6 +201,37 @@ def test_optimize_fails_when_the_leader_that_does_it_ends() -> None:
     cluster.simulation.world.after(1_000_000_000, lambda: cluster.part(CanKill).kill([leader]))
     with pytest.raises(DatabaseError, match=f"Connection reset by {leader}"):
         connect(cluster, target).command(f"OPTIMIZE TABLE {table.name} PARTITION 7 FINAL")
+
+
+@pytest.mark.parametrize("protocol", ["repaired", "repaired-25.8"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE %s DROP PARTITION 7",
+        "OPTIMIZE TABLE %s FINAL",
+        "ALTER TABLE %s ADD COLUMN c Int64",
+    ],
+)
+def test_a_statement_whose_session_ends_while_it_waits_may_have_taken_effect(
+    protocol: str, statement: str
+) -> None:
+    """It is in the log already, and one replica is paused."""
+    cluster = SimCluster(Topology.of(), Seed(1), protocol=protocol)
+    table = table_on(cluster)
+    for value in range(2):
+        connect(cluster, "ch1").insert(table.name, [(7, value)])
+    wait(cluster, 1)
+    leader = next(node for node, leads in leaders(cluster, table).items() if leads)
+    cluster.part(CanPause).pause(
+        [next(node for node in cluster.topology.replicas if node != leader)]
+    )
+    (keeper,) = cluster.topology.node(leader).keepers
+    away = [Link(leader, keeper), Link(keeper, leader)]
+    cluster.simulation.world.after(1_000_000_000, partial(cluster.part(CanPartition).cut, away))
+    settings: QuerySettings = {"replication_alter_partitions_sync": 2}
+    with pytest.raises(DatabaseError, match=r"999: .*SESSIONEXPIRED") as ended:
+        connect(cluster, leader, timeout_s=60).command(statement % table.name, settings)
+    assert failed_write(ended.value).kind is Kind.INFO
 
 
 def test_a_mutation_that_is_overtaken_by_another_takes_effect_all_the_same() -> None:

@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, QueryError, ServerError, BAD_VERSION, SESSION_EXPIRED};
+use crate::errors::{KeeperError, QueryError, ServerError, BAD_VERSION};
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{Done, Operation};
@@ -27,7 +27,6 @@ const DUPLICATE_COLUMN: i32 = 15;
 const NO_COLUMN: i32 = 10;
 const CANNOT_ASSIGN_ALTER: i32 = 517;
 const UNFINISHED: i32 = 341;
-const NO_ZOOKEEPER: i32 = 225;
 
 /// Returns the columns with one more or less, and the next version; `None` if it is there already, or
 /// not there.
@@ -82,8 +81,7 @@ pub async fn alter(
         Done::Put(version) => version,
         _ => unreachable!("a node was set"),
     };
-    let waited = await_replicas(table, &Columns { version, ..after }).await;
-    waited.map_err(committed)
+    await_replicas(table, &Columns { version, ..after }).await
 }
 
 /// Turns the error of a version that has changed into the server's.
@@ -125,32 +123,20 @@ async fn log(
         _ => zk.children(paths.replicas.clone()).await?.to_vec(),
     };
     for replica in &replicas {
-        let waited = wait_until_executed(table, replica, &logged).await;
-        waited.map_err(committed)?;
+        wait_until_executed(table, replica, &logged).await?;
     }
     Ok(())
 }
 
-/// Returns the error of a session that was lost after the commit: the server's requests then fail with
-/// the expired session, so that the outcome stays open.
-fn committed(error: QueryError) -> QueryError {
-    match error {
-        QueryError::Server(error) if error.code == NO_ZOOKEEPER => {
-            KeeperError::new(SESSION_EXPIRED).into()
-        }
-        error => error,
-    }
-}
-
 /// Waits as 18.16.1 does until every replica has these columns, or another ALTER has changed them.
 async fn await_replicas(table: &Rc<Table>, after: &Columns) -> Result<(), QueryError> {
-    let replicas = table.connected()?;
+    let replicas = table.session()?;
     let replicas = replicas.children(table.paths.replicas.clone()).await?;
     let mut missing = Vec::new();
     for replica in replicas.iter() {
         let own = table.paths.of(replica);
         loop {
-            let zk = table.connected()?;
+            let zk = table.session()?;
             if !zk.exists(own.is_active.clone()).await? {
                 missing.push(replica.clone());
                 break;

@@ -293,7 +293,7 @@ async fn duplicated(
         return Ok(());
     };
     let path = block_path.expect("a duplicate has a block ID");
-    let Some((part, _)) = table.connected()?.get(path.clone()).await? else {
+    let Some((part, _)) = table.session()?.get(path.clone()).await? else {
         return Err(KeeperError::of(NO_NODE, path).into());
     };
     let name = part.as_text();
@@ -301,7 +301,7 @@ async fn duplicated(
     Box::pin(await_quorum_retrying(table, &part, asked, retries.clone())).await?;
     // The part may be another replica's, so that this one stays active though the quorum fails.
     let failed = failed_path(table, name);
-    if !table.bugs.has(Bug::FailedDuplicate) && table.connected()?.exists(failed).await? {
+    if !table.bugs.has(Bug::FailedDuplicate) && table.session()?.exists(failed).await? {
         let text =
             "Unknown status, client must retry. Reason: the quorum of the first insert failed";
         return Err(ServerError::new(319, text).into());

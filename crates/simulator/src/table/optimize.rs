@@ -51,7 +51,7 @@ pub async fn optimize(
     let sync = settings.replication_alter_partitions_sync;
     if let (true, Some(last)) = (sync != 0, last) {
         if sync == 1 && table.mechanisms.has(Mechanism::OwnWait) {
-            return wait_until_executed(table, &table.me, &last).await;
+            return Ok(wait_until_executed(table, &table.me, &last).await?);
         }
         let replicas = zk.children(table.paths.replicas.clone()).await?;
         let careless = table.bugs.has(Bug::OptimizeUnwaited);
@@ -86,7 +86,7 @@ pub async fn wait_until_executed(
     table: &Table,
     replica: &Rc<str>,
     logged: &Logged,
-) -> Result<(), QueryError> {
+) -> Result<(), KeeperError> {
     let own = table.paths.of(replica);
     let pointer = Reading::get(own.log_pointer.clone());
     read_until(table, pointer, |found| {
@@ -105,7 +105,7 @@ pub async fn wait_until_executed(
         .await?;
     }
     let queue = Reading::values(own.queue.clone());
-    let queue = table.connected()?.read_one(queue, None).await?.values();
+    let queue = table.session()?.read_one(queue, None).await?.values();
     // The names of queue entries differ between replicas.
     for (name, entry) in queue {
         let entry = entry.as_entry();
@@ -122,10 +122,10 @@ async fn read_until(
     table: &Table,
     reading: Reading,
     so: impl Fn(Found) -> bool,
-) -> Result<(), QueryError> {
+) -> Result<(), KeeperError> {
     loop {
         let changed = Promise::new();
-        let zk = table.connected()?;
+        let zk = table.session()?;
         if so(zk.read_one(reading.clone(), Some(&changed)).await?) {
             return Ok(());
         }

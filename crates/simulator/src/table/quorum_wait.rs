@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, QueryError, ServerError, SESSION_EXPIRED};
+use crate::errors::{KeeperError, QueryError, ServerError};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::protocol::Mechanism;
 use crate::table::entries::{Data, TableData};
@@ -51,12 +51,12 @@ pub async fn prechecked(
     mut retries: Retries,
 ) -> Result<QuorumPrecheck, QueryError> {
     loop {
-        let error = match table.connected() {
+        let error = match table.session() {
             Ok(zk) => match precheck(table, &zk, wanted).await {
                 Err(error) if is_lost(&error) => error,
                 done => return done,
             },
-            Err(_) => KeeperError::new(SESSION_EXPIRED).into(),
+            Err(error) => error.into(),
         };
         retries.again(table, error).await?;
     }
@@ -148,13 +148,13 @@ pub async fn await_quorum_retrying(
 ) -> Result<(), QueryError> {
     let mut retries = retries;
     loop {
-        let error = match table.connected() {
+        let error = match table.session() {
             Ok(zk) => match quorum_came(table, &zk, part, asked).await {
                 Err(error) if is_connection(&error) => error,
                 Err(error) => return Err(unknown(&error).into()),
                 Ok(()) => return Ok(()),
             },
-            Err(_) => KeeperError::new(SESSION_EXPIRED),
+            Err(error) => error,
         };
         retries.again(table, unknown(&error).into()).await?;
     }

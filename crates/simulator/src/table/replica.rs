@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::bugs::{Bug, Bugs};
 use crate::disk::{Device, Written};
-use crate::errors::ServerError;
+use crate::errors::{KeeperError, ServerError, SESSION_EXPIRED};
 use crate::keeper::session::{KeeperSession, Readings};
 use crate::keeper::tree::{Names, Path};
 use crate::protocol::Mechanisms;
@@ -197,11 +197,20 @@ impl Table {
 
     // --- what queries may use -------------------------------------------------------------------
 
-    /// Returns the session if it is alive, otherwise error 225.
+    /// Returns the session if it is alive, otherwise error 225, which says that the query has done
+    /// nothing yet.
     pub fn connected(&self) -> Result<Rc<KeeperSession>, ServerError> {
+        let none = |_| ServerError::new(225, "Cannot get ZooKeeper");
+        self.session().map_err(none)
+    }
+
+    /// Returns the session if it is alive, otherwise the error of every request in it: a query that
+    /// may have committed goes on with the session of the moment, even one that has expired
+    /// (getZooKeeper).
+    pub fn session(&self) -> Result<Rc<KeeperSession>, KeeperError> {
         match &*self.zk.borrow() {
             Some(zk) if zk.alive() => Ok(zk.clone()),
-            _ => Err(ServerError::new(225, "Cannot get ZooKeeper")),
+            _ => Err(KeeperError::new(SESSION_EXPIRED)),
         }
     }
 

@@ -42,6 +42,7 @@ def trial_of(
     *words: str,
     seconds: float,
     drop: bool = True,
+    final_patience_s: float = 30.0,
     **more: Any,
 ) -> RunContext:
     options = options_of(RunSpec(workload=name, option=tuple(words)))
@@ -64,7 +65,16 @@ def trial_of(
     monitor.anomalies = None
     token = fresh_token(directory.path.name, spec.seed)
     return RunContext(
-        spec, servers, workload_of(spec), nemesis, directory, monitor, Stop(), token, drop
+        spec,
+        servers,
+        workload_of(spec),
+        nemesis,
+        directory,
+        monitor,
+        Stop(),
+        token,
+        drop,
+        final_patience_s=final_patience_s,
     )
 
 

@@ -98,10 +98,11 @@ class Findings:
         Its summary is `broken`, or the text of the first anomaly, if there are any; else the
         doubts, or `nothing` if there are none and nothing was checked; else `held`. `after` ends
         each of these. Anomalies that are not `certain`, as before the cluster came to rest, are
-        counted and break nothing.
+        counted and break nothing, but they are a doubt.
         """
-        doubts = self.doubts or ([] if checked else [nothing])
         shown = self._shown() if certain else ()
+        unsure = [f"found and not certain: {self.tally}"] if self.tally and not certain else []
+        doubts = self.doubts or unsure or ([] if checked else [nothing])
         if shown:
             status, summary = Status.INVALID, broken or shown[0].text
         elif doubts:

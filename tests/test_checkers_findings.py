@@ -127,3 +127,11 @@ def test_a_field_with_a_default_may_be_missing_and_others_may_be_there() -> None
 def test_a_value_of_another_form_is_refused_with_its_op(value: object) -> None:
     with pytest.raises(HistoryError, match="op #7: the value of an ok look cannot be read: "):
         decode(op(value), Shown)
+
+
+def test_what_is_not_certain_is_a_doubt_and_never_valid() -> None:
+    found = Findings("own")
+    found.add_anomalies("lost", [Anomaly(kind="lost", text="value 1", ops=(0,))])
+    verdict = found.verdict(checked=1, held="all", certain=False)
+    assert (verdict.status, verdict.anomalies) == (Status.UNKNOWN, ())
+    assert verdict.summary == "found and not certain: 1 lost"

@@ -13,11 +13,13 @@ ALL = "all"
 
 
 class PaneledCommand(click.RichCommand):
-    """Command whose `--help` shows the options in `common`, and whose `--help PANEL` shows those of
+    """Command whose `--help` shows the common options, and whose `--help PANEL` shows those of
     a panel."""
 
-    common: Collection[str] = ()
-    """Names of the parameters that the short help shows."""
+    def __init__(self, *args: Any, common: Collection[str] = (), **attributes: Any) -> None:
+        """Make a command; `common` are the names of the parameters that the short help shows."""
+        super().__init__(*args, **attributes)
+        self.common = common
 
     def get_help_option(self, ctx: click.Context) -> click.Option:
         """Return the option, which takes a panel."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import rich_click as click
 
-from harness.core.ranges import RANGES, Range, unknown_name
+from harness.core.ranges import RANGES, Range
 from harness.spec.image_options import IMAGE_OPTIONS
 from harness.spec.option import Option
 from harness.spec.option_types import Choice, OptionType, Repeated, SeedNumber, Text, WordList
@@ -53,13 +53,14 @@ class Name(click.Choice[str]):
 
     def __init__(self, names: Collection[str], listed_by: str = "") -> None:
         super().__init__(tuple(names))
-        self.listed_by = listed_by
+        self.kind = Choice(tuple(names), listed_by)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Fail for an unknown name."""
-        if value not in self.choices:
-            self.fail(unknown_name(str(value), self.choices, self.listed_by), param, ctx)
-        return str(value)
+        try:
+            return self.kind.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class StoreDirectory(click.ParamType[str]):

@@ -18,7 +18,7 @@ from harness.run.stop import Stop
 from harness.spec.run_options import OPTIONS
 
 
-@click.command("run", cls=PaneledCommand)
+@click.command("run", cls=PaneledCommand, common=COMMON)
 @run_options
 @click.pass_context
 def run(context: click.RichContext, /, **_: object) -> int:
@@ -93,7 +93,3 @@ def _say_what_is_left(console: Console, campaign: Campaign, stop: Stop) -> None:
         f"harness run --reuse {campaign.clusters.files.name} uses it, "
         f"harness clean {campaign.clusters.files.name} removes it"
     )
-
-
-assert isinstance(run, PaneledCommand)
-run.common = COMMON

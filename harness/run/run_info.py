@@ -51,6 +51,6 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_info_of(stored: Mapping[str, Any]) -> RunInfo:
     """Return the contents of run.json, of this version or an older one. Raises AssertionError,
-    KeyError, TypeError and ValueError for what is not what a run writes."""
+    AttributeError, KeyError, TypeError and ValueError for what is not what a run writes."""
     stored = current(stored)
     return msgspec.convert({**stored, "spec": stored_fields(stored)}, RunInfo)

@@ -224,7 +224,7 @@ class RunDirectory:
         raw = read_json(self.info_file)
         try:
             return run_info_of(raw)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AssertionError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise HarnessError(
                 f"{self.info_file}: is not what a run writes ({error}); was it edited, or written "
                 "by another version?"

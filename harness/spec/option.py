@@ -45,7 +45,6 @@ class On(Flag):
     EXTERNAL = auto()
     STARTED = CONTAINERS | SIMULATED
     """Clusters whose servers the run starts."""
-    REAL = CONTAINERS | EXTERNAL
     ANY = CONTAINERS | SIMULATED | EXTERNAL
 
 

@@ -30,6 +30,8 @@ class Choice:
     """One of several names."""
 
     names: tuple[str, ...]
+    listed_by: str = ""
+    """Command that lists the names."""
 
     @staticmethod
     def of(names: Collection[str]) -> "Choice":
@@ -39,7 +41,7 @@ class Choice:
     def parse(self, given: object) -> str:
         """Return the name. Raises ValueError, which suggests the closest one."""
         if given not in self.names:
-            raise ValueError(unknown_name(str(given), self.names))
+            raise ValueError(unknown_name(str(given), self.names, self.listed_by))
         return str(given)
 
 

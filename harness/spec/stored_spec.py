@@ -12,20 +12,6 @@ from harness.spec.run_spec import RunSpec
 
 SCHEMA: Final = 2
 """Version of run.json. Version 1 had a "plan", an object of fewer options, in place of "spec"."""
-_OF_PLAN: Final = {
-    "workload": "workload",
-    "nemesis": "nemesis",
-    "seed": "seed",
-    "promise": "promise",
-    "time-limit": "time_limit_s",
-    "extend": "extend",
-    "rate": "rate",
-    "concurrency": "concurrency",
-    "nodes": "nodes",
-    "quiesce": "quiesce_s",
-    "check-time": "check_s",
-}
-"""Options in a plan of version 1 by their long names."""
 
 
 def spec_fields(spec: RunSpec) -> dict[str, Any]:
@@ -69,7 +55,7 @@ def current(stored: Mapping[str, Any]) -> Mapping[str, Any]:
 def _values(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a plan of version 1."""
     options = plan.get("options", {})
-    found = {name: plan[field] for name, field in _OF_PLAN.items() if field in plan}
+    found = {name: plan[entry.field] for name, entry in OPTIONS.items() if entry.field in plan}
     by_flag = {name.replace("-", "_"): name for name in OPTIONS}
     found |= {by_flag[key]: value for key, value in options.items() if key in by_flag}
     found |= _given_to_workload(plan.get("again", ""), options.get("workload_options", {}))

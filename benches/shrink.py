@@ -51,7 +51,7 @@ def red_runs(options: str, runs: int, store: Store) -> Iterator[Path]:
         words = [*options.split(), "--cluster", "sim", "--report", "none"]
         request = request_for([*words, "--store", str(store.root)])
         with contextlib.redirect_stderr(io.StringIO()):
-            request.campaign(None, Stop(), ended.append).run([request.spec(Seed(seed))])
+            request.campaign(None, Stop()).run([request.spec(Seed(seed))], ended.append)
         if ended[0].outcome.judgement.status is Status.INVALID:
             found += 1
             yield ended[0].directory.path

@@ -164,8 +164,8 @@ def played(options: str, bug: str, seed: int) -> tuple[frozenset[str], int]:
     words = [*options.split(), "--cluster", "sim", "--report", "none"]
     with tempfile.TemporaryDirectory() as store, contextlib.redirect_stderr(io.StringIO()):
         request = request_for([*words, "--store", store, *(["--bug", bug] if bug else [])])
-        campaign = request.campaign(None, Stop(), ended.append)
-        campaign.run([request.spec(Seed(seed))])
+        campaign = request.campaign(None, Stop())
+        campaign.run([request.spec(Seed(seed))], ended.append)
     outcome = ended[0].outcome
     by = {v.checker for v in outcome.judgement.verdicts if v.status is Status.INVALID}
     return frozenset(by), outcome.history.columns.calls_count()

@@ -133,7 +133,7 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
     ended: list[FinishedRun] = []
     spec = request.spec(Seed(first + number))
     with contextlib.redirect_stderr(io.StringIO()):
-        request.campaign(None, Stop(), ended.append).run([spec])
+        request.campaign(None, Stop()).run([spec], ended.append)
     (run,) = ended
     judged = run.outcome.judgement
     by_f, _ = run.outcome.history.columns.tally(())

@@ -281,7 +281,7 @@ class Scripted:
 
         campaign = Campaign(
             store=store, clusters=ClusterSource(make=make), workload=workload_of,
-            commands={}, shown=lambda _: nullcontext(), finished=lambda _: None,
+            commands={}, shown=lambda _: nullcontext(),
             draw=lambda *_: None, stop=stop,
         )  # fmt: skip
         return campaign, spec

@@ -61,7 +61,7 @@ def played(store: Path, *, parted: int = 0, leave: bool = False) -> list[tuple[i
         output.append((len(made), not run.outcome.troubles))
 
     clusters = ClusterSource(make=make, leave=leave)
-    campaign(store, clusters=clusters, finished=finished).run(TWO)
+    campaign(store, clusters=clusters).run(TWO, finished)
     return output
 
 
@@ -90,7 +90,7 @@ def test_a_cluster_that_does_not_come_up_is_not_taken_down_again(tmp_path: Path)
 
     clusters = ClusterSource(make=lambda plan, _: Failing(THREE, plan.seed))
     with pytest.raises(ClusterError, match="ch1 does not answer"):
-        campaign(tmp_path, clusters=clusters, finished=lambda _: None).run(TWO)
+        campaign(tmp_path, clusters=clusters).run(TWO, lambda _: None)
 
 
 def test_a_simulated_cluster_is_freed_at_its_end(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_simulated_cluster_is_freed_at_its_end(tmp_path: Path) -> None:
     gc.disable()
     try:
         clusters = ClusterSource(make=make, per_run=True)
-        campaign(tmp_path, clusters=clusters, finished=lambda _: None).run(TWO)
+        campaign(tmp_path, clusters=clusters).run(TWO, lambda _: None)
     finally:
         gc.enable()
     assert len(made) == 2

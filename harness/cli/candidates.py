@@ -263,7 +263,7 @@ class OnRealServers:
         request = request_of(red.script, Invocation(store=str(store)))
         played = red.script
         campaign = replace(
-            request.campaign(None, stop, lambda _: None),
+            request.campaign(None, stop),
             reported=frozenset(),
             script=lambda _: timetable(played.calls),
         )

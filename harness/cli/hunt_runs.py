@@ -135,5 +135,5 @@ class HuntRuns:
             spec = structs.replace(spec, script=str(file))
         request = RunRequest(spec, Invocation(store=str(self.store), report="invalid"))
         runs: list[FinishedRun] = []
-        request.campaign(None, Stop(), runs.append).run([request.spec(spec.seed)])
+        request.campaign(None, Stop()).run([request.spec(spec.seed)], runs.append)
         return runs[0]

@@ -67,7 +67,7 @@ class MatrixCell:
         if self.scenario:
             return cell_of(self.name, self.scenario, given.images, Store(Path(store)), show, stop)
         request = RunRequest(given, Invocation(store=store))
-        campaign = request.campaign(show, stop, lambda _: None)
+        campaign = request.campaign(show, stop)
         cluster = {
             name: value
             for name, value in option_values(given).items()

@@ -202,7 +202,7 @@ class ScenarioReplay:
         listed = was if was in {release.version for release in ZOOKEEPER} else DEFAULT_ZOOKEEPER
         choice = ImageChoice(clickhouse=clickhouse, zookeeper=zookeeper or listed)
         shown = partial(live_display, console=console) if console else None
-        campaign = campaign_of([self.scenario], store, choice, shown, stop, lambda _: None)
+        campaign = campaign_of([self.scenario], store, choice, shown, stop)
         return campaign, lambda number: scenario_spec(self.scenario, Seed(1).after(number), choice)
 
     def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
@@ -243,7 +243,7 @@ class RunReplay:
         check_same(self.name, self.info, request)
         seed = self.info.spec.seed
         shown = partial(live_display, console=console) if console else None
-        return request.campaign(shown, stop, lambda _: None), lambda _: request.spec(seed)
+        return request.campaign(shown, stop), lambda _: request.spec(seed)
 
     def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
         """Classify a run by its verdict and the kinds of its anomalies."""

@@ -334,7 +334,7 @@ def reproduce(
         request = request_of(found.run, invocation, path, chosen)
         console.warn(request.store.prepare())
         campaign = replace(
-            request.campaign(None, stop, lambda _: None),
+            request.campaign(None, stop),
             reported=frozenset(),
             script=lambda _: played.script.generator,
         )

@@ -37,9 +37,7 @@ def run(context: click.RichContext, /, **_: object) -> int:
     gc.freeze()  # exempt the loaded modules from every later collection
     stop = Stop()
     with stop.obeying_signals():
-        campaign = request.campaign(
-            output.shown, stop, lambda run: output.finished(report_of(run, options))
-        )
+        campaign = request.campaign(output.shown, stop)
         try:
             if options.jobs > 1:
                 from harness.cli.jobs import side_by_side  # slow to load
@@ -49,7 +47,7 @@ def run(context: click.RichContext, /, **_: object) -> int:
                     for report in side_by_side(made, range(options.count), options.jobs, stop):
                         output.finished(report)
             else:
-                campaign.run(request.specs())
+                campaign.run(request.specs(), lambda run: output.finished(report_of(run, options)))
         except HarnessError as error:
             if not (options.as_json and output.reports):
                 raise

@@ -24,7 +24,7 @@ from harness.core.protocols import ANY_NODE, Cluster, Nemesis
 from harness.core.ranges import did_you_mean, quoted
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.run.campaign import Campaign, ClusterSource, FinishedRun
+from harness.run.campaign import Campaign, ClusterSource
 from harness.run.monitor import Monitor
 from harness.run.scripted import ScriptedRun, read_script
 from harness.run.stop import Stop
@@ -422,7 +422,6 @@ class RunRequest:
         self,
         shown: Callable[[Monitor], AbstractContextManager[None]] | None,
         stop: Stop,
-        finished: Callable[[FinishedRun], None],
     ) -> Campaign:
         """Return the campaign of the runs; `shown` shows a run in progress, None for no display."""
         name = self.reused.name if self.reused else f"harness-{Seed.fresh().value:08x}"
@@ -441,7 +440,6 @@ class RunRequest:
             workload=workload_of,
             commands=self.servers.faults if self.servers else {},
             shown=shown or no_display,
-            finished=finished,
             draw=draw,
             reported=REPORTED[self.invocation.report],
             stop=stop,

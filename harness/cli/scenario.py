@@ -147,7 +147,6 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
                 choice,
                 partial(live_display, console=console),
                 stop,
-                finished,
                 reused=reused,
                 keep=options.keep_cluster,
             )
@@ -156,7 +155,8 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
                     scenario_spec(one, first.after(i), choice)
                     for one in several
                     for i in range(options.count)
-                ]
+                ],
+                finished,
             )
             if stop:
                 break
@@ -231,7 +231,6 @@ def campaign_of(
     choice: ImageChoice,
     shown: Callable[[Monitor], AbstractContextManager[None]] | None,
     stop: Stop,
-    finished: Callable[[FinishedRun], None],
     *,
     reused: DockerCluster | None = None,
     keep: bool = False,
@@ -270,7 +269,6 @@ def campaign_of(
         workload=workload_of,
         commands={},
         shown=shown or no_display,
-        finished=finished,
         draw=draw,
         stop=stop,
         script=lambda spec: script(_of(spec).steps),
@@ -287,7 +285,7 @@ def cell_of(
 ) -> TortureCell:
     """Return a scenario, on the servers that these options choose, as a cell of a matrix."""
     one, choice = scenario_of(name), ImageChoice.of(images)
-    campaign = campaign_of([one], store, choice, shown, stop, lambda _: None)
+    campaign = campaign_of([one], store, choice, shown, stop)
     kind = f"scenario {choice.arguments} {one.shards}x{one.replicas} {one.store} {one.disks}"
     spec = partial(scenario_spec, one, choice=choice)
     return TortureCell(cell, kind, campaign, spec, choice.dialect)

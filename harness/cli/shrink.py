@@ -274,7 +274,7 @@ def _stored(result: Shrunk, store: Store) -> str | None:
     runs: list[FinishedRun] = []
     request = request_of(result.small, Invocation(store=str(store.root)), result.path)
     again = structs.replace(request.spec(request.given.seed), command=result.command)
-    request.campaign(None, Stop(), runs.append).run([again])
+    request.campaign(None, Stop()).run([again], runs.append)
     return write_comparison(
         result.red.directory.shrunk_page,
         [facts_in(result.red.directory), facts_in(runs[0].directory)],

@@ -60,7 +60,6 @@ class Campaign:
     """Faults that commands of the user make, by name."""
     shown: Callable[[Monitor], AbstractContextManager[None]]
     """Show a run while it goes on."""
-    finished: Callable[[FinishedRun], None]
     draw: Callable[[RunDirectory, History | None], str | None]
     """Draw the page of a run, finished or not, with its history if that was read already; return
     the reason if it could not be drawn."""
@@ -75,13 +74,13 @@ class Campaign:
     timed_faults: Callable[[RunSpec], Generator | None] = lambda _: None
     """Return faults in place of the nemesis' own."""
 
-    def run(self, specs: Sequence[RunSpec]) -> None:
-        """Execute the runs one after the other, until all are done or a stop is requested. Raise
-        HarnessError, with the cluster down."""
+    def run(self, specs: Sequence[RunSpec], finished: Callable[[FinishedRun], None]) -> None:
+        """Execute the runs one after the other, until all are done or a stop is requested, and
+        report each. Raise HarnessError, with the cluster down."""
         with self.trials() as trial:
             for at, spec in enumerate(specs, 1):
                 # Report first, so that a failed teardown cannot lose the verdict.
-                self.finished(trial(spec, last=at == len(specs)))
+                finished(trial(spec, last=at == len(specs)))
                 if self.stop:
                     break
 

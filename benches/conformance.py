@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from harness.core.op import Kind
-from harness.run.store import Store
+from harness.store.store import Store
 
 SECONDS = 20
 AT_REST = """

@@ -31,12 +31,12 @@ from checkers.consistency.linearizable import Linearizable
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.fleet import processes
+from harness.fleet.found_runs import SETTLED_S, found
 from harness.fleet.location import Location
 from harness.fleet.spark import Fleet
-from harness.run.fleet import Checked, StoredRuns, check_fleet, verdicts_of
-from harness.run.found_runs import SETTLED_S, found
-from harness.run.parquet import read_parquet
+from harness.fleet.stored_runs import Checked, StoredRuns, check_fleet, verdicts_of
 from harness.spec.workload_options import workload_of
+from harness.store.parquet import read_parquet
 
 OPS = 2_000
 TURNS = 3

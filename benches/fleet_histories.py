@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from harness.core.engines import Engines
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.run.parquet import SCHEMA
-from harness.run.store import RunDirectory
 from harness.spec.run_spec import RunSpec
+from harness.store.parquet import SCHEMA
+from harness.store.store import RunDirectory
 
 CALLS_A_KEY = 1_000
 WORKERS = 6

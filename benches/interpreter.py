@@ -34,7 +34,7 @@ from harness.generators import (
 )
 from harness.native.simulator import Scheduler
 from harness.run.interpreter import run_threads, workers_on
-from harness.run.journal import Journal, read_history
+from harness.store.journal import Journal, read_history
 from nemesis.options import FaultOptions
 from nemesis.schedule import Track, schedule
 

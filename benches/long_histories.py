@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 
 from checkers.replication.protocol import applicable
 from harness.core.protocols import check_within
-from harness.run.fleet import StoredRuns
-from harness.run.parquet import SCHEMA, read_parquet
+from harness.fleet.stored_runs import StoredRuns
 from harness.spec.catalogue import WORKLOADS
 from harness.spec.workload_options import workload_of
+from harness.store.parquet import SCHEMA, read_parquet
 
 OPS: Final = 2_000_000
 CHECK_S: Final = 600.0

@@ -24,8 +24,8 @@ from harness.core.topology import Topology
 from harness.generators import numbered, time_limit
 from harness.native.simulator import Scheduler
 from harness.run.interpreter import run_threads, workers_on
-from harness.run.journal import Journal
 from harness.run.monitor import Monitor
+from harness.store.journal import Journal
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 
 SECONDS = 4.0

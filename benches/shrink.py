@@ -17,16 +17,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benches.sim_bugs import TRIALS
-from harness.cli.candidates import red_run
 from harness.cli.run import request_for
 from harness.cli.shrink import shrunk
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.campaign import FinishedRun
-from harness.run.script_edits import Sizes
-from harness.run.shrinking import CANDIDATES_MAX, ShrinkBudget
 from harness.run.stop import Stop
-from harness.run.store import Store
+from harness.search.candidates import red_run
+from harness.search.script_edits import Sizes
+from harness.search.shrinking import CANDIDATES_MAX, ShrinkBudget
+from harness.store.store import Store
 
 PLANTED = (
     "dedup-forgotten", "keeper-minority", "last-part-back", "lost-unmarked", "merge-drops",

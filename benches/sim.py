@@ -31,13 +31,13 @@ from harness.core.history import History
 from harness.core.op import NEMESIS, Kind
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.run.journal import read_history
 from harness.run.monitor import Monitor
 from harness.run.phases import RunContext, execute
 from harness.run.stop import Stop
-from harness.run.store import RunDirectory
 from harness.sim.world import MS
 from harness.spec.run_spec import RunSpec
+from harness.store.journal import read_history
+from harness.store.store import RunDirectory
 from nemesis.catalogue import parse_nemesis
 from nemesis.grudge import from_json
 from nemesis.options import FaultOptions

@@ -19,7 +19,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from harness.core.clock import WallClock
-from harness.web.run_files import draw
+from harness.report.run_files import draw
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from report_cases import begun, long

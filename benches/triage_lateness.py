@@ -24,7 +24,7 @@ from checkers.triage.evidence import Evidence, evidence_of
 from checkers.triage.inserts import Inserted, inserted
 from harness.core.errors import HarnessError
 from harness.core.history import History
-from harness.run.store import RunDirectory
+from harness.store.store import RunDirectory
 
 KINDS = ("shown", "known", "fetched")
 FOREVER_NS = 1 << 62

@@ -18,12 +18,12 @@ from harness.core.topology import Topology
 from harness.core.verdict import Verdict
 from harness.fleet.location import Location
 from harness.fleet.plan import Item
+from harness.fleet.stored_runs import StoredRuns
 from harness.fleet.task import Job, JudgeRequest, write_task
-from harness.run.fleet import StoredRuns
-from harness.run.parquet import write_parquet
-from harness.run.store import RunDirectory, Store
 from harness.spec.run_spec import RunSpec
 from harness.spec.workload_options import workload_of
+from harness.store.parquet import write_parquet
+from harness.store.store import RunDirectory, Store
 
 SPEC = RunSpec(
     workload="quorum-set",

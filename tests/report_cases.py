@@ -16,8 +16,8 @@ from harness.core.lines import encoded
 from harness.core.op import Json, Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.run.store import RunDirectory, Store
 from harness.spec.run_spec import RunSpec
+from harness.store.store import RunDirectory, Store
 
 WHEN = datetime(2026, 11, 20, 17, 45, 9, tzinfo=UTC)
 NASTY = (

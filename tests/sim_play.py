@@ -15,10 +15,10 @@ from harness.core.verdict import Status
 from harness.run.monitor import Monitor
 from harness.run.phases import RunContext, RunResult, execute
 from harness.run.stop import Stop
-from harness.run.store import RunDirectory
 from harness.sim.bugs import DEFAULT, bugs
 from harness.spec.catalogue import WORKLOADS
 from harness.spec.run_spec import RunSpec
+from harness.store.store import RunDirectory
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
 from workloads.quorum_set import QuorumSet

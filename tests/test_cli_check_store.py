@@ -9,7 +9,7 @@ import pytest
 
 from harness.cli.main import app
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, UsageError
-from harness.run.store import RunDirectory
+from harness.store.store import RunDirectory
 
 
 def check(

@@ -19,7 +19,17 @@ from compose.releases import CLICKHOUSE
 from harness.cli.bisect_versions import _conclusions, _rounded
 from harness.cli.compare import percent
 from harness.cli.main import app
-from harness.cli.replay import (
+from harness.cli.run import request_for
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.engines import Engine, Engines
+from harness.core.errors import ClusterError, MissingMechanismError, UsageError
+from harness.core.seed import Seed
+from harness.core.topology import Role
+from harness.run.campaign import Campaign, ClusterSource, FinishedRun
+from harness.run.stop import Stop
+from harness.run.try_result import TryResult
+from harness.search.bisection import Answer, Boundary
+from harness.search.replay import (
     CRASHES_MAX,
     Player,
     RunReplay,
@@ -29,18 +39,9 @@ from harness.cli.replay import (
     replay_of,
     versions_of,
 )
-from harness.cli.run import request_for
-from harness.clusters.sim_cluster import SimCluster
-from harness.core.engines import Engine, Engines
-from harness.core.errors import ClusterError, MissingMechanismError, UsageError
-from harness.core.seed import Seed
-from harness.core.topology import Role
-from harness.run.bisection import Answer, Boundary, TryResult
-from harness.run.campaign import Campaign, ClusterSource, FinishedRun
-from harness.run.stop import Stop
-from harness.run.store import RunDirectory, Store
 from harness.spec.run_spec import RunSpec
 from harness.spec.workload_options import workload_of
+from harness.store.store import RunDirectory, Store
 
 HIT, MISS, UNKNOWN, BROKE = (
     TryResult.REPRODUCED,
@@ -147,7 +148,7 @@ def test_a_version_that_lacks_a_mechanism_is_named(tmp_path: Path) -> None:
     on = versions_of(["25.8"])[0]
     told: list[VersionTry] = []
     Player(
-        replay=replay, store=Store(tmp_path), zookeeper=None, console=None, stop=Stop(),
+        replay=replay, store=Store(tmp_path), zookeeper=None, shown=None, stop=Stop(),
         on_try=lambda _, one: told.append(one),
     ).play(on, lambda: True)  # fmt: skip
     assert (on.missing, told) == ("a single leading replica per table", [])
@@ -301,7 +302,7 @@ def played(
             stop.request("SIGINT received")
 
     player = Player(
-        replay=replay, store=Store(store), zookeeper=None, console=None, stop=stop, on_try=told
+        replay=replay, store=Store(store), zookeeper=None, shown=None, stop=stop, on_try=told
     )
     player.play(on, lambda: len(on.tries) < len(results))
     return on, replay
@@ -344,7 +345,7 @@ def test_what_an_interrupted_try_did_not_show_counts_for_nothing(tmp_path: Path)
     for due, counts in ((MISS, UNKNOWN), (HIT, HIT)):
         on, stop, replay = versions_of(["25.8"])[0], Stop(), Scripted(iter([due, due]))
         player = Player(
-            replay=replay, store=Store(tmp_path), zookeeper=None, console=None, stop=stop,
+            replay=replay, store=Store(tmp_path), zookeeper=None, shown=None, stop=stop,
             on_try=lambda *_: None,
         )  # fmt: skip
         opened = replay.opened

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.main import app, main
-from harness.cli.run_request import RunRequest
 from harness.core.errors import UsageError
+from harness.run.run_request import RunRequest
 from harness.spec.run_spec import RunSpec
 
 LONG = "x" * 5_000

@@ -12,7 +12,7 @@ import pytest
 
 from harness.cli.streams import Outlet
 from harness.core.verdict import Status
-from harness.run.store import Store
+from harness.store.store import Store
 
 HARNESS = [sys.executable, "-m", "harness.cli.main"]
 RUN = [

@@ -23,10 +23,10 @@ from harness.core.verdict import Status
 from harness.run.monitor import Monitor
 from harness.run.phases import RunContext, execute
 from harness.run.stop import Stop
-from harness.run.store import Store
 from harness.spec.catalogue import workload_entry
 from harness.spec.manual import options_page
 from harness.spec.run_spec import RunSpec
+from harness.store.store import Store
 from nemesis.composed import Composed, check_capabilities
 from nemesis.options import FaultOptions
 

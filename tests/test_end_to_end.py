@@ -15,9 +15,9 @@ from real_servers import left, wait_until
 from compose.releases import DEFAULT_CLICKHOUSE, DEFAULT_ZOOKEEPER, clickhouse_release
 from harness.core.history import History
 from harness.core.op import Kind
-from harness.run.journal import read_history
-from harness.run.parquet import read_parquet
-from harness.run.store import RunDirectory, Store
+from harness.store.journal import read_history
+from harness.store.parquet import read_parquet
+from harness.store.store import RunDirectory, Store
 
 pytestmark = pytest.mark.containers
 

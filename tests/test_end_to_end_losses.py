@@ -23,7 +23,7 @@ from test_end_to_end import (
 )
 
 from harness.core.op import Kind
-from harness.run.journal import read_history
+from harness.store.journal import read_history
 
 pytestmark = pytest.mark.containers
 

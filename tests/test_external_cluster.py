@@ -13,7 +13,6 @@ import pytest
 from nemesis_record import THREE, Bare, op
 from real_servers import wait_until
 
-from harness.cli.server_file import read_servers
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.replica import query
 from harness.core.errors import FaultError, UsageError
@@ -21,7 +20,8 @@ from harness.core.op import Done, Kind
 from harness.core.protocols import Endpoint
 from harness.core.seed import Seed
 from harness.core.topology import Role
-from harness.run.store import RunDirectory
+from harness.run.server_file import read_servers
+from harness.store.store import RunDirectory
 from nemesis.catalogue import parse_nemesis
 from nemesis.commands import UNSEEN
 from nemesis.composed import Composed

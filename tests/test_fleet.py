@@ -22,17 +22,17 @@ from harness.core.bounded_json import MAX_BYTES
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.verdict import Status
 from harness.fleet import processes
+from harness.fleet.found_runs import found
 from harness.fleet.java import require_java
 from harness.fleet.location import Location
 from harness.fleet.plan import Item
 from harness.fleet.rows import summaries
 from harness.fleet.spark import Fleet
 from harness.fleet.spark_errors import last_error
+from harness.fleet.stored_runs import StoredRuns, check_fleet
 from harness.fleet.task import Job
-from harness.run.fleet import StoredRuns, check_fleet
-from harness.run.found_runs import found
-from harness.run.parquet import read_parquet
 from harness.spec.workload_options import workload_of
+from harness.store.parquet import read_parquet
 
 RUNS = StoredRuns(workload_of)
 
@@ -224,14 +224,14 @@ def test_a_run_that_is_split_by_keys_is_the_same_run(tmp_path, fleet, monkeypatc
     whole.verdicts.clear()
     table = pq.read_table(run.parquet_file)
     pq.write_table(table, run.parquet_file, row_group_size=60)
-    monkeypatch.setattr("harness.run.fleet.BIG_BYTES", 0)
+    monkeypatch.setattr("harness.fleet.stored_runs.BIG_BYTES", 0)
     parts = check_fleet(found(tmp_path), RUNS, fleet.judge, only=only)
     assert _judged(parts.verdicts) == rows
     again = check_fleet(found(tmp_path), RUNS, fleet.judge)
     of = summaries(again.verdicts.rows())[0].judged
     assert of["linearizable"].value == "VALID"
     whole.verdicts.clear()
-    monkeypatch.setattr("harness.run.fleet.BIG_BYTES", 2**40)
+    monkeypatch.setattr("harness.fleet.stored_runs.BIG_BYTES", 2**40)
     unsplit = check_fleet(found(tmp_path), RUNS, fleet.judge)
     assert of == summaries(unsplit.verdicts.rows())[0].judged
     assert of["set-full"].value == "VALID"
@@ -240,8 +240,8 @@ def test_a_run_that_is_split_by_keys_is_the_same_run(tmp_path, fleet, monkeypatc
 def test_a_split_run_too_long_for_this_machine_is_judged_by_keys(tmp_path, fleet, monkeypatch):
     run = cases.run(tmp_path, "none", 1, cases.sound(6))
     pq.write_table(pq.read_table(run.parquet_file), run.parquet_file, row_group_size=60)
-    monkeypatch.setattr("harness.run.fleet.BIG_BYTES", 0)
-    monkeypatch.setattr("harness.run.parquet.COLUMNS_BYTES_MAX", 50_000)
+    monkeypatch.setattr("harness.fleet.stored_runs.BIG_BYTES", 0)
+    monkeypatch.setattr("harness.store.parquet.COLUMNS_BYTES_MAX", 50_000)
     checked = check_fleet(found(tmp_path), RUNS, cases.in_process)
     [of] = summaries(checked.verdicts.rows())
     assert (of.judged["linearizable"].value, of.judged["set-full"].value) == ("VALID", "UNKNOWN")
@@ -255,7 +255,7 @@ def test_a_split_run_with_a_damaged_record_is_not_valid(tmp_path, monkeypatch):
     run.journal.write_bytes(b"".join((*lines[:-1], b"{}\n")))
     pq.write_table(pq.read_table(run.parquet()), run.parquet_file, row_group_size=60)
     run.journal.unlink()
-    monkeypatch.setattr("harness.run.fleet.BIG_BYTES", 0)
+    monkeypatch.setattr("harness.fleet.stored_runs.BIG_BYTES", 0)
     checked = check_fleet(found(tmp_path), RUNS, cases.in_process, only=frozenset({"linearizable"}))
     [of] = summaries(checked.verdicts.rows())
     assert (of.status.value, of.judged["record"].value) == ("UNKNOWN", "UNKNOWN")
@@ -272,7 +272,7 @@ def test_a_range_of_keys_that_cannot_be_judged_makes_its_run_unknown(tmp_path, m
     at = table.schema.get_field_index("value")
     table = table.set_column(at, table.schema.field("value"), pa.array(values, pa.int64()))
     pq.write_table(table, run.parquet_file, row_group_size=60)
-    monkeypatch.setattr("harness.run.fleet.BIG_BYTES", 0)
+    monkeypatch.setattr("harness.fleet.stored_runs.BIG_BYTES", 0)
     checked = check_fleet(found(tmp_path), RUNS, cases.in_process, only=frozenset({"linearizable"}))
     [of] = summaries(checked.verdicts.rows())
     assert of.status is Status.UNKNOWN

@@ -9,7 +9,7 @@ from hypothesis import given
 from checkers.consistency.linearizable import Linearizable
 from harness.core.errors import HistoryError
 from harness.fleet.key_ranges import batches_of_keys, key_ranges
-from harness.run.parquet import history_of_batches, table_of, write_parquet
+from harness.store.parquet import history_of_batches, table_of, write_parquet
 
 
 def part(h, key):

@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from harness.cli.check_fleet import choose_engine
 from harness.core.errors import HarnessError
+from harness.fleet import found_runs
 from harness.fleet.code_digest import closure, judge_digest
+from harness.fleet.found_runs import found
 from harness.fleet.location import Location
 from harness.fleet.rows import VerdictRow, write_rows
+from harness.fleet.stored_runs import StoredRuns, check_fleet
 from harness.fleet.verdicts import COMPACT_AT, Verdicts
-from harness.run import found_runs
-from harness.run.fleet import StoredRuns, check_fleet
-from harness.run.found_runs import found
 from harness.spec.workload_options import workload_of
 
 ROW = VerdictRow(run="a/1", checker="stats", status="VALID", history="h", judge="j")

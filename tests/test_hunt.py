@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from harness.cli import hunt as hunt_command
-from harness.cli.hunt_runs import HuntRuns
 from harness.cli.main import app
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, UsageError
@@ -22,10 +21,11 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.script import TimedCall
 from harness.generators.steps import NEMESIS_NUMBER
-from harness.run.fault_edits import faults_of, spliced, timetable_of
-from harness.run.hunting import AHEAD, Hunt, HuntInput, HuntRun, HuntState
 from harness.run.scripted import ScriptedRun, read_script, script_of
-from harness.run.store import Store
+from harness.search.fault_edits import faults_of, spliced, timetable_of
+from harness.search.hunt_runs import HuntRuns
+from harness.search.hunting import AHEAD, Hunt, HuntInput, HuntRun, HuntState
+from harness.store.store import Store
 
 MS = 1_000_000
 QUICK = (

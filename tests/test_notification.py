@@ -12,8 +12,8 @@ import pytest
 from lying_servers import dripping, endless, http, serving
 
 from harness.core.op import Json
-from harness.run import notification
-from harness.run.notification import notify
+from harness.nights import notification
+from harness.nights.notification import notify
 
 REPORT: dict[str, Json] = {"night": "store/torture/x", "runs": 3}
 

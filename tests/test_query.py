@@ -22,16 +22,16 @@ from query_cases import INNER, NO_QUERIES, PLACES
 from harness.cli.query import query
 from harness.core.errors import HarnessError, UsageError
 from harness.core.seed import Seed
+from harness.fleet.found_runs import found
 from harness.fleet.location import Location
 from harness.fleet.spark import Fleet
 from harness.fleet.store_sql import StoreSql
+from harness.fleet.stored_runs import StoredRuns, check_fleet
 from harness.fleet.verdicts import Verdicts
 from harness.fleet.views import PATH_COLUMNS, QUERIES, RUN_PATH, StoreTables
-from harness.run.fleet import StoredRuns, check_fleet
-from harness.run.found_runs import found
-from harness.run.parquet import SCHEMA, write_parquet
-from harness.run.store import Store
 from harness.spec.workload_options import workload_of
+from harness.store.parquet import SCHEMA, write_parquet
+from harness.store.store import Store
 
 RUNS = StoredRuns(workload_of)
 MANUAL = Path(__file__).parent.parent / "docs" / "fleet.md"

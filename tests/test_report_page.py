@@ -21,8 +21,8 @@ from checkers.suite import set_checkers
 from harness.core.history import History
 from harness.core.op import Kind, Op, Value
 from harness.core.verdict import Anomaly, Status, Verdict
-from harness.run.store import RunDirectory
-from harness.web.run_files import draw
+from harness.report.run_files import draw
+from harness.store.store import RunDirectory
 
 OPEN_S_MAX = 2.0
 

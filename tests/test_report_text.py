@@ -11,10 +11,10 @@ from test_checkers_registers import cas, read, write
 
 from checkers.judge import judge
 from checkers.suite import register_checkers
+from harness.report.run_files import facts_in
 from harness.report.story import sentences
 from harness.report.text import text_report
-from harness.run.store import RunDirectory
-from harness.web.run_files import facts_in
+from harness.store.store import RunDirectory
 
 NAME = "quorum-set+partition/20261120T174509Z-0x5eed"
 

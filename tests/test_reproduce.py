@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.cli.candidates import AnomalyKind, RedRun, red_run
 from harness.cli.main import app
 from harness.cli.reproduce import Tries, simulated, translation_of
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, UsageError
 from harness.core.history import History
 from harness.core.op import Call, Json, Kind, Op
 from harness.generators.script import Do, Joined, Rest, Until, broke_off
-from harness.run.bisection import TryResult
 from harness.run.scripted import ScriptedRun, read_script
 from harness.run.stepwise import Ended, node_step, rule_step
-from harness.run.store import Store
-from harness.run.translation import rule_of, without_rules
+from harness.run.try_result import TryResult
+from harness.search.candidates import AnomalyKind, RedRun, red_run
+from harness.search.translation import rule_of, without_rules
+from harness.store.store import Store
 from nemesis.message_rules import _lacking
 from workloads.scenarios.steps import shows
 

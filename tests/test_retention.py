@@ -9,14 +9,14 @@ import fleet_cases as cases
 import pytest
 from click.testing import CliRunner
 
-from harness.cli.matrix import read_matrix
 from harness.cli.prune import prune
 from harness.core.clock import utc_now
 from harness.core.errors import UsageError
-from harness.run.fleet import StoredRuns, check_fleet
-from harness.run.found_runs import found
-from harness.run.store import RunDirectory, Store
+from harness.fleet.found_runs import found
+from harness.fleet.stored_runs import StoredRuns, check_fleet
+from harness.nights.matrix import read_matrix
 from harness.spec.workload_options import workload_of
+from harness.store.store import RunDirectory, Store
 
 
 def run(store: Path, nemesis: str, seed: int, status: str | None, days: float) -> RunDirectory:

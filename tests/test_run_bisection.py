@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.seed import Seed
-from harness.run.bisection import (
+from harness.run.rates import interval, lower_bound, misses_needed
+from harness.run.try_result import TryResult
+from harness.search.bisection import (
     INCONCLUSIVE_MAX,
     SEARCH_TRIES,
     TRIES_MAX,
@@ -17,9 +19,7 @@ from harness.run.bisection import (
     Boundary,
     Standing,
     TryCounts,
-    TryResult,
 )
-from harness.run.rates import interval, lower_bound, misses_needed
 
 HIT, MISS, UNKNOWN, BROKE = (
     TryResult.REPRODUCED,

@@ -19,9 +19,9 @@ from harness.core.seed import Seed
 from harness.core.topology import LinkClass
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
 from harness.run.stop import Stop
-from harness.run.store import Store
 from harness.spec.run_spec import RunSpec
 from harness.spec.workload_options import workload_of
+from harness.store.store import Store
 
 SPEC = RunSpec(
     workload="quorum-set", nemesis="none", seed=Seed(1), promise="eventual",

@@ -16,12 +16,12 @@ from harness.core.protocols import Checker, Client, Cluster, Generator, Session
 from harness.core.runtime import WallTime
 from harness.core.seed import Seed
 from harness.generators.calls import repeat, sequence
-from harness.run.journal import read_history
 from harness.run.monitor import Monitor
 from harness.run.phases import RunContext, record
 from harness.run.stop import Stop
-from harness.run.store import Store
 from harness.spec.run_spec import RunSpec
+from harness.store.journal import read_history
+from harness.store.store import Store
 from nemesis.composed import Composed
 from nemesis.options import FaultOptions
 

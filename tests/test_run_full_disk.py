@@ -21,11 +21,11 @@ from harness.core.engines import Engines
 from harness.core.errors import HarnessError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.run.journal import Journal
-from harness.run.night import JOURNAL, Night
-from harness.run.store import RESERVE_BYTES, RunDirectory, Store
+from harness.nights.night import JOURNAL, Night
+from harness.report.run_files import facts_in
 from harness.spec.run_spec import RunSpec
-from harness.web.run_files import facts_in
+from harness.store.journal import Journal
+from harness.store.store import RESERVE_BYTES, RunDirectory, Store
 from harness.web.runs import Runs
 
 SPEC = RunSpec(

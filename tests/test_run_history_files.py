@@ -15,13 +15,13 @@ from checkers.stats import Stats
 from harness.cli.main import app
 from harness.core.history import History
 from harness.core.verdict import Status
-from harness.run.fleet import StoredRuns, check_fleet
-from harness.run.found_runs import found
-from harness.run.journal import journal_digest
-from harness.run.parquet import read_parquet
-from harness.run.store import RunDirectory
+from harness.fleet.found_runs import found
+from harness.fleet.stored_runs import StoredRuns, check_fleet
+from harness.report.run_files import facts_in
 from harness.spec.workload_options import workload_of
-from harness.web.run_files import facts_in
+from harness.store.journal import journal_digest
+from harness.store.parquet import read_parquet
+from harness.store.store import RunDirectory
 
 LOST = (
     "{}: was cut or changed after history.parquet was made from it; the history is that of "

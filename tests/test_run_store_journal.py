@@ -29,7 +29,7 @@ from harness.core.history import History
 from harness.core.lines import decoded, encoded
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.verdict import Status
-from harness.run.journal import Journal, history_of_lines, read_history, read_journal
+from harness.store.journal import Journal, history_of_lines, read_history, read_journal
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ WRITER = """
 import sys, itertools
 from pathlib import Path
 from harness.core.op import Kind, Op
-from harness.run.journal import Journal
+from harness.store.journal import Journal
 
 journal = Journal(Path(sys.argv[1]))
 for n in itertools.count():
@@ -307,7 +307,7 @@ import resource, sys
 from pathlib import Path
 from harness.core.errors import HarnessError
 from harness.core.op import Kind, Op
-from harness.run.journal import Journal
+from harness.store.journal import Journal
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 journal = Journal(Path(sys.argv[1]))

@@ -13,7 +13,7 @@ from store_cases import JSON, OPS, shape
 from harness.core.errors import HistoryError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op, Value
-from harness.run.parquet import journal_digest_of, read_parquet, table_of, write_parquet
+from harness.store.parquet import journal_digest_of, read_parquet, table_of, write_parquet
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 VALUES = st.one_of(
@@ -169,7 +169,7 @@ def test_a_text_that_is_not_utf_8_is_no_value(tmp_path: Path) -> None:
 
 
 def test_a_long_file_of_another_writer_is_read(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("harness.run.parquet.BATCH_ROWS", 2)
+    monkeypatch.setattr("harness.store.parquet.BATCH_ROWS", 2)
     table = table_of(History(OPS))
     pq.write_table(table, tmp_path / "h.parquet", use_compliant_nested_type=False)
     assert tuple(read_parquet(tmp_path / "h.parquet")) == OPS
@@ -177,7 +177,7 @@ def test_a_long_file_of_another_writer_is_read(tmp_path, monkeypatch) -> None:
 
 def test_a_history_that_is_too_long_for_this_machine_says_so(tmp_path, monkeypatch) -> None:
     write_parquet(History(OPS), tmp_path / "history.parquet")
-    monkeypatch.setattr("harness.run.parquet.COLUMNS_BYTES_MAX", 100)
+    monkeypatch.setattr("harness.store.parquet.COLUMNS_BYTES_MAX", 100)
     said = r"cannot be read: its columns take .* at most 100, half"
     with pytest.raises(HistoryError, match=said):
         read_parquet(tmp_path / "history.parquet")

@@ -20,11 +20,11 @@ from harness.core.op import Json, Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Anomaly, Status, Verdict
-from harness.run.journal import Journal, journal_digest
-from harness.run.parquet import read_parquet
-from harness.run.store import RunDirectory, Store
+from harness.report.run_files import facts_in
 from harness.spec.run_spec import RunSpec
-from harness.web.run_files import facts_in
+from harness.store.journal import Journal, journal_digest
+from harness.store.parquet import read_parquet
+from harness.store.store import RunDirectory, Store
 
 UTC_TIME = datetime(2026, 11, 20, 17, 45, 9, tzinfo=UTC)
 SEED = Seed(0x5EED)

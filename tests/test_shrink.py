@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace as replace_struct
 
-from harness.cli.candidates import OnRealServers, OnSimulatedServers, RedRun, red_run
 from harness.cli.main import app
 from harness.cli.shrink import shrunk
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, UsageError
@@ -19,11 +18,12 @@ from harness.core.protocols import Context, Pending, Ready, Worker
 from harness.generators.script import TimedCall, timetable
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.run.rates import SequentialTest
-from harness.run.script_edits import without, without_server
 from harness.run.scripted import ScriptedRun, commented, read_script
-from harness.run.shrinking import CandidateResult, Reproduction, ShrinkBudget, Shrinker
 from harness.run.stop import Stop
-from harness.run.store import Store
+from harness.search.candidates import OnRealServers, OnSimulatedServers, RedRun, red_run
+from harness.search.script_edits import without, without_server
+from harness.search.shrinking import CandidateResult, Reproduction, ShrinkBudget, Shrinker
+from harness.store.store import Store
 
 STALE = (
     *("run", "--cluster", "sim", "--read", "server", "--rate", "100", "--report", "none"),

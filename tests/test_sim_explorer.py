@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from harness.cli.main import app
 from harness.core.op import Kind
 from harness.native.explorer import MODELS, Exploration
-from harness.run.store import Store
 from harness.sim.bugs import BUGS, OF_SERVERS, PROTOCOLS
 from harness.sim.counterexample import history_of
+from harness.store.store import Store
 from harness.web.runs import Runs
 from tests import sim_naive as naive
 from tests.sim_naive_quorum import quorum_of

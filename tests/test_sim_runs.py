@@ -10,8 +10,8 @@ import pytest
 from sim_play import play
 
 from harness.core.verdict import Status
-from harness.run.parquet import read_parquet
-from harness.run.store import Store
+from harness.store.parquet import read_parquet
+from harness.store.store import Store
 
 HARNESS = [sys.executable, "-m", "harness.cli.main"]
 

@@ -3,13 +3,13 @@
 import pytest
 
 from compose.releases import ImageChoice
-from harness.cli.scenario import scenario_spec
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.script import script
 from harness.run.monitor import Monitor
 from harness.run.phases import RunContext, execute
+from harness.run.scenario_runs import scenario_spec
 from harness.run.stop import Stop
 from harness.sim.bugs import PROTOCOLS
 from nemesis.catalogue import parse_nemesis

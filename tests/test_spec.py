@@ -12,18 +12,18 @@ from click.testing import CliRunner
 
 from checkers.judge import judge, judgement_of
 from harness.cli.main import COMMANDS, app
-from harness.cli.replay import check_same, repeatable_spec
-from harness.cli.run_request import RunRequest
 from harness.core.errors import UsageError
 from harness.core.ranges import RANGES
 from harness.core.seed import Seed
 from harness.core.verdict import Status
-from harness.run.run_info import run_info_of
-from harness.run.store import RunDirectory
+from harness.run.run_request import RunRequest
+from harness.search.replay import check_same, repeatable_spec
 from harness.spec.run_options import OPTIONS, command_of, option_values, with_options
 from harness.spec.run_spec import RunSpec
 from harness.spec.stored_spec import spec_fields, stored_fields
 from harness.spec.workload_options import workload_of
+from harness.store.run_info import run_info_of
+from harness.store.store import RunDirectory
 from harness.web.summary import summary_of
 
 STORED = Path(__file__).parent / "stored" / "schema-1"

@@ -21,8 +21,8 @@ READING = """
 import sys
 from pathlib import Path
 from harness.cli.hunt import hunt
-from harness.cli.matrix import read_matrix
-from harness.run.store import RunDirectory
+from harness.nights.matrix import read_matrix
+from harness.store.store import RunDirectory
 from harness.web.summary import summary_of
 (cell,) = read_matrix(Path("matrix.toml")).cells
 print(cell.options["salt"], summary_of(RunDirectory(Path(sys.argv[1]))).settings)

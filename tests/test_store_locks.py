@@ -22,8 +22,8 @@ from harness.core import file_lock
 from harness.core.clock import utc_now
 from harness.core.errors import ClusterError, HarnessError, UsageError
 from harness.core.os_process import this_process
-from harness.run.retention import Retention, remove, usage
-from harness.run.store import RunDirectory, RunInfo, Store
+from harness.nights.retention import Retention, remove, usage
+from harness.store.store import RunDirectory, RunInfo, Store
 
 
 @pytest.fixture

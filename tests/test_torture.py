@@ -9,21 +9,20 @@ import time
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from checkers.judge import judge
 from checkers.replication.conformance import Conformance
 from checkers.triage.explanation import Cause, Explained
-from harness.cli.matrix import read_matrix
 from harness.conform.replay import STEPS, steps_with
 from harness.core.dialect import Version, dialect_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.verdict import Status
-from harness.run.findings import CellRecord, FailOn, records_before, verdict
-from harness.run.night import JOURNAL, Night
-from harness.run.night_summary import (
+from harness.nights.findings import CellRecord, FailOn, records_before, verdict
+from harness.nights.matrix import read_matrix
+from harness.nights.night import JOURNAL, Night
+from harness.nights.night_summary import (
     as_json,
     cells,
     headline,
@@ -31,7 +30,8 @@ from harness.run.night_summary import (
     night_status,
     steps_before,
 )
-from harness.run.rota import Rota, steps_of
+from harness.nights.rota import Rota, steps_of
+from harness.run.monitor import show_nothing
 from harness.run.stop import Stop
 
 ROOT = Path(__file__).parent.parent
@@ -80,10 +80,10 @@ def test_a_matrix_that_no_version_can_run_is_refused(tmp_path):
     text = 'workloads = ["quorum-set"]\nnemeses = ["kill-clickhouse-leader"]\n'
     file.write_text(f"{text}clickhouse = ['25.8']")
     with pytest.raises(UsageError, match="no cell can be run on its version"):
-        read_matrix(file).settled(str(tmp_path), Console(), Stop())
+        read_matrix(file).settled(str(tmp_path), show_nothing, Stop())
     file.write_text(f"{text}[options]\nclickhouse = '25.8'")
     with pytest.raises(UsageError, match=r"cell quorum-set \+ kill-clickhouse-leader: nemesis"):
-        read_matrix(file).settled(str(tmp_path), Console(), Stop())
+        read_matrix(file).settled(str(tmp_path), show_nothing, Stop())
 
 
 def test_a_journal_says_what_was_said_and_a_line_cut_off_was_not(tmp_path):

@@ -16,10 +16,10 @@ import pytest
 from real_servers import left, wait_until
 
 from harness.fleet.location import Location
-from harness.run.fleet import verdicts_of
-from harness.run.journal import read_history
-from harness.run.night import JOURNAL, Night
-from harness.run.store import RunDirectory, Store
+from harness.fleet.stored_runs import verdicts_of
+from harness.nights.night import JOURNAL, Night
+from harness.store.journal import read_history
+from harness.store.store import RunDirectory, Store
 
 pytestmark = pytest.mark.containers
 

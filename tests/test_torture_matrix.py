@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from harness.cli.matrix import read_matrix
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
-from harness.run.rota import Rota
+from harness.nights.matrix import read_matrix
+from harness.nights.rota import Rota
+from harness.nights.torture import Lane
+from harness.run.monitor import show_nothing
 from harness.run.stop import Stop
-from harness.run.torture import Lane
 from harness.spec.catalogue import WORKLOADS
 from nemesis.catalogue import NEMESES
 from workloads.scenarios.catalogue import SCENARIOS
@@ -50,7 +50,7 @@ def test_a_group_accepts_what_the_top_accepts_and_more(tmp_path):
 @pytest.mark.parametrize("name", ["smoke.toml", "nightly.toml"])
 def test_the_ready_matrices_settle(name, tmp_path):
     matrix = read_matrix(ROOT / name)
-    settled, missing = matrix.settled(str(tmp_path), Console(), Stop())
+    settled, missing = matrix.settled(str(tmp_path), show_nothing, Stop())
     assert all(name.startswith("scenario two-leaders on ") for name in missing)
     names = [cell.name for cell in matrix.cells if cell.name not in missing]
     assert [cell.name for cell in settled] == names
@@ -146,7 +146,7 @@ def test_a_cell_that_cannot_be_run_is_named(tmp_path):
     file = tmp_path / "m.toml"
     file.write_text('workloads = ["quorum-set"]\nnemeses = ["none"]\n[options]\nquorum = 9')
     with pytest.raises(UsageError, match=r"m\.toml: cell quorum-set \+ none: --quorum 9"):
-        read_matrix(file).settled(str(tmp_path), Console(), Stop())
+        read_matrix(file).settled(str(tmp_path), show_nothing, Stop())
 
 
 VERSIONS = """
@@ -160,7 +160,7 @@ def test_versions_are_a_dimension_and_share_no_cluster(tmp_path):
     file = tmp_path / "m.toml"
     file.write_text(VERSIONS)
     matrix = read_matrix(file)
-    settled, missing = matrix.settled(str(tmp_path), Console(), Stop())
+    settled, missing = matrix.settled(str(tmp_path), show_nothing, Stop())
     names = [
         f"{workload} on {version} + {nemesis}"
         for version in ("18.16", "25.8")
@@ -200,7 +200,7 @@ def test_groups_are_products_of_their_own_and_inherit_options_and_versions(tmp_p
     file = tmp_path / "m.toml"
     file.write_text(GROUPS)
     matrix = read_matrix(file)
-    settled, missing = matrix.settled(str(tmp_path), Console(), Stop())
+    settled, missing = matrix.settled(str(tmp_path), show_nothing, Stop())
     assert [cell.name for cell in matrix.cells] == [
         "quorum-durability on 25.8 + power-cut",
         "quorum-durability on 25.8 + disk-full",
@@ -233,7 +233,7 @@ def test_a_night_begins_where_the_last_one_ended():
 def test_a_cell_whose_tables_are_on_an_object_store_shares_no_cluster_with_others(tmp_path):
     file = tmp_path / "m.toml"
     file.write_text('workloads = ["quorum-set", "merges", "zero-copy"]\nnemeses = ["none"]')
-    settled, _ = read_matrix(file).settled(str(tmp_path), Console(), Stop())
+    settled, _ = read_matrix(file).settled(str(tmp_path), show_nothing, Stop())
     first, second, stored = (cell.cluster for cell in settled)
     assert first == second != stored
 
@@ -246,7 +246,7 @@ def test_cells_whose_servers_are_started_otherwise_share_no_cluster(tmp_path):
         '[groups.disks]\nworkloads = ["replication"]\nnemeses = ["none"]\n'
         'options = { storage = "faulty" }\n'
     )
-    settled, _ = read_matrix(file).settled(str(tmp_path), Console(), Stop())
+    settled, _ = read_matrix(file).settled(str(tmp_path), show_nothing, Stop())
     plain, killed, *others = (cell.cluster for cell in settled)
     assert plain == killed
     assert len({plain, *others}) == 4

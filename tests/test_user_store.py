@@ -38,7 +38,7 @@ from harness.core.engines import Engine
 from harness.core.errors import UsageError
 from harness.core.topology import Role, Topology
 from harness.core.verdict import Status
-from harness.run.journal import read_history
+from harness.store.journal import read_history
 
 PLACE = Bucket("http://10.0.0.7:9000", "bucket", "runs/", "eu-central-1")
 

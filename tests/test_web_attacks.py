@@ -19,7 +19,7 @@ from selenium.webdriver.common.by import By
 from test_web_pages import asked
 
 from harness.cli.terminal import PrintableFormatter
-from harness.run.store import RunDirectory, Store
+from harness.store.store import RunDirectory, Store
 from harness.web import connections, live
 from harness.web.app import app
 from harness.web.connections import BoundedProtocol

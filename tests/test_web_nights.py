@@ -9,12 +9,12 @@ from test_web_attacks import served
 from test_web_pages import asked
 
 from harness.core.history import History
-from harness.run.night import NIGHTS, Night
-from harness.run.store import RunDirectory, Store
+from harness.nights.night import NIGHTS, Night
+from harness.report.run_files import facts_in
+from harness.store.store import RunDirectory, Store
 from harness.web.app import run_url
 from harness.web.diff import causes_of
 from harness.web.nights import Nights
-from harness.web.run_files import facts_in
 from harness.web.runs import Runs
 from harness.web.trends import Share, percent, settings_table, trends
 

@@ -12,7 +12,7 @@ from report_cases import WHEN, finished, sound, stale
 from test_web_attacks import path_of, served
 from test_web_pages import asked
 
-from harness.run.store import Store
+from harness.store.store import Store
 from harness.web import runs
 from harness.web.runs import Runs
 from harness.web.shared import Shared
@@ -134,7 +134,7 @@ def test_a_reading_that_fails_is_the_error_of_its_caller_alone() -> None:
 def test_a_folder_that_cannot_be_listed_hides_its_own_runs_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from harness.run import store
+    from harness.store import store
 
     finished(tmp_path, stale())
     finished(tmp_path, sound(), seed=2, least=10, nemesis="kill")

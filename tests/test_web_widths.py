@@ -12,10 +12,10 @@ from selenium.webdriver import Chrome
 from test_web_attacks import served
 from test_web_nights import two_nights
 
+from harness.report.run_files import facts_in
 from harness.report.shrunk import write_comparison
-from harness.run.store import RunDirectory
+from harness.store.store import RunDirectory
 from harness.web.app import run_url
-from harness.web.run_files import facts_in
 
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
 LONG = "partition-keeper-follower,pause-clickhouse,kill-zookeeper-leader"

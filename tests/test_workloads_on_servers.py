@@ -21,13 +21,13 @@ from harness.core.op import Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status, Verdict
-from harness.run.journal import read_history
 from harness.run.monitor import Monitor, Phase
 from harness.run.phases import RunContext, execute, fresh_token
 from harness.run.stop import Stop
-from harness.run.store import RunDirectory, Store
 from harness.spec.run_spec import RunSpec
 from harness.spec.workload_options import options_of, workload_of
+from harness.store.journal import read_history
+from harness.store.store import RunDirectory, Store
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
 from workloads.dedup import DedupOptions, TokenInsert, dedup

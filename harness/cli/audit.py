@@ -12,13 +12,13 @@ from rich.table import Table
 from checkers.replication.audited import Audited
 from harness.cli.answer import CommandAnswer, print_answer
 from harness.cli.parameter_types import WORD, json_option, number
-from harness.cli.server_file import ServerFile, read_servers
 from harness.cli.terminal import Terminal
 from harness.core.clock import utc_now
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
 from harness.run.audit import AuditRequest, audited
 from harness.run.audit_log import ZooKeeperLogs
+from harness.run.server_file import ServerFile, read_servers
 
 PROVABLE: Final = (
     ("an acknowledged insert is lost", "yes: no replica has its part, or too few of its rows"),

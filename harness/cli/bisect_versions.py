@@ -6,6 +6,7 @@ that name would hide the standard library's module.
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from math import floor
 from pathlib import Path
 
@@ -23,14 +24,15 @@ from harness.cli.compare import (
     versions_option,
     zookeeper_option,
 )
+from harness.cli.display import live_display
 from harness.cli.parameter_types import WORD, json_option, number, store_option
-from harness.cli.replay import Player, Replay, VersionTries, VersionTry, replay_of, versions_of
 from harness.cli.terminal import Terminal
 from harness.core.errors import EXIT_UNKNOWN, EXIT_VALID, UsageError
 from harness.core.op import Json
-from harness.run.bisection import CONFIDENCE, TRIES_MAX, Answer, Bisection, Boundary, Standing
 from harness.run.stop import Stop
-from harness.run.store import Store
+from harness.search.bisection import CONFIDENCE, TRIES_MAX, Answer, Bisection, Boundary, Standing
+from harness.search.replay import Player, Replay, VersionTries, VersionTry, replay_of, versions_of
+from harness.store.store import Store
 
 STANDING_STYLE = {
     Standing.BAD: "bold red",
@@ -108,7 +110,7 @@ def bisect(
         replay=replay,
         store=kept,
         zookeeper=zookeeper,
-        console=console if console.is_terminal else None,
+        shown=partial(live_display, console=console) if console.is_terminal else None,
         stop=stop,
         on_try=on_try,
     )

@@ -32,12 +32,12 @@ from harness.cli.result import print_result, result
 from harness.cli.terminal import Terminal
 from harness.core.errors import HarnessError, UsageError
 from harness.core.ranges import quoted
+from harness.fleet.found_runs import Found, found, runs_at
 from harness.fleet.location import Location
 from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, Consistency
-from harness.run.found_runs import Found, found, runs_at
-from harness.run.store import LATEST, RunDirectory, Store, run_in
+from harness.report.run_files import draw
 from harness.spec.workload_options import workload_of
-from harness.web.run_files import draw
+from harness.store.store import LATEST, RunDirectory, Store, run_in
 
 RUN_OPTIONS = ("store", "promise", "check_time", "open_")
 STORE_OPTIONS = ("spark", "force", "checkers")

@@ -25,15 +25,15 @@ from harness.core.clock import WallClock
 from harness.core.errors import UsageError
 from harness.core.verdict import Status, worst
 from harness.fleet import processes
+from harness.fleet.found_runs import Found
 from harness.fleet.location import Location
 from harness.fleet.plan import Item
 from harness.fleet.rows import RunSummary
+from harness.fleet.stored_runs import Checked, StoredRuns, check_fleet
 from harness.fleet.task import Job
-from harness.run.disk import why_unwritable
-from harness.run.fleet import Checked, StoredRuns, check_fleet
-from harness.run.found_runs import Found
 from harness.spec.catalogue import CHECKERS, plugin_checkers
 from harness.spec.workload_options import workload_of
+from harness.store.disk import why_unwritable
 
 SHOWN_MAX = 20
 

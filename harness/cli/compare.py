@@ -1,6 +1,7 @@
 """`harness compare`: run a scenario or a stored run on several server versions."""
 
 import json
+from functools import partial
 from math import ceil, floor
 from pathlib import Path
 
@@ -10,14 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from compose.releases import CLICKHOUSE, ZOOKEEPER, known, zookeeper_release
+from harness.cli.display import live_display
 from harness.cli.parameter_types import WORD, WORDS, json_option, number, store_option
-from harness.cli.replay import Player, Replay, VersionTries, VersionTry, replay_of, versions_of
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
 from harness.core.errors import EXIT_UNKNOWN, EXIT_VALID
-from harness.run.bisection import TryResult
 from harness.run.stop import Stop
-from harness.run.store import Store
+from harness.run.try_result import TryResult
+from harness.search.replay import Player, Replay, VersionTries, VersionTry, replay_of, versions_of
+from harness.store.store import Store
 
 CONFIDENCE = 0.95
 """Confidence of the interval of a rate."""
@@ -91,7 +93,7 @@ def compare(
         replay=replay,
         store=kept,
         zookeeper=zookeeper,
-        console=console if console.is_terminal else None,
+        shown=partial(live_display, console=console) if console.is_terminal else None,
         stop=stop,
         on_try=lambda on, one: print_try(console, kept, on, one),
     )

@@ -23,7 +23,7 @@ from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
-from harness.run.store import RunDirectory, Store
+from harness.store.store import RunDirectory, Store
 
 SHOWN_BYTES = 160
 SERVER_LOG = "clickhouse-server.log"

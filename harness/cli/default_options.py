@@ -10,17 +10,18 @@ The command line wins over the environment (HARNESS_RUN_TIME_LIMIT=60), which wi
 """
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
+from harness.cli.parameter_types import Number
 from harness.core.errors import UsageError
-from harness.core.ranges import unknown_name
+from harness.core.ranges import shortened, unknown_name
 
 if TYPE_CHECKING:
-    from harness.cli.toml_file import TomlFile
+    from harness.spec.toml_file import TomlFile
 
 FILE: Final = "harness.toml"
 VARIABLE: Final = "HARNESS_PROFILE"
@@ -40,7 +41,7 @@ def profile_defaults(command: click.Command, name: str, names: Collection[str]) 
         if os.environ.get(VARIABLE):
             raise UsageError(f"{VARIABLE}={path}: is not a file; expected a file of TOML")
         return {}
-    from harness.cli.toml_file import read_toml  # slow to load, and most users have no profile
+    from harness.spec.toml_file import read_toml  # slow to load, and most users have no profile
 
     file = read_toml("profile", path, BYTES_MAX)
     _check_tables(file, names)
@@ -76,5 +77,26 @@ def _default(file: "TomlFile", table: str, key: str, value: Any, param: click.Pa
         if not isinstance(value, bool):
             file.refuse(table, key, f"{value}: expected true or false")
         return value
-    values = file.converted(table, key, value, param)
+    values = _converted(file, table, key, value, param)
     return list(values) if param.multiple else ",".join(map(str, values))
+
+
+def _converted(
+    file: "TomlFile", table: str, key: str, value: Any, param: click.Parameter
+) -> Sequence[str | int | float]:
+    """Return the values that a key gives an option, one or several. Raises UsageError for what
+    the option does not accept."""
+    several = param.multiple or getattr(param.type, "several", False)
+    values = value if several and isinstance(value, list) else [value]
+    wanted: Any = str
+    if isinstance(param.type, Number):
+        wanted = int | float | str if param.type.range.second else int | float
+    for one in values:
+        if isinstance(one, bool) or not isinstance(one, wanted):
+            what = "text" if wanted is str else "a number"
+            file.refuse(table, key, f"{shortened(one)}: expected {what}")
+        try:
+            param.type.convert(one, param, None)
+        except click.UsageError as error:
+            file.refuse(table, key, error.message)
+    return values

@@ -194,10 +194,3 @@ def live_display(monitor: Monitor, console: Console, position: str = "") -> Iter
 
     monitor.listeners.append(print_phase)
     yield
-
-
-@contextmanager
-def no_display(monitor: Monitor) -> Iterator[None]:
-    """Show nothing while the block runs."""
-    monitor.anomalies = None  # nobody would see them
-    yield

@@ -28,12 +28,12 @@ from harness.core.ranges import RANGES, did_you_mean, quoted
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.native.explorer import MODELS, Claim, Exploration, Step
-from harness.run.journal import Journal
-from harness.run.store import Store
 from harness.sim.bugs import PROTOCOLS
 from harness.sim.counterexample import history_of, topology_of
 from harness.spec.run_spec import RunSpec
 from harness.spec.workload_options import EXPLORED, workload_of
+from harness.store.journal import Journal
+from harness.store.store import Store
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "quorum": {

@@ -16,7 +16,6 @@ from rich.status import Status as Spinner
 from rich.table import Table
 
 from checkers.phrasing import number as counted
-from harness.cli.hunt_runs import HuntRuns, base_options, kinds_of
 from harness.cli.options import spec_of
 from harness.cli.parameter_types import number
 from harness.cli.progress import rate, span
@@ -27,13 +26,14 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.core.verdict import Status, worst
-from harness.run.disk import why_unwritable
-from harness.run.hunting import AHEAD, Hunt, HuntInput, HuntRun, HuntState, ranked
 from harness.run.stop import Stop
-from harness.run.store import Store
+from harness.search.hunt_runs import HuntRuns, base_options, kinds_of
+from harness.search.hunting import AHEAD, Hunt, HuntInput, HuntRun, HuntState, ranked
 from harness.spec.option import Chooser, On
 from harness.spec.run_options import OPTIONS
 from harness.spec.run_spec import RunSpec
+from harness.store.disk import why_unwritable
+from harness.store.store import Store
 
 HUNTS: Final = "hunts"
 """Directory of the store with a directory for each hunt."""

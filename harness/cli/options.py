@@ -17,8 +17,8 @@ from harness.cli.parameter_types import (
     open_option,
     store_option,
 )
-from harness.cli.run_request import Invocation
 from harness.core.errors import UsageError
+from harness.run.run_request import Invocation
 from harness.run.scripted import BYTES_MAX, read_script
 from harness.spec.option import Panel
 from harness.spec.run_options import OPTIONS
@@ -36,8 +36,8 @@ def _as_defaults(ctx: click.Context, param: Any, path: str | None) -> str | None
         raise click.BadParameter(str(error), ctx, param) from error
     for name in options:
         if name not in OPTIONS:
-            from harness.cli.toml_file import read_toml  # it is needed for errors alone
             from harness.core.ranges import unknown_name
+            from harness.spec.toml_file import read_toml  # it is needed for errors alone
 
             read_toml("script", Path(path), BYTES_MAX).refuse(
                 "options", name, unknown_name(name, OPTIONS, "harness run --help")

@@ -14,8 +14,8 @@ from harness.cli.parameter_types import json_option, number, store_option
 from harness.cli.terminal import Terminal
 from harness.core.clock import utc_now
 from harness.core.errors import UsageError
-from harness.run.retention import RULES, Removal, Retention, StoreUsage, remove, usage
-from harness.run.store import Store
+from harness.nights.retention import RULES, Removal, Retention, StoreUsage, remove, usage
+from harness.store.store import Store
 
 
 def _days(rule: str, what: str) -> Callable[..., Any]:
@@ -46,7 +46,7 @@ def prune(
     kept = Retention()
     if matrix is not None:
         # It loads all that a night needs.
-        from harness.cli.matrix import read_matrix
+        from harness.nights.matrix import read_matrix
 
         kept = read_matrix(matrix).retention
     kept = kept.changed({rule: value for rule, value in days.items() if value is not None})

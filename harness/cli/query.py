@@ -20,11 +20,11 @@ from harness.cli.spark_fleet import spark_fleet
 from harness.cli.terminal import Terminal
 from harness.core.errors import UsageError
 from harness.core.ranges import unknown_name
+from harness.fleet.found_runs import COLUMNS, Found, runs_at
 from harness.fleet.location import Location
+from harness.fleet.stored_runs import verdicts_of
 from harness.fleet.views import QUERIES, SelectedRows, ShippedQuery, StoreTables
-from harness.run.fleet import verdicts_of
-from harness.run.found_runs import COLUMNS, Found, runs_at
-from harness.run.parquet import SCHEMA
+from harness.store.parquet import SCHEMA
 
 ROWS_SHOWN: Final = 50
 ROWS_OF_JSON: Final = 10_000

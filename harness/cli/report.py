@@ -12,10 +12,10 @@ from harness.cli.terminal import Terminal
 from harness.core.errors import HarnessError
 from harness.core.op import Json
 from harness.report.facts import Facts
+from harness.report.run_files import draw, facts_in
 from harness.report.story import sentences
 from harness.report.text import STATUS_STYLE, text_report
-from harness.run.store import Store
-from harness.web.run_files import draw, facts_in
+from harness.store.store import Store
 
 
 @click.command("report")

@@ -10,18 +10,7 @@ import rich_click as click
 from msgspec import structs
 
 from checkers.phrasing import number as counted
-from harness.cli.candidates import (
-    SCRIPT_FILE,
-    AnomalyKind,
-    OnSimulatedServers,
-    RedRun,
-    in_memory,
-    played_spec,
-    red_run,
-    request_of,
-)
 from harness.cli.parameter_types import WORD, image_options, json_option, number, store_option
-from harness.cli.run_request import Invocation
 from harness.cli.terminal import Terminal
 from harness.core.errors import (
     EXIT_INVALID,
@@ -34,22 +23,33 @@ from harness.core.op import Json, Op
 from harness.core.protocols import Context, Generator, Step
 from harness.core.verdict import Status
 from harness.generators.script import broke_off
-from harness.run.bisection import TryResult
 from harness.run.campaign import FinishedRun
-from harness.run.constraints import constraints_of
-from harness.run.message_log import key_messages
 from harness.run.phases import record, workers_of
-from harness.run.played_run import PlayedRun, calls_of, expected, outlasted
 from harness.run.rates import interval
+from harness.run.run_request import Invocation
 from harness.run.scripted import ScriptedRun, commented, read_script
-from harness.run.shrinking import ShrinkBudget
 from harness.run.stop import Stop
-from harness.run.store import Store
-from harness.run.translation import Translation, alike, rule_of, translated, without_rules
+from harness.run.try_result import TryResult
+from harness.search.candidates import (
+    SCRIPT_FILE,
+    AnomalyKind,
+    OnSimulatedServers,
+    RedRun,
+    in_memory,
+    played_spec,
+    red_run,
+    request_of,
+)
+from harness.search.constraints import constraints_of
+from harness.search.message_log import key_messages
+from harness.search.played_run import PlayedRun, calls_of, expected, outlasted
+from harness.search.shrinking import ShrinkBudget
+from harness.search.translation import Translation, alike, rule_of, translated, without_rules
 from harness.sim.bugs import OF_SERVERS
 from harness.sim.world import World
 from harness.spec.catalogue import workload_entry
 from harness.spec.run_spec import RunSpec
+from harness.store.store import Store
 
 FILE: Final = "reproduced.toml"
 OTHER_SEEDS: Final = 40

@@ -1,6 +1,6 @@
 """Printed result of a run: the verdicts, the ladder, the smallest witness."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,14 +38,6 @@ class RunReport:
     """Troubles to print below that line."""
     headline: str = ""
     """Conclusion without the status, for the answer."""
-
-
-REPORTED: Mapping[str, frozenset[Status | None]] = {
-    "all": frozenset((*Status, None)),
-    "invalid": frozenset({Status.INVALID}),
-    "none": frozenset(),
-}
-"""Statuses of the runs that are reported, by the value of --report; None: a run that crashed."""
 
 
 def result(

@@ -10,10 +10,10 @@ from rich.console import Console
 from harness.cli.options import COMMON, invocation_of, run_options, spec_of
 from harness.cli.paneled_help import PaneledCommand
 from harness.cli.run_output import RunOutput, isolated, report_of
-from harness.cli.run_request import RunRequest
 from harness.cli.terminal import Terminal
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.run.campaign import Campaign
+from harness.run.run_request import RunRequest
 from harness.run.stop import Stop
 from harness.spec.run_options import OPTIONS
 

@@ -14,14 +14,14 @@ from checkers.headline import headline
 from harness.cli.answer import CommandAnswer, open_page, print_answer
 from harness.cli.display import live_display
 from harness.cli.progress import Pace
-from harness.cli.result import REPORTED, RunReport, print_result, result
-from harness.cli.run_request import Invocation, RunRequest
+from harness.cli.result import RunReport, print_result, result
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
 from harness.run.campaign import FinishedRun
 from harness.run.monitor import Monitor
+from harness.run.run_request import REPORTED, Invocation, RunRequest
 from harness.run.stop import Stop
-from harness.run.store import RunDirectory
+from harness.store.store import RunDirectory
 
 
 @dataclass

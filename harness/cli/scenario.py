@@ -1,11 +1,9 @@
 """`harness scenario`: run scripts that reproduce one known anomaly each."""
 
 import json
-import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,30 +14,20 @@ from rich.table import Table
 from rich.text import Text
 
 from compose.releases import ImageChoice, ImageOptions
-from compose.settings import Settings, Storage
-from harness.cli.bring_up import attached, fresh_cluster, kept_cluster, met_choice
-from harness.cli.display import live_display, no_display
+from harness.cli.display import live_display
 from harness.cli.parameter_types import SEED, WORD, image_options, json_option, number, store_option
 from harness.cli.terminal import Terminal
-from harness.clusters.docker_cluster import DockerCluster
-from harness.core.dialect import Dialect
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
-from harness.core.op import Json
-from harness.core.protocols import ANY_NODE, Cluster
 from harness.core.seed import Seed
-from harness.core.topology import Topology
-from harness.generators.script import script
-from harness.run.bisection import TryResult
-from harness.run.campaign import Campaign, ClusterSource, FinishedRun
-from harness.run.monitor import Monitor
+from harness.run.bring_up import kept_cluster, met_choice
+from harness.run.campaign import FinishedRun
+from harness.run.scenario_runs import ScenarioResult, campaign_of, group_by_cluster, scenario_spec
 from harness.run.stop import Stop
-from harness.run.store import Store
-from harness.run.torture import TortureCell
-from harness.spec.run_spec import RunSpec
-from harness.spec.workload_options import SCENARIO, scenario_of, workload_of
-from harness.web.run_files import draw
+from harness.run.try_result import TryResult
+from harness.spec.workload_options import scenario_of
+from harness.store.store import Store
 from workloads.scenarios.catalogue import SCENARIOS
-from workloads.scenarios.scenario import Scenario, Shown
+from workloads.scenarios.scenario import Scenario
 
 STYLE = {
     TryResult.REPRODUCED: "bold green",
@@ -47,44 +35,6 @@ STYLE = {
     TryResult.BROKE_OFF: "bold yellow",
     TryResult.UNKNOWN: "bold yellow",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ScenarioResult:
-    """Result of one run of a scenario."""
-
-    scenario: Scenario
-    run: FinishedRun
-    result: TryResult
-    witness: Shown | None
-    why: str | None
-    """Reason of BROKE OFF or UNKNOWN."""
-
-    @staticmethod
-    def of(run: FinishedRun) -> "ScenarioResult":
-        """Return how a run ended: REPRODUCED if it shows the finding, even where a step did not
-        end as it must."""
-        one = _of(run.spec)
-        witness = one.found(run.outcome.judgement)
-        if witness:
-            return ScenarioResult(one, run, TryResult.REPRODUCED, witness, None)
-        if why := one.broke_off(run.outcome.history):
-            return ScenarioResult(one, run, TryResult.BROKE_OFF, None, why)
-        why = one.undecided(run.outcome.judgement)
-        result = TryResult.UNKNOWN if why else TryResult.NOT_REPRODUCED
-        return ScenarioResult(one, run, result, None, why)
-
-    def json(self) -> dict[str, Json]:
-        """Return the result as JSON."""
-        return {
-            "scenario": self.scenario.name,
-            "result": self.result.value.upper(),
-            "finding": str(self.scenario.finding),
-            "witness": None if self.witness is None else self.witness.text,
-            "why": self.why,
-            "run": str(self.run.directory.path),
-            "status": self.run.outcome.judgement.status.value,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +90,7 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
 
     stop = Stop()
     with stop.obeying_signals():
-        for several in _by_cluster(chosen):
+        for several in group_by_cluster(chosen):
             campaign = campaign_of(
                 several,
                 store,
@@ -183,112 +133,6 @@ def _print_tally(console: Console, one: Scenario, own: Sequence[ScenarioResult])
     report = shown.run.directory.report
     page = f"; report: {report}" if report.exists() else ""
     console.print(Text.assemble((text, STYLE[worst_]), page), soft_wrap=True)
-
-
-def _of(spec: RunSpec) -> Scenario:
-    return scenario_of(spec.workload.removeprefix(SCENARIO))
-
-
-def _topology(one: Scenario, versions: Mapping[str, str] | None = None) -> Topology:
-    named = versions or {}
-    return Topology.of(
-        shards=one.shards,
-        replicas=one.replicas,
-        store=one.store,
-        clickhouse=named.get("clickhouse", ""),
-        zookeeper=named.get("zookeeper", ""),
-    )
-
-
-def _by_cluster(chosen: Sequence[Scenario]) -> list[list[Scenario]]:
-    """Group the scenarios by topology and kind of disks; those of a group share a cluster."""
-    groups: dict[tuple[Topology, bool], list[Scenario]] = {}
-    for one in chosen:
-        groups.setdefault((_topology(one), one.disks), []).append(one)
-    return list(groups.values())
-
-
-def scenario_spec(one: Scenario, seed: Seed, choice: ImageChoice) -> RunSpec:
-    """Return one run of a scenario, which the seed only names."""
-    words = ["harness", "scenario", one.name, *choice.arguments]
-    return RunSpec(
-        workload=SCENARIO + one.name,
-        nemesis=one.nemesis,
-        seed=seed,
-        extend=1,
-        command=shlex.join(words),
-        promise="linearizable",
-        time_limit_s=one.time_limit_s,
-        concurrency=one.clients,
-        nodes=(ANY_NODE,),
-        quiesce_s=one.quiesce_s,
-    )
-
-
-def campaign_of(
-    several: Sequence[Scenario],
-    store: Store,
-    choice: ImageChoice,
-    shown: Callable[[Monitor], AbstractContextManager[None]] | None,
-    stop: Stop,
-    *,
-    reused: DockerCluster | None = None,
-    keep: bool = False,
-) -> Campaign:
-    """Return what the runs of scenarios on one kind of cluster share; `shown` shows a run in
-    progress, None for no display. Raises MissingMechanismError if a scenario needs more than the
-    servers have."""
-
-    def accept(dialect: Dialect) -> None:
-        for one in several:
-            dialect.require(f"scenario {one.name}", one.needs)
-
-    known = reused.engines.dialect if reused else choice.dialect
-    if known is not None:
-        accept(known)
-    name = reused.name if reused else f"harness-{Seed.fresh().value:08x}"
-    files = store.cluster(name)
-
-    def make(_: RunSpec, note: Callable[[str], None]) -> Cluster:
-        if reused:
-            return attached(reused, note)
-        return fresh_cluster(
-            _topology(several[0], choice.versions),
-            files,
-            note,
-            name=name,
-            keep=keep,
-            choice=replace(choice, store=several[0].store),
-            accept=accept,
-            settings=Settings(storage=Storage.FAULTY) if several[0].disks else None,
-        )
-
-    return Campaign(
-        store=store,
-        clusters=ClusterSource(make=make, files=files, leave=bool(reused or keep)),
-        workload=workload_of,
-        commands={},
-        shown=shown or no_display,
-        draw=draw,
-        stop=stop,
-        script=lambda spec: script(_of(spec).steps),
-    )
-
-
-def cell_of(
-    cell: str,
-    name: str,
-    images: ImageOptions,
-    store: Store,
-    shown: Callable[[Monitor], AbstractContextManager[None]],
-    stop: Stop,
-) -> TortureCell:
-    """Return a scenario, on the servers that these options choose, as a cell of a matrix."""
-    one, choice = scenario_of(name), ImageChoice.of(images)
-    campaign = campaign_of([one], store, choice, shown, stop)
-    kind = f"scenario {choice.arguments} {one.shards}x{one.replicas} {one.store} {one.disks}"
-    spec = partial(scenario_spec, one, choice=choice)
-    return TortureCell(cell, kind, campaign, spec, choice.dialect)
 
 
 def _show(console: Console, result: ScenarioResult) -> None:

@@ -13,7 +13,7 @@ from harness.cli.answer import open_page
 from harness.cli.parameter_types import WORD, json_option, number, open_option, store_option
 from harness.cli.terminal import PrintableFormatter, Terminal
 from harness.core.errors import HarnessError
-from harness.run.store import Store
+from harness.store.store import Store
 from harness.web.app import app
 from harness.web.connections import BoundedProtocol
 

@@ -15,7 +15,17 @@ from rich.status import Status as Spinner
 from rich.table import Table
 
 from checkers.phrasing import number
-from harness.cli.candidates import (
+from harness.cli.parameter_types import WORD, json_option, store_option
+from harness.cli.parameter_types import number as number_type
+from harness.cli.terminal import Terminal
+from harness.core.errors import EXIT_UNKNOWN, EXIT_VALID, HarnessError, UsageError
+from harness.core.op import Json
+from harness.run.campaign import FinishedRun
+from harness.run.rates import SequentialTest, interval
+from harness.run.run_request import Invocation
+from harness.run.scripted import ScriptedRun, commented
+from harness.run.stop import Stop
+from harness.search.candidates import (
     SCRIPT_FILE,
     OnRealServers,
     OnSimulatedServers,
@@ -24,19 +34,9 @@ from harness.cli.candidates import (
     red_run,
     request_of,
 )
-from harness.cli.parameter_types import WORD, json_option, store_option
-from harness.cli.parameter_types import number as number_type
-from harness.cli.run_request import Invocation
-from harness.cli.terminal import Terminal
-from harness.core.errors import EXIT_UNKNOWN, EXIT_VALID, HarnessError, UsageError
-from harness.core.op import Json
-from harness.run.campaign import FinishedRun
-from harness.run.rates import SequentialTest, interval
-from harness.run.script_edits import Sizes, sizes_of
-from harness.run.scripted import ScriptedRun, commented
-from harness.run.shrinking import CANDIDATES_MAX, EVENTS_MAX, ShrinkBudget, Shrinker
-from harness.run.stop import Stop
-from harness.run.store import Store
+from harness.search.script_edits import Sizes, sizes_of
+from harness.search.shrinking import CANDIDATES_MAX, EVENTS_MAX, ShrinkBudget, Shrinker
+from harness.store.store import Store
 
 TRIES_MAX = 100
 CONFIDENCE = 0.95
@@ -263,8 +263,8 @@ def _progress(spinner: Spinner | None, red: RedRun) -> Callable[[Shrinker, str],
 def _stored(result: Shrunk, store: Store) -> str | None:
     """Write the script, play it once as a run of the store, and draw the page. Return why that was
     not drawn."""
+    from harness.report.run_files import facts_in
     from harness.report.shrunk import write_comparison  # its templates are slow to load
-    from harness.web.run_files import facts_in
 
     text = commented(result.small, result.comments)
     try:

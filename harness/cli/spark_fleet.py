@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from harness.fleet.location import Location
-from harness.run.fleet import SCRATCH
+from harness.fleet.stored_runs import SCRATCH
 
 if TYPE_CHECKING:
     from harness.fleet.spark import Fleet

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from checkers.triage.explanation import NOT_EXPLAINED
 from harness.cli.answer import CommandAnswer, print_answer
-from harness.cli.matrix import TortureMatrix, read_matrix
+from harness.cli.display import live_display
 from harness.cli.parameter_types import WORD, Name, number, store_option
 from harness.cli.progress import Pace
 from harness.cli.result import STATUS_STYLE
@@ -33,16 +33,14 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.core.verdict import Status
-from harness.report.text import text_report
-from harness.run import notification
-from harness.run.disk import why_unwritable
-from harness.run.findings import FailOn, causes, records_before, verdict
-from harness.run.fleet import SCRATCH, StoredRuns, restamp
-from harness.run.found_runs import found_again
-from harness.run.judges import OneProcess, OnSpark, merge_kept
-from harness.run.monitor import Monitor, Phase
-from harness.run.night import JOURNAL, NIGHTS, Night, Slot
-from harness.run.night_summary import (
+from harness.fleet.found_runs import found_again
+from harness.fleet.judges import OneProcess, OnSpark, merge_kept
+from harness.fleet.stored_runs import SCRATCH, StoredRuns, restamp
+from harness.nights import notification
+from harness.nights.findings import FailOn, causes, records_before, verdict
+from harness.nights.matrix import TortureMatrix, read_matrix
+from harness.nights.night import JOURNAL, NIGHTS, Night, Slot
+from harness.nights.night_summary import (
     CellSummary,
     as_json,
     cells,
@@ -54,12 +52,15 @@ from harness.run.night_summary import (
     unexplained_first,
     why,
 )
-from harness.run.rota import steps_made
+from harness.nights.rota import steps_made
+from harness.nights.torture import DONE, Judges, Lane, Torture
+from harness.report.run_files import draw, facts_in
+from harness.report.text import text_report
+from harness.run.monitor import Monitor, Phase
 from harness.run.stop import Stop
-from harness.run.store import RunDirectory, Store
-from harness.run.torture import DONE, Judges, Lane, Torture
 from harness.spec.workload_options import workload_of
-from harness.web.run_files import draw, facts_in
+from harness.store.disk import why_unwritable
+from harness.store.store import RunDirectory, Store
 
 
 @click.command("torture")
@@ -126,7 +127,8 @@ def torture(
     console = Terminal(stderr=as_json_)
     torture_matrix, root, stop = read_matrix(matrix), Path(store), Stop()
     console.warn(Store(root).prepare())
-    settled = [torture_matrix.settled(store, console, stop) for _ in range(clusters)]
+    shown = partial(live_display, console=console)
+    settled = [torture_matrix.settled(store, shown, stop) for _ in range(clusters)]
     lanes = [Lane(ready) for ready, _ in settled]
     simulated = any(cell.campaign.clusters.per_run for cell in lanes[0].cells)
     command = _Command(

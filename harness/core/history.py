@@ -89,7 +89,7 @@ class History(Sequence[Op]):
 
     @cached_property
     def damage(self) -> str | None:
-        """Return which lines of the journal could not be read (`harness.run.damaged_lines`); None
+        """Return which lines of the journal could not be read (`harness.store.damaged_lines`); None
         if the history is whole."""
         for pair in self.calls(UNREADABLE):
             value = pair.invoke.value

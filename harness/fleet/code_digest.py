@@ -21,9 +21,9 @@ from harness.core.bounded_json import load
 
 ALWAYS: Final = (
     "harness.fleet.task",
-    "harness.run.parquet",
-    "harness.run.journal",
-    "harness.run.history_files",
+    "harness.store.parquet",
+    "harness.store.journal",
+    "harness.store.history_files",
 )
 """Modules that judge every run, or read its history."""
 _JUDGING: Final = ("checkers", "harness.core", "harness.native", "workloads", "pyporcupine")

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,13 +12,13 @@ from harness.core.history import History
 from harness.core.protocols import Cluster, Generator, Nemesis, Workload
 from harness.core.topology import Topology
 from harness.core.verdict import Status
-from harness.run.disk import is_unwritable, why_unwritable
-from harness.run.monitor import Monitor, Phase
+from harness.run.monitor import Monitor, Phase, Show
 from harness.run.phases import RunContext, RunResult, execute, fresh_token, record
 from harness.run.stop import Stop
-from harness.run.store import RunDirectory, Store
 from harness.spec.fault_options import fault_options
 from harness.spec.run_spec import RunSpec
+from harness.store.disk import is_unwritable, why_unwritable
+from harness.store.store import RunDirectory, Store
 from nemesis.catalogue import parse_nemesis
 from nemesis.composed import check_capabilities, install_proxies
 from nemesis.options import FaultCommands
@@ -58,7 +58,7 @@ class Campaign:
     workload: Callable[[RunSpec], Workload]
     commands: Mapping[str, FaultCommands]
     """Faults that commands of the user make, by name."""
-    shown: Callable[[Monitor], AbstractContextManager[None]]
+    shown: Show
     """Show a run while it goes on."""
     draw: Callable[[RunDirectory, History | None], str | None]
     """Draw the page of a run, finished or not, with its history if that was read already; return

@@ -1,6 +1,7 @@
 """State of a run in progress for a display. The run writes it, any thread may read it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -69,3 +70,14 @@ class Monitor:
         if self.anomalies is not None:
             for line in lines.splitlines():
                 self.anomalies.feed(decoded(line))
+
+
+Show = Callable[["Monitor"], AbstractContextManager[None]]
+"""Shows a run while the block runs."""
+
+
+@contextmanager
+def show_nothing(monitor: Monitor) -> Iterator[None]:
+    """Show nothing while the block runs."""
+    monitor.anomalies = None  # nobody would see them
+    yield

@@ -40,13 +40,13 @@ from harness.generators.workers import on_clients, on_nemesis, reserve, together
 from harness.run.call_ends import HarnessIssues, check_call, checked_state
 from harness.run.conformance import Following, following, freeze
 from harness.run.interpreter import Scheduler, run_threads, workers_on
-from harness.run.journal import Journal, MemoryJournal
 from harness.run.monitor import Monitor, Phase
 from harness.run.simulated import run_tasks
 from harness.run.stop import Stop, watched
-from harness.run.store import RunDirectory
 from harness.sim.world import World
 from harness.spec.run_spec import RunSpec
+from harness.store.journal import Journal, MemoryJournal
+from harness.store.store import RunDirectory
 
 NOTE_LENGTH_MAX = 80
 

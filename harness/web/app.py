@@ -23,18 +23,18 @@ from starlette.routing import Route
 from checkers.ladder import Level
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
+from harness.nights.findings import verdict
+from harness.nights.night_summary import unexplained_first
 from harness.report.page import asset as report_asset
 from harness.report.page import environment as report_environment
 from harness.report.page import page, script_hash
-from harness.run.findings import verdict
-from harness.run.night_summary import unexplained_first
-from harness.run.store import RunDirectory, Store
+from harness.report.run_files import archive, draw, facts_in
+from harness.store.store import RunDirectory, Store
 from harness.web.diff import causes_of, diff, parts
 from harness.web.live import Tail
 from harness.web.matrix import heat_map_of
 from harness.web.navigation import linked, neighbours_of, night_by_run, own_file
 from harness.web.nights import Nights
-from harness.web.run_files import archive, draw, facts_in
 from harness.web.runs import ALL, Query, Runs
 from harness.web.summary import DEFAULTS, GROUPS, STATUSES
 from harness.web.trends import EXCLUDED, percent, settings_table, trends

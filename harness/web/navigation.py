@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.run.store import RunDirectory
+from harness.store.store import RunDirectory
 from harness.web.nights import NightView
 from harness.web.summary import Summary
 

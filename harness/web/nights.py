@@ -8,10 +8,10 @@ from pathlib import Path
 
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
-from harness.run.findings import CellRecord, add_night, verdict
-from harness.run.night import JOURNAL, NIGHTS, Night, Slot
-from harness.run.night_summary import CellSummary, cells, headline
-from harness.run.store import Store
+from harness.nights.findings import CellRecord, add_night, verdict
+from harness.nights.night import JOURNAL, NIGHTS, Night, Slot
+from harness.nights.night_summary import CellSummary, cells, headline
+from harness.store.store import Store
 from harness.web.shared import Shared
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from harness.fleet.found_runs import COLUMNS, INFO, JOURNAL, RESULTS
 from harness.report.facts import RUNNING
-from harness.run.found_runs import COLUMNS, INFO, JOURNAL, RESULTS
-from harness.run.store import RunDirectory, Store
+from harness.store.store import RunDirectory, Store
 from harness.web.shared import Shared
 from harness.web.summary import DEFAULTS, GROUPS, STATUSES, Summary, summary_of
 

@@ -8,9 +8,9 @@ from checkers.triage.explanation import KNOWN, NOT_EXPLAINED
 from harness.core.protocols import ANY_NODE
 from harness.core.verdict import Status
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE, stored_object
-from harness.run.store import RunDirectory
 from harness.spec.run_options import OPTIONS
 from harness.spec.stored_spec import current
+from harness.store.store import RunDirectory
 
 STATUSES: Final = (*(status.value for status in Status), CRASHED, UNREADABLE, RUNNING)
 SCENARIO: Final = "scenario-"

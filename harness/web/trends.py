@@ -10,8 +10,8 @@ from statistics import median
 from typing import Final
 
 from harness.core.verdict import Status
-from harness.run.findings import findings_of, verdict
-from harness.run.night import Slot
+from harness.nights.findings import findings_of, verdict
+from harness.nights.night import Slot
 from harness.run.rates import interval
 from harness.web.nights import NightView
 from harness.web.summary import Summary

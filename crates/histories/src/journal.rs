@@ -1,4 +1,4 @@
-//! Writes lines of `history.jsonl` as harness/run/journal.py does.
+//! Writes lines of `history.jsonl` as harness/store/journal.py does.
 
 use std::io::Write;
 

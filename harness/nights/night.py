@@ -1,0 +1,176 @@
+"""Journal of a torture night, which is only ever appended to.
+
+A line is a JSON object with "event" and "run", the number of a run, from 0:
+
+    night     the request: "matrix" (its digest), "runs", "hours", "started_utc", "accept" (by
+              cell, the known defects that its runs may show)
+    begin     "cell", "seed"; written before the run has a directory
+    directory "path", in the store
+    recorded  "troubles", "seconds", "phases" (by phase, the seconds it took); its history is whole
+    broken    "error": it did not reach its end
+    judged    "status", "reason", "kinds", "first_ns", "cause": its explanation as results.json has
+              it, or null, "steps": the names of the model's steps that it took, if it was replayed
+    end       the night is over, and its summary is written
+
+A run that has a begin and neither recorded nor broken was killed with its harness.
+"""
+
+import errno
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import msgspec
+
+from checkers.triage.explanation import Cause
+from harness.core.bounded_json import loads, open_regular
+from harness.core.errors import HarnessError
+from harness.core.verdict import Status
+from harness.store.disk import why_unwritable
+
+JOURNAL: Final = "journal.jsonl"
+NIGHTS: Final = "torture"
+"""Directory of the store with a directory for each matrix, which has one for each night."""
+
+
+@dataclass(slots=True)
+class Slot:
+    """State of one run of the night."""
+
+    number: int
+    cell: str
+    seed: str
+    path: str | None = None
+    recorded: bool = False
+    seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
+    troubles: tuple[str, ...] = ()
+    broken: str | None = None
+    status: Status | None = None
+    """Status of its verdict; None before it is judged."""
+    reason: str = ""
+    kinds: tuple[str, ...] = ()
+    first_ns: int | None = None
+    cause: Cause | None = None
+    """Explanation of an INVALID run by known defects."""
+    steps: tuple[str, ...] = ()
+    """Names of the model's steps that it took, and of departures from it; () if unknown."""
+
+    @property
+    def killed(self) -> bool:
+        """Return whether the harness died during the run; also true while the run goes on."""
+        return not self.recorded and self.broken is None
+
+
+@dataclass(slots=True)
+class Night:
+    """Journal of a night, and the state that its events describe."""
+
+    path: Path
+    """Directory of the journal."""
+    request: dict[str, Any] = field(default_factory=dict)
+    slots: dict[int, Slot] = field(default_factory=dict)
+    over: bool = False
+
+    @staticmethod
+    def read(path: Path, *, repair: bool = True) -> "Night":
+        """Read a journal; a last line that was cut off does not count, and is removed if `repair`.
+        Raises HarnessError."""
+        night = Night(path)
+        file = path / JOURNAL
+        try:
+            with open_regular(file) as raw:
+                *lines, rest = raw.read().split(b"\n")
+            if rest and repair:
+                os.truncate(file, file.stat().st_size - len(rest))
+            for line in lines:
+                night._take(loads(line))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise HarnessError(f"{file}: is no journal of a night: {error}") from error
+        return night
+
+    @staticmethod
+    def begun(path: Path, request: Mapping[str, Any]) -> "Night":
+        """Create a journal."""
+        try:
+            path.mkdir(parents=True)
+        except OSError as error:
+            raise HarnessError(f"{path}: cannot be made: {why_unwritable(path, error)}") from error
+        night = Night(path)
+        night.say("night", **request)
+        return night
+
+    def say(self, event: str, run: int | None = None, **more: Any) -> None:
+        """Append an event, which is on the disk on return. Raises HarnessError."""
+        said = {"event": event, **({} if run is None else {"run": run}), **more}
+        path = self.path / JOURNAL
+        try:
+            with path.open("ab", buffering=0) as file:
+                length = file.tell()
+                line = json.dumps(said, ensure_ascii=False).encode() + b"\n"
+                if file.write(line) < len(line):
+                    os.ftruncate(file.fileno(), length)
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise HarnessError(
+                f"{path}: cannot be written: {why_unwritable(path, error)}"
+            ) from error
+        self._take(said)
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        event, run = said["event"], said.get("run")
+        if event == "night":
+            self.request = {name: value for name, value in said.items() if name != "event"}
+        elif event == "end":
+            self.over = True
+        elif event == "begin":
+            if run in self.slots:
+                raise ValueError(f"run {run} began twice")
+            self.slots[said["run"]] = Slot(said["run"], said["cell"], said["seed"])
+        else:
+            self._follow(self.slots[said["run"]], event, said)
+
+    def _follow(self, slot: Slot, event: str, said: Mapping[str, Any]) -> None:
+        if event == "directory":
+            slot.path = said["path"]
+        elif event == "recorded":
+            slot.recorded, slot.seconds, slot.phases = True, said["seconds"], said.get("phases", {})
+            slot.troubles = tuple(said["troubles"])
+        elif event == "broken":
+            slot.broken = said["error"]
+        elif event == "judged":
+            slot.status, slot.reason = Status(said["status"]), said["reason"]
+            slot.kinds, slot.first_ns = tuple(said["kinds"]), said["first_ns"]
+            slot.steps = tuple(said.get("steps", ()))
+            cause = said.get("cause")
+            slot.cause = None if cause is None else msgspec.convert(cause, Cause)
+        else:
+            raise ValueError(f"event {event!r}")
+
+    @property
+    def accepted(self) -> Mapping[str, Sequence[str]]:
+        """Known defects that runs may show, by cell."""
+        accepted: Mapping[str, Sequence[str]] = self.request.get("accept", {})
+        return accepted
+
+    @property
+    def unjudged(self) -> list[Slot]:
+        """Runs that left something to judge and have no verdict yet."""
+        return [s for s in self.slots.values() if s.path is not None and s.status is None]
+
+    def expected_s(self, cell: str) -> float:
+        """Return the expected duration of a run of this cell: the median of its runs so far, or of
+        all cells if it has none; 0 before the first."""
+        times = {slot.number: slot.seconds for slot in self.slots.values() if slot.recorded}
+        own = [s for number, s in times.items() if self.slots[number].cell == cell]
+        return median(own or times.values() or [0.0])
+
+    @property
+    def next(self) -> int:
+        """Number of the next run."""
+        return max(self.slots, default=-1) + 1

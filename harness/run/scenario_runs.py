@@ -1,0 +1,153 @@
+"""Runs of scenarios: scripts that reproduce one known anomaly each."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compose.releases import ImageChoice
+from compose.settings import Settings, Storage
+from harness.clusters.docker_cluster import DockerCluster
+from harness.core.dialect import Dialect
+from harness.core.op import Json
+from harness.core.protocols import ANY_NODE, Cluster
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.generators.script import script
+from harness.report.run_files import draw
+from harness.run.bring_up import attached, fresh_cluster
+from harness.run.campaign import Campaign, ClusterSource, FinishedRun
+from harness.run.monitor import Show, show_nothing
+from harness.run.stop import Stop
+from harness.run.try_result import TryResult
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import SCENARIO, scenario_of, workload_of
+from harness.store.store import Store
+from workloads.scenarios.scenario import Scenario, Shown
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioResult:
+    """Result of one run of a scenario."""
+
+    scenario: Scenario
+    run: FinishedRun
+    result: TryResult
+    witness: Shown | None
+    why: str | None
+    """Reason of BROKE OFF or UNKNOWN."""
+
+    @staticmethod
+    def of(run: FinishedRun) -> "ScenarioResult":
+        """Return how a run ended: REPRODUCED if it shows the finding, even where a step did not
+        end as it must."""
+        one = _of(run.spec)
+        witness = one.found(run.outcome.judgement)
+        if witness:
+            return ScenarioResult(one, run, TryResult.REPRODUCED, witness, None)
+        if why := one.broke_off(run.outcome.history):
+            return ScenarioResult(one, run, TryResult.BROKE_OFF, None, why)
+        why = one.undecided(run.outcome.judgement)
+        result = TryResult.UNKNOWN if why else TryResult.NOT_REPRODUCED
+        return ScenarioResult(one, run, result, None, why)
+
+    def json(self) -> dict[str, Json]:
+        """Return the result as JSON."""
+        return {
+            "scenario": self.scenario.name,
+            "result": self.result.value.upper(),
+            "finding": str(self.scenario.finding),
+            "witness": None if self.witness is None else self.witness.text,
+            "why": self.why,
+            "run": str(self.run.directory.path),
+            "status": self.run.outcome.judgement.status.value,
+        }
+
+
+def scenario_spec(one: Scenario, seed: Seed, choice: ImageChoice) -> RunSpec:
+    """Return one run of a scenario, which the seed only names."""
+    words = ["harness", "scenario", one.name, *choice.arguments]
+    return RunSpec(
+        workload=SCENARIO + one.name,
+        nemesis=one.nemesis,
+        seed=seed,
+        extend=1,
+        command=shlex.join(words),
+        promise="linearizable",
+        time_limit_s=one.time_limit_s,
+        concurrency=one.clients,
+        nodes=(ANY_NODE,),
+        quiesce_s=one.quiesce_s,
+    )
+
+
+def group_by_cluster(chosen: Sequence[Scenario]) -> list[list[Scenario]]:
+    """Group the scenarios by topology and kind of disks; those of a group share a cluster."""
+    groups: dict[tuple[Topology, bool], list[Scenario]] = {}
+    for one in chosen:
+        groups.setdefault((_topology(one), one.disks), []).append(one)
+    return list(groups.values())
+
+
+def campaign_of(
+    several: Sequence[Scenario],
+    store: Store,
+    choice: ImageChoice,
+    shown: Show | None,
+    stop: Stop,
+    *,
+    reused: DockerCluster | None = None,
+    keep: bool = False,
+) -> Campaign:
+    """Return what the runs of scenarios on one kind of cluster share; `shown` shows a run in
+    progress, None for no display. Raises MissingMechanismError if a scenario needs more than the
+    servers have."""
+
+    def accept(dialect: Dialect) -> None:
+        for one in several:
+            dialect.require(f"scenario {one.name}", one.needs)
+
+    known = reused.engines.dialect if reused else choice.dialect
+    if known is not None:
+        accept(known)
+    name = reused.name if reused else f"harness-{Seed.fresh().value:08x}"
+    files = store.cluster(name)
+
+    def make(_: RunSpec, note: Callable[[str], None]) -> Cluster:
+        if reused:
+            return attached(reused, note)
+        return fresh_cluster(
+            _topology(several[0], choice.versions),
+            files,
+            note,
+            name=name,
+            keep=keep,
+            choice=replace(choice, store=several[0].store),
+            accept=accept,
+            settings=Settings(storage=Storage.FAULTY) if several[0].disks else None,
+        )
+
+    return Campaign(
+        store=store,
+        clusters=ClusterSource(make=make, files=files, leave=bool(reused or keep)),
+        workload=workload_of,
+        commands={},
+        shown=shown or show_nothing,
+        draw=draw,
+        stop=stop,
+        script=lambda spec: script(_of(spec).steps),
+    )
+
+
+def _topology(one: Scenario, versions: Mapping[str, str] | None = None) -> Topology:
+    named = versions or {}
+    return Topology.of(
+        shards=one.shards,
+        replicas=one.replicas,
+        store=one.store,
+        clickhouse=named.get("clickhouse", ""),
+        zookeeper=named.get("zookeeper", ""),
+    )
+
+
+def _of(spec: RunSpec) -> Scenario:
+    return scenario_of(spec.workload.removeprefix(SCENARIO))

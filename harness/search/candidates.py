@@ -1,0 +1,302 @@
+"""Candidates of `harness shrink`: a stored run as a script, and what plays a script and looks for
+the anomaly, on simulated or on real servers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from msgspec import structs
+
+from checkers.judge import Judgement, judge, judgement_of
+from checkers.replication.protocol import applicable
+from checkers.witness import gravest
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.errors import HarnessError, UsageError
+from harness.core.history import History
+from harness.core.protocols import Generator
+from harness.core.ranges import quoted
+from harness.core.seed import Seed
+from harness.core.verdict import Status
+from harness.generators.script import timetable
+from harness.run.campaign import FinishedRun
+from harness.run.monitor import Monitor
+from harness.run.phases import RunContext, checkers_of, fresh_token, record, workers_of
+from harness.run.rates import SequentialTest
+from harness.run.run_request import Invocation, RunRequest
+from harness.run.scripted import ScriptedRun, script_of
+from harness.run.stop import Stop
+from harness.search.replay import check_same, repeatable_spec
+from harness.search.script_edits import length_ns, simplified
+from harness.search.shrinking import (
+    CandidateResult,
+    OutOfBudgetError,
+    Reproduction,
+    ShrinkBudget,
+    Shrinker,
+)
+from harness.spec.option_types import as_text
+from harness.spec.run_options import OptionValues, option_texts, with_options
+from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import workload_of
+from harness.store.run_info import RunInfo
+from harness.store.store import RunDirectory, Store
+from nemesis.catalogue import parse_nemesis
+
+SCRIPT_FILE: Final = "shrunk.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class AnomalyKind:
+    """What a candidate must show: an anomaly of this kind, found by this checker."""
+
+    checker: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.checker}:{self.kind}"
+
+    def in_(self, judgement: Judgement, history: History) -> Reproduction | None:
+        """Return when it was seen and by which calls, if it decides the verdict."""
+        found = [
+            anomaly
+            for verdict in judgement.deciding
+            if verdict.status is Status.INVALID and verdict.checker == self.checker
+            for anomaly in verdict.anomalies
+            if anomaly.kind == self.kind
+        ]
+        if not found:
+            return None
+        first = min(found, key=lambda anomaly: (history[anomaly.ops[-1]].time_ns, len(anomaly.ops)))
+        ops = set(first.ops)
+        proof = frozenset(
+            place
+            for place, pair in enumerate(history.pairs)
+            if pair.invoke.index in ops or (pair.end is not None and pair.end.index in ops)
+        )
+        return Reproduction(max(history[op].time_ns for op in ops), proof)
+
+
+@dataclass(frozen=True, slots=True)
+class RedRun:
+    """A stored INVALID run, as a script."""
+
+    name: str
+    directory: RunDirectory
+    info: RunInfo
+    script: ScriptedRun
+    kind: AnomalyKind
+
+    @property
+    def simulated(self) -> bool:
+        """Return whether its servers were simulated."""
+        return self.script.options.get("cluster") == "sim"
+
+
+def red_run(what: str, store: Store, kind: str | None = None) -> RedRun:
+    """Return a stored run as a script. Raises UsageError for a run that is not INVALID, and for one
+    that no command line makes."""
+    directory = store.find(what)
+    info = directory.info()
+    name = f"{directory.path.parent.name}/{directory.path.name}"
+    judgement = judgement_of(directory.results())
+    found = gravest(judgement)
+    if judgement.status is not Status.INVALID or found is None:
+        raise UsageError(
+            f"run {name}: is {judgement.status.value}, so that there is nothing to shrink; "
+            "expected a run that is INVALID"
+        )
+    spec = repeatable_spec(name, info)
+    check_same(name, info, RunRequest(spec))
+    replicas = info.topology.replicas
+    workers = workers_of(info.spec.nodes or replicas, info.spec.concurrency, replicas)
+    calls = script_of(directory.history(), len(workers) - 1)
+    options = {
+        **simplified(option_texts(spec, beyond=RunSpec())),
+        "cluster": spec.cluster,
+        "workload": spec.workload,
+        "seed": str(spec.seed),
+        "time-limit": as_text(spec.time_limit_s),
+    }
+    script = ScriptedRun(options, calls)
+    return RedRun(name, directory, info, script, _kind(kind, name, judgement))
+
+
+def _kind(given: str | None, name: str, judgement: Judgement) -> AnomalyKind:
+    """Return the kind of anomaly to keep: the one given, or the gravest."""
+    known = {
+        str(AnomalyKind(verdict.checker, anomaly.kind)): AnomalyKind(verdict.checker, anomaly.kind)
+        for verdict in judgement.deciding
+        if verdict.status is Status.INVALID
+        for anomaly in verdict.anomalies
+    }
+    if given is None:
+        found = gravest(judgement)
+        assert found is not None, "the run is INVALID"
+        return AnomalyKind(found[0].checker, found[1].kind)
+    if given not in known:
+        raise UsageError(f"--kind {quoted(given)}: run {name} has {' '.join(sorted(known))}")
+    return known[given]
+
+
+def request_of(
+    script: ScriptedRun,
+    invocation: Invocation | None = None,
+    path: Path | None = None,
+    chosen: OptionValues | None = None,
+) -> RunRequest:
+    """Return the request of a scripted run, whose script is in a file if it has a `path`; `chosen`
+    are options that override its own. Raises UsageError."""
+    spec = with_options(RunSpec(), {**script.options, **(chosen or {})})
+    spec = structs.replace(spec, script=None if path is None else str(path))
+    return RunRequest(spec, invocation or Invocation(), script)
+
+
+def played_spec(script: ScriptedRun, request: RunRequest) -> RunSpec:
+    """Return the run of a script that simulated servers play."""
+    return structs.replace(
+        request.spec(Seed(int(str(script.options["seed"]), 0))),
+        time_limit_s=length_ns(script) / 1e9,
+        concurrency=script.clients,
+    )
+
+
+def in_memory(
+    spec: RunSpec, request: RunRequest, cluster: SimCluster, calls: Generator
+) -> RunContext:
+    """Return the context of a scripted run that leaves no files."""
+    faults = parse_nemesis(spec.nemesis, cluster.topology, spec.seed, request.fault_options)
+    monitor = Monitor(spec.workload, spec.time_limit_s, anomalies=None)
+    return RunContext(
+        spec, cluster, workload_of(spec), faults, None, monitor, Stop(),
+        fresh_token("sim", spec.seed), drop=False, script=calls,
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class OnSimulatedServers:
+    """Runs candidates on simulated servers, in memory."""
+
+    kind: AnomalyKind
+    budget: ShrinkBudget
+    _options: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    _request: RunRequest | None = None
+    """The request of the options above; None: they cannot be run."""
+
+    def __call__(self, candidate: ScriptedRun) -> CandidateResult:
+        """Run a candidate and judge it by the checker that matters."""
+        request = self._of(candidate)
+        if request is None:
+            return CandidateResult(None)
+        spec = played_spec(candidate, request)
+        cluster = request.simulated_cluster(spec, lambda _: None)
+        try:
+            cluster.up()
+            return self._judged(spec, request, cluster, timetable(candidate.calls))
+        except HarnessError:
+            return CandidateResult(None)
+        finally:
+            cluster.down()
+            self.budget.events += cluster.simulation.world.events
+
+    def _of(self, candidate: ScriptedRun) -> RunRequest | None:
+        """Return the request of a candidate, whose seed and time limit may be another's."""
+        options = {n: v for n, v in candidate.options.items() if n not in ("seed", "time-limit")}
+        if self._options != options:
+            self._options = options
+            try:
+                self._request = request_of(candidate)
+            except UsageError:
+                self._request = None
+        return self._request
+
+    def _judged(
+        self, spec: RunSpec, request: RunRequest, cluster: SimCluster, script: Generator
+    ) -> CandidateResult:
+        context = in_memory(spec, request, cluster, script)
+        history = record(context).history()
+        own = [one for one in checkers_of(context) if one.name == self.kind.checker]
+        judgement = judge(history, applicable(own, history), spec.check_s, spec.promise)
+        limit_ns = spec.time_limit_s * 1e9  # final reads begin later
+        made = [pair for pair in history.pairs if pair.invoke.time_ns < limit_ns]
+        ends_ns = [(pair.end or pair.invoke).time_ns for pair in made]
+        return CandidateResult(self.kind.in_(judgement, history), ends_ns)
+
+
+@dataclass(slots=True)
+class OnRealServers:
+    """Runs candidates on one cluster, each until a sequential test has decided."""
+
+    kind: AnomalyKind
+    test: SequentialTest
+    tries_max: int
+    tries: int = 0
+    """Number of tries of all candidates."""
+    rates: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Hits and tries of each candidate."""
+    _trial: Callable[[ScriptedRun], FinishedRun] | None = None
+    """Makes a try, within `shrunk`."""
+
+    def __call__(self, candidate: ScriptedRun) -> CandidateResult:
+        """Make tries of a candidate until the test has decided. Raises OutOfBudgetError if it has
+        not when the tries are spent, or the shrink is stopped."""
+        assert self._trial is not None, "the shrinker runs within `shrunk`"
+        hits = tries = 0
+        seen: Reproduction | None = None
+        while (decided := self.test.decided(hits, tries)) is None and self.tries < self.tries_max:
+            self.tries += 1
+            outcome = self._trial(candidate).outcome
+            tries += any(
+                verdict.checker == self.kind.checker and verdict.status is not Status.UNKNOWN
+                for verdict in outcome.judgement.verdicts
+            )
+            shown = self.kind.in_(outcome.judgement, outcome.history)
+            if shown is not None:
+                hits, seen = hits + 1, shown
+        self.rates[candidate.text] = hits, tries
+        if decided is None:
+            raise OutOfBudgetError
+        return CandidateResult(seen if decided else None)
+
+    def shrunk(self, shrinker: Shrinker, red: RedRun, store: Path, stop: Stop) -> None:
+        """Run the shrinker; its candidates are runs of one campaign."""
+        request = request_of(red.script, Invocation(store=str(store)))
+        played = red.script
+        campaign = replace(
+            request.campaign(None, stop),
+            reported=frozenset(),
+            script=lambda _: timetable(played.calls),
+        )
+        with campaign.trials() as trial:
+
+            def play(candidate: ScriptedRun) -> FinishedRun:
+                nonlocal played
+                if stop:
+                    raise OutOfBudgetError
+                played = candidate
+                spec = structs.replace(
+                    request.spec(request.given.seed),
+                    time_limit_s=float(str(candidate.options["time-limit"])),
+                    concurrency=candidate.clients,
+                )
+                return trial(spec)
+
+            self._trial = play
+            on_cluster(shrinker)
+
+
+def on_cluster(shrinker: Shrinker) -> None:
+    """Shrink, once the script of the run itself has reproduced. Raises UsageError."""
+    try:
+        shown = shrinker.first()
+    except OutOfBudgetError:
+        raise UsageError(
+            "it is not decided whether the script of the run itself shows the anomaly, and all "
+            "tries are spent; expected more --tries"
+        ) from None
+    if not shown:
+        raise UsageError(
+            "the script of the run itself does not show the anomaly, so that there is nothing to "
+            "shrink; on real servers its rate may be below --accept-rate"
+        )
+    shrinker.shrink()

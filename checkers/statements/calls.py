@@ -1,0 +1,70 @@
+"""What the calls of the workload `statements` say: the effect of a statement on a row, and the rows
+that a replica shows.
+
+A row has a number of its own, and a list of the updates that it has seen. A statement is an
+operation on each row that it touches; its effect is part of the call, so that a statement that
+nobody knew before is judged like any other.
+"""
+
+from enum import StrEnum
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+FINAL_ROWS = "final-rows"
+
+
+class Effect(StrEnum):
+    """What a statement does to the copies of a row in a table."""
+
+    INSERT = "insert"
+    """Adds a copy without updates."""
+    APPEND = "append"
+    """Appends the number of an update to the list of each copy."""
+    DELETE = "delete"
+    """Removes every copy."""
+    MOVE = "move"
+    """Adds every copy to another table and removes it here."""
+    COPY = "copy"
+    """Adds every copy to another table."""
+    REPLACE = "replace"
+    """Removes the copies of another table and adds those of this one."""
+    DETACH = "detach"
+    """Puts every copy aside, on each replica."""
+    ATTACH = "attach"
+    """Adds the copies that were put aside on the replica that is asked."""
+    NONE = "none"
+    """Changes no row."""
+
+
+class StatementCall(msgspec.Struct, frozen=True):
+    """Value of a call. Its key is the partition, or None for all of them."""
+
+    effect: Effect
+    table: str
+    """Table whose rows it reads or changes."""
+    row: int | UnsetType = UNSET
+    """Number of the row that is inserted."""
+    to: str | UnsetType = UNSET
+    """Table that receives the copies."""
+    update: int | UnsetType = UNSET
+    """Number of the update that is appended; no other statement has it."""
+    one_in: int = 1
+    """It touches the rows whose number divided by this ..."""
+    rest: int = 0
+    """... leaves this."""
+    settings: dict[str, int] = {}
+    """Settings of the query."""
+    synced: bool = False
+    """Whether SYSTEM SYNC REPLICA on the same replica preceded it."""
+
+    def touches(self, row: int) -> bool:
+        """Return whether it touches a row of its partition."""
+        return row % self.one_in == self.rest
+
+
+class RowsShown(msgspec.Struct, frozen=True):
+    """Look at the rows of a partition on a replica."""
+
+    tables: dict[str, list[tuple[int, list[int], int]]]
+    """By table: the number of a row, the updates of its copies, and how many copies are equal."""

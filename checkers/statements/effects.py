@@ -1,0 +1,244 @@
+"""Two models of one row: which states a statement may lead to.
+
+`Exact`: a statement acts on the state, with all that was acknowledged.
+
+`LocalView`: a statement that takes rows from a table (MOVE, REPLACE, ATTACH FROM, DETACH) sees what
+its replica has, which may be an earlier state, or nothing, unless SYSTEM SYNC REPLICA preceded it;
+it still removes only what it took. A MOVE of unknown outcome, which consists of two transactions,
+may have added the copies and not removed them. So that its states stay few, this model counts the
+copies up to `MANY` and lets each have any of the row's updates, once.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from msgspec import UNSET
+
+from checkers.statements.calls import Effect, StatementCall
+
+Copy: TypeAlias = tuple[int, ...]
+"""One copy of a row: the numbers of its updates, in the order in which it took them."""
+Copies: TypeAlias = tuple[Copy, ...]
+"""Copies of a row in one place, in ascending order."""
+Shown: TypeAlias = tuple[tuple[str, Copies], ...]
+"""Copies of a row by table, without the tables that have none."""
+TAKING: Final = (Effect.MOVE, Effect.REPLACE, Effect.COPY, Effect.DETACH)
+"""Effects on what a replica has of a table."""
+MANY: Final = 3
+"""Number of copies that stands for itself and all above."""
+
+
+class Sees(StrEnum):
+    """What a statement sees of a table from which it takes rows."""
+
+    ACKNOWLEDGED = "acknowledged"
+    """All that was acknowledged."""
+    LOCAL = "local"
+    """What its replica has."""
+
+
+class StatementStep(NamedTuple):
+    """A statement on the row."""
+
+    place: int
+    """Its place among the calls of the history."""
+    begin: int
+    """Index of the op that began it."""
+    end: int | None
+    """Index of the op that ended it; None if it may take effect at any later time, or never."""
+    node: str | None
+    call: StatementCall
+
+    @property
+    def may_take_less(self) -> bool:
+        """Return whether it may act on another state than that of its table."""
+        unsure_move = self.end is None and self.call.effect is Effect.MOVE
+        return self.call.effect in TAKING and (unsure_move or not self.call.synced)
+
+
+class RowState(NamedTuple):
+    """RowState of one row."""
+
+    places: tuple[tuple[str, Any], ...] = ()
+    """What is in each place, a table or "table@replica" where copies were put aside: the copies, or
+    their number. Only places that have some, in ascending order."""
+    memory: frozenset[tuple[Any, ...]] = frozenset()
+    """What later statements may fall back on, but need not: what a COPY added, which the next one
+    may take for a duplicate, and what tables had before."""
+
+    def put(self, changed: Mapping[str, Any], memory: Iterable[tuple[Any, ...]] = ()) -> "RowState":
+        """Return the state after these places have other contents, and with more memory."""
+        places = {place: now for place, now in {**dict(self.places), **changed}.items() if now}
+        return RowState(tuple(sorted(places.items())), self.memory.union(memory))
+
+
+class RowModel(Protocol):
+    """What statements do to a row."""
+
+    def after(self, step: StatementStep, state: RowState) -> set[RowState]:
+        """Return the states in which a step may leave the row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Statements act on the state; copies have their updates."""
+
+    asides: tuple[str, ...]
+    """Places from which a step attaches; the others do not matter."""
+
+    def after(self, step: StatementStep, state: RowState) -> set[RowState]:
+        """Return the states in which a step leaves the row."""
+        call, places = step.call, dict(state.places)
+        table, have = call.table, places.get(call.table, ())
+        match call.effect:
+            case Effect.NONE:
+                return {state}
+            case Effect.INSERT:
+                return {state.put({table: _sorted(have, ((),))})}
+            case Effect.APPEND:
+                assert call.update is not UNSET, "an update has a number"
+                return {state.put({table: _sorted((*copy, call.update) for copy in have)})}
+            case Effect.DELETE:
+                return {state.put({table: ()})}
+            case Effect.ATTACH:
+                aside = f"{table}@{step.node}"
+                return {state.put({table: _sorted(have, places.get(aside, ())), aside: ()})}
+            case Effect.DETACH:
+                asides = {at: _sorted(places.get(at, ()), have) for at in _of(table, self.asides)}
+                return {state.put({table: (), **asides})}
+        to = _target(call)
+        added = {to: _sorted(places.get(to, ()), have)}
+        match call.effect:
+            case Effect.REPLACE:
+                return {state.put({to: have})}
+            case Effect.MOVE:
+                return {state.put({**added, table: ()})}
+        copied = (table, to, have)
+        after = {state.put(added, [copied] if have else [])}
+        return after | {state} if copied in state.memory else after
+
+
+@dataclass(frozen=True, slots=True)
+class LocalView:
+    """Statements act on what their replica has; copies are counted."""
+
+    asides: tuple[str, ...]
+    """Places from which a step attaches; the others do not matter."""
+    remembered: frozenset[str]
+    """Tables of which a step may take an earlier state."""
+
+    def after(self, step: StatementStep, state: RowState) -> set[RowState]:
+        """Return the states in which a step may leave the row."""
+        call, places = step.call, dict(state.places)
+        table, have = call.table, places.get(call.table, 0)
+        match call.effect:
+            case Effect.NONE | Effect.APPEND:
+                return {state}
+            case Effect.INSERT:
+                return {self._put(state, {table: have + 1})}
+            case Effect.DELETE:
+                return {self._put(state, {table: 0})}
+            case Effect.ATTACH:
+                aside = f"{table}@{step.node}"
+                return {self._put(state, {table: have + places.get(aside, 0), aside: 0})}
+            case Effect.DETACH:
+                own = _of(table, self.asides)
+                views = [{have} if call.synced else {have, 0}] * len(own)
+                return {
+                    self._put(state, {table: 0, **_added(places, own, chosen)})
+                    for chosen in product(*views)
+                }
+        to = _target(call)
+        there = places.get(to, 0)
+        found: set[RowState] = set()
+        for view, gone in self._views(call, have, state):
+            if call.effect is Effect.REPLACE:
+                found.add(self._put(state, {to: view}))
+            elif call.effect is Effect.COPY:
+                found.add(self._put(state, {to: there + view}, [("copied", table, to)]))
+                found |= {state} if ("copied", table, to) in state.memory else set()
+            else:
+                least = 0 if gone or step.end is None else min(view, have)
+                for taken in range(least, min(view, have) + 1):
+                    found.add(self._put(state, {to: there + view, table: have - taken}))
+        return found
+
+    def _views(self, call: StatementCall, have: int, state: RowState) -> set[tuple[int, bool]]:
+        """Return how many copies the replica that is asked may have of the table, and whether they
+        may be others than those that are there now."""
+        if call.synced:
+            return {(have, False)}
+        past = {(was, gone) for kind, table, was, gone in _past(state) if table == call.table}
+        return {(have, False), (0, False), *past}
+
+    def _put(
+        self, state: RowState, changed: Mapping[str, int], memory: Iterable[tuple[Any, ...]] = ()
+    ) -> RowState:
+        """Return the state after these places have other numbers of copies."""
+        more, before = [*memory], dict(state.places)
+        for place, now in changed.items():
+            was = before.get(place, 0)
+            if place in self.remembered and was != min(now, MANY):
+                removed = now < was
+                more += [("past", place, fewer, removed) for fewer in range(1, was + 1)]
+                if removed:
+                    more += [(kind, at, n, True) for kind, at, n, _ in _past(state) if at == place]
+        return state.put({place: min(now, MANY) for place, now in changed.items()}, more)
+
+
+def model_of(sees: Sees, steps: Sequence[StatementStep]) -> RowModel:
+    """Return the model of these steps."""
+    attaching = (step for step in steps if step.call.effect is Effect.ATTACH)
+    asides = tuple(sorted({f"{step.call.table}@{step.node}" for step in attaching}))
+    taking = [step for step in steps if step.may_take_less]
+    if sees is Sees.ACKNOWLEDGED or not taking:
+        return Exact(asides)
+    return LocalView(asides, frozenset(step.call.table for step in taking))
+
+
+def explains(
+    states: Iterable[RowState], shown: Shown, steps: Sequence[StatementStep], sees: Sees
+) -> bool:
+    """Return whether a row that is in one of these states, those of `model_of` the steps,
+    may be shown so."""
+    if isinstance(model_of(sees, steps), Exact):
+        return shown in {in_tables(state) for state in states}
+    counts = tuple((table, min(len(copies), MANY)) for table, copies in shown)
+    updates = {step.call.update for step in steps if step.call.effect is Effect.APPEND}
+    taken = [copy for _, copies in shown for copy in copies]
+    once = all(len(set(copy)) == len(copy) and updates.issuperset(copy) for copy in taken)
+    return once and counts in {in_tables(state) for state in states}
+
+
+def in_tables(state: RowState) -> tuple[tuple[str, Any], ...]:
+    """Return what is in the tables, without what was put aside."""
+    return tuple((place, now) for place, now in state.places if "@" not in place)
+
+
+def _past(state: RowState) -> Iterator[tuple[str, str, int, bool]]:
+    """Yield how many copies tables had before, and whether some of them are gone."""
+    for entry in state.memory:
+        if entry[0] == "past":
+            kind, place, was, gone = entry
+            yield kind, place, was, gone
+
+
+def _sorted(*several: Iterable[Copy]) -> Copies:
+    return tuple(sorted(copy for copies in several for copy in copies))
+
+
+def _of(table: str, asides: Iterable[str]) -> list[str]:
+    return [aside for aside in asides if aside.startswith(f"{table}@")]
+
+
+def _added(places: Mapping[str, int], own: Sequence[str], views: Sequence[int]) -> dict[str, int]:
+    return {at: places.get(at, 0) + view for at, view in zip(own, views, strict=True)}
+
+
+def _target(call: StatementCall) -> str:
+    assert call.to is not UNSET, "the copies go to a table"
+    return call.to

@@ -1,0 +1,361 @@
+"""Checks that some order of the statements explains what became of each row.
+
+A row is an object, and each statement is an operation on it: it takes effect once between its call
+and its answer; one of unknown outcome at any later time, or never, for each row by itself; one that
+was refused never. At rest all replicas show the same copies of the row, and some order that keeps
+real time leads there. ClickHouse promises no atomicity beyond a block, so rows are judged one by
+one; those for which the same calls can have the same effects, and that end alike, are one class,
+which is judged once.
+
+Violated, at rest:
+diverged     two replicas show different copies of a row
+lost         fewer copies are left, or none, than after any order
+resurrected  there is a copy, though after every order there is none
+doubled      there are more copies than after any order
+refused      there is a copy of a row whose only insert was refused
+misplaced    the copies are in other tables than after any order
+undone       a copy lacks an update that it has after every order
+changed      a copy has other updates than after any order
+stale-copy   one of these, which is explained if a statement that takes rows from a table took an
+             earlier state of it; no violation where statements take what is local
+
+No manual says that a MOVE, REPLACE, ATTACH FROM or DETACH takes what another replica has
+acknowledged, so that this is a stale copy, and SYSTEM SYNC REPLICA before the REPLACE prevents it:
+    insert 1 into t on ch1 → ok      REPLACE u FROM t on ch2 → ok      u is empty, t has row 1
+But whatever the replica had, such a statement may not destroy what it did not take:
+    insert 1 into t on ch1 → ok      MOVE t TO u on ch2 → ok           neither has row 1: lost
+
+What a fault took from the disk of a replica on which the row was inserted or copied was never
+promised to survive, and no kind but diverged, resurrected and refused is said of such a row.
+
+Doubtful: a cluster that was not at rest, a replica without final rows, no acknowledged statement
+beside the inserts, a row with too many orders to search.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from msgspec import UNSET
+
+from checkers.conclusion import Findings, anomaly
+from checkers.look import decode
+from checkers.phrasing import FEW, during, listed, number, seconds, where
+from checkers.quiescence import quiescence_of
+from checkers.statements.calls import FINAL_ROWS, Effect, RowsShown, StatementCall
+from checkers.statements.effects import RowState, Sees, Shown, StatementStep, explains, in_tables
+from checkers.statements.orders import TooManyOrdersError, final_states
+from checkers.taken import not_promised, taken_of
+from harness.core.history import History, Pair
+from harness.core.op import Kind
+from harness.core.verdict import Anomaly, Verdict
+
+FOREVER = 1 << 62
+TOLD_MAX = 30
+"""Number of statements on a row that a witness shows."""
+
+
+@dataclass(slots=True)
+class _StatementPartition:
+    """Calls on the rows of one partition."""
+
+    inserts: dict[int, StatementStep] = field(default_factory=dict)
+    """Inserts that may have taken effect, by row."""
+    refused: dict[int, StatementStep] = field(default_factory=dict)
+    """Inserts that were refused, by row."""
+    statements: list[StatementStep] = field(default_factory=list)
+    """Statements that may have taken effect, in the order in which they began."""
+    finals: dict[str, int] = field(default_factory=dict)
+    """Place of the last final rows of each replica."""
+    shown: dict[str, dict[int, Shown]] = field(default_factory=dict)
+    """Rows that each replica shows at rest."""
+
+
+class _Class(NamedTuple):
+    """What the rows of one class have in common."""
+
+    insert: tuple[int, int, str] | None
+    """Number of events of statements before the begin and the end of its insert, and its table."""
+    touching: tuple[int, ...]
+    """Places of the statements that touch it."""
+    shown: Shown
+
+
+class StatementRows:
+    """Judges the calls of the workload `statements` by its last "final-rows"."""
+
+    name = "statement-rows"
+
+    def __init__(self, sees: Sees = Sees.ACKNOWLEDGED) -> None:
+        """Create a checker; `sees` says what statements are expected to see."""
+        self._sees = sees
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs rest, the rows of every replica, and an acknowledged
+        statement beside the inserts."""
+        partitions, acknowledged = _partitions(history)
+        rest = quiescence_of(history)
+        found, stale = Findings(self.name), Counter[str]()
+        found.doubts += rest.doubts
+        replicas = tuple(sorted(rest.nodes))
+        silent = sorted({r for p in partitions.values() for r in replicas if r not in p.finals})
+        if silent or not partitions:
+            found.add_doubt(f"no final rows of {listed(silent) if silent else 'any replica'}")
+        if not sum(acknowledged.values()) - acknowledged[Effect.INSERT.value]:
+            found.add_doubt("no statement beside the inserts was acknowledged")
+        taken: list[str] = []
+        rows = classes = 0
+        for key, partition in sorted(partitions.items()) if rest.reached else ():
+            judge = _Judge(history, key, partition, self._sees, found, stale)
+            rows += len(partition.inserts)
+            classes += judge.judge()
+            taken += judge.taken
+        told = ", ".join(f"{count} {kind}" for kind, count in sorted(stale.items()))
+        return found.verdict(
+            checked=rows,
+            broken=found.tally,
+            held=f"an order of the statements leads to what is shown of {number(rows, 'row')}",
+            after=(f"; by stale copies, which nobody rules out: {told}" if told else "")
+            + not_promised(taken),
+            figures={
+                "rows": rows,
+                "classes": classes,
+                "acknowledged": dict(sorted(acknowledged.items())),
+                "by_stale_copies": dict(sorted(stale.items())),
+            },
+        )
+
+
+def _partitions(history: History) -> tuple[dict[int, _StatementPartition], Counter[str]]:
+    """Return the calls by partition, and the number of those acknowledged by name."""
+    found: dict[int, _StatementPartition] = {}
+    everywhere: list[StatementStep] = []
+    acknowledged: Counter[str] = Counter()
+    for place, pair in enumerate(history.pairs):
+        key, f = pair.invoke.key, pair.invoke.f
+        if f == FINAL_ROWS and pair.kind is Kind.OK and key is not None and pair.end is not None:
+            partition = found.setdefault(key, _StatementPartition())
+            partition.finals[str(pair.invoke.node)] = place
+            partition.shown[str(pair.invoke.node)] = _shown(decode(pair.end, RowsShown))
+        elif isinstance(pair.invoke.value, Mapping) and "effect" in pair.invoke.value:
+            acknowledged[f] += pair.kind is Kind.OK
+            call = decode(pair.invoke, StatementCall)
+            end = pair.end.index if pair.kind is Kind.OK and pair.end is not None else None
+            step = StatementStep(place, pair.invoke.index, end, pair.invoke.node, call)
+            if key is None:
+                everywhere += [step] if pair.kind is not Kind.FAIL else []
+                continue
+            partition = found.setdefault(key, _StatementPartition())
+            if call.row is not UNSET:
+                refused = pair.kind is Kind.FAIL
+                (partition.refused if refused else partition.inserts)[call.row] = step
+            elif pair.kind is not Kind.FAIL:
+                partition.statements.append(step)
+    for partition in found.values():
+        partition.statements = sorted((*partition.statements, *everywhere), key=lambda s: s.begin)
+    return found, acknowledged
+
+
+def _shown(look: RowsShown) -> dict[int, Shown]:
+    by_row: dict[int, dict[str, list[tuple[int, ...]]]] = {}
+    for table, rows in look.tables.items():
+        for row, updates, copies in rows:
+            of_row = by_row.setdefault(row, {}).setdefault(table, [])
+            of_row += [tuple(updates)] * copies
+    return {
+        row: tuple(sorted((table, tuple(sorted(copies))) for table, copies in tables.items()))
+        for row, tables in by_row.items()
+    }
+
+
+@dataclass(slots=True)
+class _Judge:
+    """Judges the rows of one partition."""
+
+    history: History
+    key: int
+    partition: _StatementPartition
+    sees: Sees
+    found: Findings
+    stale: "Counter[str]"
+    """Number of rows that a stale copy explains, by kind."""
+    taken: list[str] = field(default_factory=list)
+    """Names of the faults that took rows, one a row."""
+    _events: list[int] = field(default_factory=list)
+    """Indices of the ops that begin or end a statement, ascending."""
+    _known: dict[_Class, tuple[str, Sees | None]] = field(default_factory=dict)
+    """Kind of violation of each class, "" for none, and what statements took if
+    that explains it."""
+
+    def judge(self) -> int:
+        """Judge every row. Return the number of classes."""
+        statements = self.partition.statements
+        ends = [step.end for step in statements if step.end is not None]
+        self._events = sorted([*(step.begin for step in statements), *ends])
+        shown = self.partition.shown
+        numbers = {*self.partition.inserts, *(row for rows in shown.values() for row in rows)}
+        for row in sorted(numbers):
+            seen = {node: rows.get(row, ()) for node, rows in shown.items()}
+            if len(set(seen.values())) > 1:
+                self._add("diverged", row, self._steps(row), seen)
+            elif seen:
+                self._judge(row, seen)
+        return len(self._known)
+
+    def _judge(self, row: int, seen: Mapping[str, Shown]) -> None:
+        insert, shown = self.partition.inserts.get(row), next(iter(seen.values()))
+        if insert is None:
+            self._add("refused", row, self._steps(row), seen)
+            return
+        steps = self._steps(row)
+        begin = bisect_left(self._events, insert.begin)
+        end = FOREVER if insert.end is None else bisect_left(self._events, insert.end)
+        touching = tuple(step.place for step in steps if step is not insert)
+        class_ = _Class((begin, end, insert.call.table), touching, shown)
+        if class_ not in self._known:
+            self._known[class_] = self._explained(steps, shown)
+        kind, sees = self._known[class_]
+        if sees is None and kind == "":
+            self.found.add_doubt(f"row {row} has too many orders to search")
+        elif kind and kind != "resurrected" and (reason := self._taken(steps)):
+            self.taken.append(reason)
+        elif kind and sees is None:
+            self._add(kind, row, steps, seen)
+        elif kind:
+            self.stale[kind] += 1
+            if self.sees is Sees.ACKNOWLEDGED:
+                self._add("stale-copy", row, steps, seen)
+
+    def _taken(self, steps: Sequence[StatementStep]) -> str:
+        """Return the name of a fault that may have taken a copy of the row; "" if none did."""
+        taken = taken_of(self.history)
+        for step in steps if taken else ():
+            pair = self.history.pairs[step.place]
+            end = pair.end or pair.invoke
+            reason = taken.reason([step.node], pair.invoke.time_ns, end.time_ns)
+            if reason:
+                return reason
+        return ""
+
+    def _steps(self, row: int) -> list[StatementStep]:
+        """Return the insert of a row and the statements that may touch it."""
+        insert = self.partition.inserts.get(row) or self.partition.refused.get(row)
+        if insert is None:
+            return []
+        touching = [
+            step
+            for step in self.partition.statements
+            if step.call.touches(row) and (step.end is None or step.end > insert.begin)
+        ]
+        return [insert, *touching]
+
+    def _explained(self, steps: Sequence[StatementStep], shown: Shown) -> tuple[str, Sees | None]:
+        """Return the kind of violation, "" if there is none, and what statements took if that
+        explains what is shown; "" and None if there are too many orders."""
+        try:
+            states = final_states(steps, Sees.ACKNOWLEDGED)
+            if explains(states, shown, steps, Sees.ACKNOWLEDGED):
+                return "", Sees.ACKNOWLEDGED
+            kind = kind_of(shown, states)
+            local = final_states(steps, Sees.LOCAL)
+        except TooManyOrdersError:
+            return "", None
+        return kind, Sees.LOCAL if explains(local, shown, steps, Sees.LOCAL) else None
+
+    def _add(
+        self, kind: str, row: int, steps: Sequence[StatementStep], seen: Mapping[str, Shown]
+    ) -> None:
+        self.found.add_anomalies(kind, self._witness(kind, row, steps, seen))
+
+    def _witness(
+        self, kind: str, row: int, steps: Sequence[StatementStep], seen: Mapping[str, Shown]
+    ) -> Iterator[Anomaly]:
+        """Yield the anomaly, with every statement that touched the row, and the final rows."""
+        shown = next(iter(seen.values()))
+        finals = [self.history.pairs[self.partition.finals[node]] for node in seen]
+        at_rest = finals[-1].end or finals[-1].invoke
+        pairs = [self.history.pairs[step.place] for step in steps[:TOLD_MAX]]
+        told = (
+            "; ".join(f"{node}: {_told(copies)}" for node, copies in sorted(seen.items()))
+            if kind == "diverged"
+            else _told(shown)
+        )
+        by = f", touched by {number(len(steps) - 1, 'statement')}" if len(steps) > 1 else ""
+        if kind not in ("diverged", "refused"):
+            sees = Sees.ACKNOWLEDGED if kind == "stale-copy" else Sees.LOCAL
+            fewest = self._fewest(steps, shown, sees)
+            indices = listed([f"#{step.begin}" for step in fewest], TOLD_MAX)
+            by += f"; no order of {indices} leads there" if len(fewest) < len(steps) else ""
+        yield anomaly(
+            kind,
+            f"row {row} of partition {self.key} is {told} at rest (op #{at_rest.index}){by}"
+            f"{during(self.history, at_rest.time_ns)}",
+            *pairs,
+            *(finals if kind == "diverged" else finals[-1:]),
+            key=self.key,
+            value=row,
+            steps=[_line(pair) for pair in pairs],
+        )
+
+    def _fewest(
+        self, steps: Sequence[StatementStep], shown: Shown, sees: Sees
+    ) -> list[StatementStep]:
+        """Return the insert and as few statements as still cannot be explained."""
+        left = [*steps]
+        for step in reversed(steps[1:]):
+            without = [other for other in left if other is not step]
+            try:
+                states = final_states(without, sees)
+            except TooManyOrdersError:
+                continue
+            if not explains(states, shown, without, sees):
+                left = without
+        return left
+
+
+def kind_of(shown: Shown, states: Iterable[RowState]) -> str:
+    """Return the kind of violation of a row that is shown as it is after no order; `states` are
+    those after all orders."""
+    possible: list[Shown] = [in_tables(state) for state in states]
+    have, counts = _count(shown), [_count(one) for one in possible]
+    if have < min(counts):
+        return "lost"
+    if have > max(counts):
+        return "doubled" if max(counts) else "resurrected"
+    where_it_is = {table: len(copies) for table, copies in shown}
+    alike = [one for one in possible if {t: len(c) for t, c in one} == where_it_is]
+    if not alike:
+        return "misplaced" if have in counts else "lost"
+    updates = {update for _, copies in shown for copy in copies for update in copy}
+    always = set.intersection(
+        *({update for _, copies in one for copy in copies for update in copy} for one in alike)
+    )
+    return "undone" if always - updates else "changed"
+
+
+def _count(shown: Shown) -> int:
+    return sum(len(copies) for _, copies in shown)
+
+
+def _told(shown: Shown) -> str:
+    """Return the copies of a row in words."""
+    if not shown:
+        return "in no table"
+    return ", ".join(
+        f"{len(copies)} in {table}"
+        + "".join(f" [{' '.join(map(str, copy))}]" for copy in copies[:FEW] if copy)
+        for table, copies in shown
+    )
+
+
+def _line(pair: Pair) -> str:
+    """Return a call in words."""
+    call, end = decode(pair.invoke, StatementCall), pair.end or pair.invoke
+    to = f" to {call.to}" if call.to is not UNSET else ""
+    what = f" {call.update}" if call.update is not UNSET else ""
+    return (
+        f"#{pair.invoke.index} {pair.invoke.f} {call.table}{to}{what}{where(pair.invoke)}, "
+        f"{seconds(pair.invoke.time_ns)} to {seconds(end.time_ns)}: {pair.kind.value}"
+    )

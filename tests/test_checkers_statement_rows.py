@@ -1,0 +1,336 @@
+"""The checker of rows that statements change, against its definition by brute force, and on
+histories by hand."""
+
+import random
+from collections.abc import Iterator
+from itertools import combinations, count, permutations
+
+import pytest
+from checkers_cases import Event, _call, history, rest
+
+from checkers.statements.calls import FINAL_ROWS, Effect, StatementCall
+from checkers.statements.effects import RowState, Sees, Shown, StatementStep, explains, in_tables
+from checkers.statements.orders import TooManyOrdersError, final_states
+from checkers.statements.rows import StatementRows, kind_of
+from harness.core.verdict import Status
+
+# --- the definition -------------------------------------------------------------------------------
+
+
+def orders(steps: list[StatementStep]) -> Iterator[tuple[StatementStep, ...]]:
+    """Yield every order of the steps that keeps real time, with any of those of unknown outcome."""
+    unsure = [step for step in steps if step.end is None]
+    for size in range(len(unsure) + 1):
+        for left_out in combinations(unsure, size):
+            for order in permutations([step for step in steps if step not in left_out]):
+                places = {step.place: at for at, step in enumerate(order)}
+                if all(
+                    places[a.place] < places[b.place]
+                    for a in order
+                    for b in order
+                    if a.end is not None and a.end < b.begin
+                ):
+                    yield order
+
+
+def by_definition(steps: list[StatementStep], sees: Sees) -> set[Shown]:
+    """Return what the tables may show after any order of the steps."""
+    return {shown for order in orders(steps) for shown in _play(order, {}, frozenset(), (), sees)}
+
+
+def _play(order, places, copied, past, sees) -> set[Shown]:
+    """Return what the tables may show after these steps, from a state; `past` has the earlier
+    contents of the tables."""
+    if not order:
+        return {tuple(sorted((p, c) for p, c in places.items() if "@" not in p and c))}
+    step, *later = order
+    call, found = step.call, set()
+    have = places.get(call.table, ())
+
+    def go(changed, copied=copied) -> None:
+        now = {**places, **{place: tuple(sorted(copies)) for place, copies in changed.items()}}
+        found.update(_play(later, now, copied, (*past, places), sees))
+
+    asides = [f"{call.table}@{node}" for node in ("ch1", "ch2")]
+    local = sees is Sees.LOCAL and not call.synced
+    views = {have, *([(), *(old.get(call.table, ()) for old in past)] if local else [])}
+    there = places.get(call.to, ()) if isinstance(call.to, str) else ()
+    match call.effect:
+        case Effect.NONE:
+            go({})
+        case Effect.INSERT:
+            go({call.table: (*have, ())})
+        case Effect.APPEND:
+            go({call.table: [(*copy, call.update) for copy in have]})
+        case Effect.DELETE:
+            go({call.table: ()})
+        case Effect.ATTACH:
+            aside = f"{call.table}@{step.node}"
+            go({call.table: (*have, *places.get(aside, ())), aside: ()})
+        case Effect.DETACH:
+            for one in (have, ()) if local else (have,):
+                for two in (have, ()) if local else (have,):
+                    pairs = zip(asides, (one, two), strict=True)
+                    aside = {a: (*places.get(a, ()), *v) for a, v in pairs}
+                    go({call.table: (), **aside})
+        case Effect.REPLACE:
+            for view in views:
+                go({call.to: view})
+        case Effect.COPY:
+            for view in views:
+                go({call.to: (*there, *view)}, copied | {(call.table, call.to, view)})
+                if (call.table, call.to, view) in copied and view:
+                    go({})
+        case Effect.MOVE:
+            for view in views:
+                left = list(have)
+                for copy in view:
+                    taken = [other for other in left if other[: len(copy)] == copy]
+                    left.remove(taken[0]) if taken else None
+                go({call.to: (*there, *view), call.table: left})
+                if step.end is None and sees is Sees.LOCAL:
+                    go({call.to: (*there, *view)})
+    return found
+
+
+def some_steps(draw: random.Random) -> list[StatementStep]:
+    """Return an insert and a few statements, which may overlap."""
+    steps, at = [], 0
+    for place in range(draw.randint(1, 5)):
+        effect = Effect.INSERT if not place else draw.choice([*Effect][1:])
+        table = "t" if not place else draw.choice("tu")
+        to = "u" if table == "t" else "t"
+        at += draw.randint(0, 3)
+        end = None if draw.random() < 0.2 else at + draw.randint(1, 9)
+        call = StatementCall(effect, table, to=to, update=100 + place, synced=draw.random() < 0.3)
+        steps.append(
+            StatementStep(place, at * 100 + place, end and end * 100 + 50 + place, "ch1", call)
+        )
+    return steps
+
+
+def test_what_statements_with_all_acknowledged_rows_lead_to_is_the_definition() -> None:
+    draw = random.Random(20261127)
+    sizes = set()
+    for _ in range(1_500):
+        steps = some_steps(draw)
+        reached = {in_tables(state) for state in final_states(steps, Sees.ACKNOWLEDGED)}
+        assert reached == by_definition(steps, Sees.ACKNOWLEDGED), steps
+        sizes.add(len(reached))
+    assert len(sizes) > 4, "the histories are too much alike"
+
+
+def test_the_local_view_accuses_nobody_who_is_innocent_by_its_definition() -> None:
+    draw = random.Random(20261128)
+    refused = 0
+    shown_by_others = sorted(
+        {s for _ in range(50) for s in by_definition(some_steps(draw), Sees.LOCAL)}
+    )
+    for _ in range(400):
+        steps = some_steps(draw)
+        states = final_states(steps, Sees.LOCAL)
+        allowed = by_definition(steps, Sees.LOCAL)
+        for shown in allowed:
+            assert explains(states, shown, steps, Sees.LOCAL), (steps, shown)
+        refused += sum(not explains(states, s, steps, Sees.LOCAL) for s in shown_by_others)
+    assert refused > 1_000, "it refuses nothing"
+
+
+def test_what_the_exact_model_explains_the_local_view_explains_too() -> None:
+    draw = random.Random(20261129)
+    for _ in range(1_000):
+        steps = some_steps(draw)
+        local = final_states(steps, Sees.LOCAL)
+        for state in final_states(steps, Sees.ACKNOWLEDGED):
+            assert explains(local, in_tables(state), steps, Sees.LOCAL), steps
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+PROCESS = count()
+
+
+def call(f: str, effect: str, begin: float, end: float, kind: str = "ok", **more) -> list[Event]:
+    """Return a statement on partition 1, by default on t, that goes to u."""
+    node = more.pop("node", "ch1")
+    value = {"effect": effect, "table": "t", **more}
+    return _call(next(PROCESS), f, begin, end, kind, node, 1, value, value, "e" * (kind != "ok"))
+
+
+def insert(row: int, begin: float, end: float, kind: str = "ok") -> list[Event]:
+    return call("insert", "insert", begin, end, kind, row=row)
+
+
+def move(begin: float, end: float, kind: str = "ok", **more) -> list[Event]:
+    return call("move", "move", begin, end, kind, to="u", **more)
+
+
+def update(number: int, begin: float, end: float, kind: str = "ok", **more) -> list[Event]:
+    return call("update", "append", begin, end, kind, update=number, **more)
+
+
+def shows(node: str, **tables: list) -> list[Event]:
+    answer = {"tables": {"t": [], "u": [], **tables}}
+    return _call(next(PROCESS), FINAL_ROWS, 92, 93, "ok", node, 1, None, answer, None)
+
+
+def both_show(**tables: list) -> list[Event]:
+    return [*shows("ch1", **tables), *shows("ch2", **tables)]
+
+
+AT_REST = rest(80, ch1={}, ch2={})
+ONE = insert(1, 1, 2)
+OPTIMIZE = call("optimize", "none", 3, 4)
+REPLACE = call("replace", "replace", 10, 20, to="u", node="ch2")
+VERDICTS = {
+    "a row that was moved is in the other table": (
+        (ONE, move(10, 20), both_show(u=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "a row that is in no table after a move is lost": (
+        (ONE, move(10, 20, node="ch2"), both_show()),
+        (Status.INVALID, ["lost"]),
+    ),
+    "a move that found nothing on its replica left the row where it was": (
+        (ONE, move(10, 20, node="ch2"), both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["stale-copy"]),
+    ),
+    "after SYSTEM SYNC REPLICA it found the row": (
+        (ONE, move(10, 20, node="ch2", synced=True), both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["misplaced"]),
+    ),
+    "a move may not double a row": (
+        (ONE, move(10, 20), both_show(t=[(1, [], 1)], u=[(1, [], 1)])),
+        (Status.INVALID, ["doubled"]),
+    ),
+    "a move of unknown outcome may have copied and not removed": (
+        (ONE, OPTIMIZE, move(10, 20, "info"), both_show(t=[(1, [], 1)], u=[(1, [], 1)])),
+        (Status.INVALID, ["stale-copy"]),
+    ),
+    "a statement that was refused did nothing": (
+        (ONE, OPTIMIZE, move(10, 20, "fail"), both_show(u=[(1, [], 1)])),
+        (Status.INVALID, ["misplaced"]),
+    ),
+    "a drop that overlaps the insert may come before or after it": (
+        (insert(1, 1, 15), call("drop", "delete", 10, 20), both_show(t=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "what was there before a drop is gone for good": (
+        (ONE, call("drop", "delete", 10, 20), both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["resurrected"]),
+    ),
+    "a delete touches the rows of its condition alone": (
+        (
+            ONE,
+            insert(2, 1, 2),
+            call("delete", "delete", 10, 20, one_in=2, rest=0),
+            both_show(t=[(1, [], 1)]),
+        ),
+        (Status.VALID, []),
+    ),
+    "an update that is not there is undone": (
+        (ONE, update(7, 10, 20), both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["undone"]),
+    ),
+    "an update that shows twice changed the row": (
+        (ONE, update(7, 10, 20), both_show(t=[(1, [7, 7], 1)])),
+        (Status.INVALID, ["changed"]),
+    ),
+    "updates that do not overlap show in their order": (
+        (ONE, update(7, 10, 20), update(8, 30, 40), both_show(t=[(1, [8, 7], 1)])),
+        (Status.INVALID, ["changed"]),
+    ),
+    "updates that overlap show in either order": (
+        (ONE, update(7, 10, 30), update(8, 20, 40), both_show(t=[(1, [8, 7], 1)])),
+        (Status.VALID, []),
+    ),
+    "a replace on a replica that lags empties its target": (
+        (ONE, REPLACE, both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["stale-copy"]),
+    ),
+    "replicas that show different rows have diverged": (
+        (ONE, OPTIMIZE, shows("ch1", t=[(1, [], 1)]), shows("ch2")),
+        (Status.INVALID, ["diverged"]),
+    ),
+    "a refused insert leaves no row": (
+        (insert(1, 1, 2, "fail"), OPTIMIZE, both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["refused"]),
+    ),
+    "an insert of unknown outcome may leave a row, or none": (
+        (insert(1, 1, 2, "info"), insert(2, 1, 2, "info"), OPTIMIZE, both_show(t=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "without a statement there is nothing to conclude": (
+        (ONE, both_show(t=[(1, [], 1)])),
+        (Status.UNKNOWN, []),
+    ),
+    "without the rows of a replica neither": (
+        (ONE, OPTIMIZE, shows("ch1", t=[(1, [], 1)])),
+        (Status.UNKNOWN, []),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_verdict(name: str) -> None:
+    calls, expected = VERDICTS[name]
+    verdict = StatementRows().check(history(*calls, AT_REST))
+    assert (verdict.status, [one.kind for one in verdict.anomalies]) == expected
+
+
+def test_before_rest_nothing_is_certain() -> None:
+    verdict = StatementRows().check(history(ONE, OPTIMIZE, both_show()))
+    assert verdict.status is Status.UNKNOWN
+
+
+def test_where_statements_see_what_is_local_a_stale_copy_is_counted() -> None:
+    calls = history(ONE, REPLACE, AT_REST, both_show(t=[(1, [], 1)]))
+    verdict = StatementRows(Sees.LOCAL).check(calls)
+    assert verdict.status is Status.VALID
+    assert verdict.figures["by_stale_copies"] == {"lost": 1}
+    assert verdict.summary == (
+        "an order of the statements leads to what is shown of 1 row; by stale copies, which nobody "
+        "rules out: 1 lost"
+    )
+
+
+def test_a_witness_names_the_statements_on_the_row_and_the_fewest_that_do_not_explain_it() -> None:
+    calls = (ONE, OPTIMIZE, update(7, 5, 6), move(10, 20, node="ch2"), AT_REST, both_show())
+    (anomaly,) = StatementRows().check(history(*calls)).anomalies
+    assert anomaly.text == (
+        "row 1 of partition 1 is in no table at rest (op #13), touched by 3 statements; no order "
+        "of #0 leads there"
+    )
+    assert anomaly.steps == (
+        "#0 insert t on ch1, 0.001 s to 0.002 s: ok",
+        "#2 optimize t on ch1, 0.003 s to 0.004 s: ok",
+        "#4 update t 7 on ch1, 0.005 s to 0.006 s: ok",
+        "#6 move t to u on ch2, 0.010 s to 0.020 s: ok",
+    )
+
+
+def test_rows_of_one_class_are_judged_once() -> None:
+    rows = [insert(row, 1 + row / 1000, 2 + row / 1000) for row in range(500)]
+    shown = both_show(u=[(row, [], 1) for row in range(500)])
+    verdict = StatementRows().check(history(*rows, move(10, 20), AT_REST, shown))
+    assert verdict.status is Status.VALID
+    assert (verdict.figures["rows"], verdict.figures["classes"]) == (500, 1)
+
+
+def test_too_many_orders_are_a_doubt() -> None:
+    steps = [StatementStep(0, 0, 1, "ch1", StatementCall(Effect.INSERT, "t"))]
+    steps += [
+        StatementStep(1 + n, 2, None, "ch1", StatementCall(Effect.COPY, "t", to="u"))
+        for n in range(3)
+    ]
+    with pytest.raises(TooManyOrdersError):
+        final_states(steps, Sees.ACKNOWLEDGED, budget=2)
+    assert len(final_states(steps, Sees.ACKNOWLEDGED)) > 1
+
+
+def test_kinds_by_counts() -> None:
+    one, two = RowState((("t", ((),)),)), RowState((("t", ((), ())),))
+    assert kind_of((), [one]) == "lost"
+    assert kind_of((("t", ((), ())),), [one]) == "doubled"
+    assert kind_of((("t", ((),)),), [RowState()]) == "resurrected"
+    assert kind_of((("u", ((),)),), [one, two]) == "misplaced"

@@ -31,6 +31,7 @@ ServerSetting: TypeAlias = Literal[
     "insert_quorum_parallel",
     "insert_quorum_timeout",
     "max_execution_time",
+    "mutations_sync",
     "optimize_throw_if_noop",
     "receive_timeout",
     "replication_alter_partitions_sync",

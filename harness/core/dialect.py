@@ -94,6 +94,10 @@ class Mechanism(StrEnum):
     `cleanup_delay_period`; since 23.6."""
     DURABLE_PARTS = "parts that are durable before they are acknowledged"
     """`fsync_after_insert`, `fsync_part_directory` and their like; since 20.10."""
+    MOVE_TO_TABLE = "partitions that move to another table"
+    """MOVE PARTITION TO TABLE (ClickHouse#6168); in 24.8 at the latest."""
+    WAITED_MUTATIONS = "mutations that can be waited for"
+    """`mutations_sync`; in 24.8 at the latest."""
     TRANSACTION_LOG = "ZooKeeper's transaction log"
     """ClickHouse Keeper lacks it: it writes a log in another format."""
 
@@ -123,6 +127,8 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.ZOOKEEPER_RELOAD: Version(20, 10),
     Mechanism.DROP_REPLICA: Version(20, 5),
     Mechanism.CLEANUP_BACKOFF: Version(23, 6),
+    Mechanism.MOVE_TO_TABLE: Version(24, 8),
+    Mechanism.WAITED_MUTATIONS: Version(24, 8),
 }
 _UNTIL: Final[Mapping[Mechanism, Version]] = {Mechanism.TABLE_LEADER: Version(20, 5)}
 """First version without the mechanism."""

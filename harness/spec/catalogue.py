@@ -28,6 +28,7 @@ from workloads.phantom import PhantomOptions, phantom
 from workloads.quorum_durability import quorum_durability
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 from workloads.replication import ReplicationOptions, replication
+from workloads.statements import StatementsOptions, statements
 from workloads.truncation import TruncationOptions, truncation
 from workloads.unknown_insert import UnknownInsertOptions, unknown_insert
 from workloads.zero_copy import ZeroCopyOptions, zero_copy
@@ -143,6 +144,12 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         MutationsOptions,
         mutations,
         simulated=True,
+    ),
+    "statements": CatalogueEntry(
+        "rows updated, moved, copied, replaced, dropped, detached and attached between two tables, "
+        "from any replica: what is left of each is what an order of the statements leaves",
+        StatementsOptions,
+        statements,
     ),
     "alter": CatalogueEntry(
         "ALTER ADD and DROP COLUMN from any replica: the same columns everywhere, those that "

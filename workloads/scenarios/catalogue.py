@@ -58,6 +58,7 @@ from workloads.scenarios.reads import (
     UNSYNCED_READ,
 )
 from workloads.scenarios.scenario import Scenario
+from workloads.scenarios.statements import MOVED_AWAY, STALE_REPLACE
 
 _EVERY = (
     STALE_READ,
@@ -110,6 +111,8 @@ _EVERY = (
     ORPHANED_MOVE,
     SOLE_MOVER,
     MOVED_TWICE,
+    STALE_REPLACE,
+    MOVED_AWAY,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

@@ -1,0 +1,288 @@
+"""Statements that change, move and remove rows of two replicated tables, from any replica, beside
+inserts.
+
+Every row has a number of its own and a list of the updates that it has seen; what a replica shows
+at rest is judged row by row, by the statements that may have touched it (`statement_table`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from msgspec import UNSET, structs
+
+from checkers.ladder import Level
+from checkers.look import decode, encode
+from checkers.statements.calls import FINAL_ROWS, Effect, RowsShown, StatementCall
+from checkers.statements.effects import Sees
+from checkers.statements.rows import StatementRows
+from checkers.stats import Stats
+from harness.clients.clickhouse import (
+    ClickHouse,
+    DatabaseError,
+    QuerySettings,
+    connect,
+    failed_read,
+    failed_write,
+)
+from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.core.dialect import Mechanism
+from harness.core.errors import UsageError
+from harness.core.op import Call, Done, Json, Kind, Op
+from harness.core.protocols import Client, Cluster, Generator, Workload
+from harness.core.ranges import unknown_name, validate_numbers
+from harness.core.seed import Seed
+from harness.core.topology import Topology
+from harness.generators.calls import numbered, sequence
+from harness.generators.choose import mix
+from workloads.options import PacedOptions
+from workloads.statement_table import STATEMENTS, StatementKind
+from workloads.table import TableWorkload
+
+SCHEMA: Final = TableSchema("p Int64, id Int64, v Array(UInt32)", order_by="id", partition_by="p")
+TABLES: Final = ("t", "u")
+PARTITIONS: Final = 3
+"""Number of partitions in use at a time."""
+CALLS: Final = 100
+"""Number of calls after which others take their place, so that few statements touch a row."""
+SELECTED: Final = 4
+"""A condition on rows selects one in this many."""
+REFUSALS: Final = frozenset({-2, 48, 164, 202, 252, 285, 286, 344})
+"""Codes of errors with which a statement certainly did nothing: no connection, not implemented,
+read-only by its settings, too many queries or parts, no quorum, patch parts that are pending. Any
+other may follow a part of the work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementsOptions(PacedOptions):
+    """Options of `statements`: which statements are drawn, and what they promise."""
+
+    ops_per_s: float = 12.0
+    """Calls per second of all workers together."""
+    statements: str = "all"
+    """Names of statements, separated by commas, or "all" (`workloads/statement_table.py`)."""
+    sync: bool = False
+    """Whether SYSTEM SYNC REPLICA precedes each statement that takes rows from a table, on the same
+    replica."""
+    sees: str = Sees.ACKNOWLEDGED.value
+    """What a statement sees of a table from which it takes rows: "acknowledged": all that was
+    acknowledged; "local": what its replica has, which is all that the manual says."""
+
+    @property
+    def chosen(self) -> Mapping[str, StatementKind]:
+        """Return the statements. Raises UsageError."""
+        if self.statements == "all":
+            return STATEMENTS
+        names = [name.strip() for name in self.statements.split(",")]
+        for name in names:
+            if name not in STATEMENTS:
+                raise UsageError(f"statements {unknown_name(name, STATEMENTS)}")
+        return {name: STATEMENTS[name] for name in dict.fromkeys(["insert-row", *names])}
+
+    @property
+    def needs(self) -> tuple[Mechanism, ...]:
+        """Mechanisms that the servers must have."""
+        return tuple(dict.fromkeys(n for one in self.chosen.values() for n in one.needs))
+
+    def validate(self, topology: Topology) -> None:  # noqa: ARG002
+        """Raise UsageError if a number is out of range, or a name is unknown."""
+        validate_numbers(self)
+        if self.sees not in list(Sees):
+            raise UsageError(f"sees {unknown_name(self.sees, [sees.value for sees in Sees])}")
+        _ = self.chosen
+
+
+def statements(
+    options: StatementsOptions, seed: Seed, promise: Level, faults_expected: bool
+) -> Workload:
+    """Return the workload `statements`."""
+    chosen = options.chosen
+    weights = sum(statement.weight for statement in chosen.values())
+    calls = [
+        (one.weight, _calls(name, at, seed.child(name), options, weights / one.weight))
+        for at, (name, one) in enumerate(chosen.items())
+    ]
+    stats = Stats(min_ok={"insert-row": 10}, faults_expected=faults_expected)
+    return replace(
+        scripted_statements("statements", options),
+        seed=seed,
+        promise=promise,
+        calls=mix(seed.child("calls"), calls),
+        judges=(stats, StatementRows(Sees(options.sees))),
+    )
+
+
+def scripted_statements(name: str, options: StatementsOptions) -> TableWorkload:
+    """Return the workload without calls, which a script makes."""
+    return TableWorkload(
+        name=name,
+        seed=Seed(1),
+        promise=Level.EVENTUAL,
+        create=lambda cluster, token: StatementsSession(cluster, token, options),
+        calls=sequence(()),
+        per_s=options.ops_per_s,
+        final_reads=(FINAL_ROWS,),
+        judges=(Stats(min_ok={}, min_ok_total=1), StatementRows(Sees(options.sees))),
+    )
+
+
+def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, of_all: float) -> Generator:
+    """Return the calls of the `at`th statement chosen; one call of `of_all` is its own."""
+    statement = options.chosen[name]
+
+    def make(number: int) -> Call:
+        own = seed.child(number)
+        table, to = own.shuffled(0, TABLES)
+        call = StatementCall(statement.effect, table)
+        if statement.effect is Effect.INSERT:
+            table = TABLES[own.below(1, 4) == 0]  # most into the first
+            call = StatementCall(statement.effect, table, row=number)
+        if "{to}" in statement.sql:
+            call = structs.replace(call, to=to)
+        if "{update}" in statement.sql:
+            call = structs.replace(call, update=number * len(STATEMENTS) + at)
+        if statement.selects_rows:
+            call = structs.replace(call, one_in=SELECTED, rest=own.below(2, SELECTED))
+        if statement.settings:
+            settings = {
+                setting: own.child(setting).choice(0, values)
+                for setting, values in statement.settings
+            }
+            call = structs.replace(call, settings=settings)
+        if statement.takes_rows and options.sync:
+            call = structs.replace(call, synced=True)
+        turn = int(number * of_all) // CALLS
+        key = turn * PARTITIONS + own.below(3, PARTITIONS)
+        return Call(f=name, key=key, value=encode(call))
+
+    return numbered(make)
+
+
+class StatementsSession:
+    """Session on the tables, each in a database of its own."""
+
+    def __init__(self, cluster: Cluster, token: str, options: StatementsOptions) -> None:
+        """Create the tables on every replica of the first shard. Raises ClusterError."""
+        self._cluster = cluster
+        self._options = options
+        self._tables = {
+            name: ReplicatedTable(cluster, f"{token}_{name}", SCHEMA) for name in TABLES
+        }
+        for table in self._tables.values():
+            table.create()
+
+    def client(self, node: str) -> Client:
+        """Return a new client of a node."""
+        connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
+        names = {name: table.name for name, table in self._tables.items()}
+        return _StatementsClient(connection, names, self._options.chosen)
+
+    def pending(self) -> Sequence[str]:
+        """Return why the tables are not at rest, a reason each: what is queued, mutations to do,
+        and statements that still run."""
+        reasons = [
+            f"{name}: {reason}"
+            for name, table in self._tables.items()
+            for reason in (*table.pending(), *table.unfinished_mutations())
+        ]
+        return [*reasons, *self._running()]
+
+    def observe(self) -> Mapping[str, Json]:
+        """Return the state of each replica, with both tables together."""
+        return self._tables[TABLES[0]].observe()
+
+    def drop(self) -> Sequence[str]:
+        """Drop the tables. Return where they stay, a sentence each."""
+        return [line for table in self._tables.values() for line in table.drop()]
+
+    def close(self) -> None:
+        """Close the connections; idempotent."""
+        for table in self._tables.values():
+            table.close()
+
+    def _running(self) -> list[str]:
+        reasons = []
+        for node in self._tables[TABLES[0]].replicas:
+            connection = connect(self._cluster, node)
+            names = "|".join(table.database for table in self._tables.values())
+            try:
+                (count,) = connection.row(
+                    "SELECT count() FROM system.processes WHERE query NOT LIKE '%system.%' "
+                    f"AND match(query, '{names}')",
+                    (int,),
+                )
+            except DatabaseError as error:
+                reasons.append(f"{node} does not answer: {error.text}")
+                continue
+            finally:
+                connection.close()
+            if count:
+                reasons.append(f"{node} still runs {count} statements")
+        return reasons
+
+
+class _StatementsClient:
+    """Client that executes the statements of its calls on one replica."""
+
+    def __init__(
+        self,
+        connection: ClickHouse,
+        tables: Mapping[str, str],
+        chosen: Mapping[str, StatementKind],
+    ) -> None:
+        self._connection = connection
+        self._tables = tables
+        self._chosen = chosen
+
+    def invoke(self, op: Op) -> Done:
+        """Execute the statement, or read the rows of a partition."""
+        if op.f == FINAL_ROWS:
+            try:
+                return Done(Kind.OK, encode(self._rows(op)))
+            except DatabaseError as error:
+                return failed_read(error)
+        try:
+            self._execute(op)
+        except DatabaseError as error:
+            done = failed_write(error)
+            certain = op.f == "insert-row" or error.code in REFUSALS
+            return done if certain or done.kind is Kind.INFO else Done(Kind.INFO, error=done.error)
+        return Done(Kind.OK, op.value)
+
+    def function_of(self, f: str) -> object:
+        """Return the function that makes the calls of this name."""
+        return self._rows if f == FINAL_ROWS else self._execute
+
+    def close(self) -> None:
+        """Close the connection; idempotent."""
+        self._connection.close()
+
+    def _execute(self, op: Op) -> None:
+        statement, call = self._chosen[op.f], decode(op, StatementCall)
+        table = self._tables[call.table]
+        if call.row is not UNSET:
+            self._connection.insert(table, [(op.key, call.row, [])])
+            return
+        if call.synced:
+            self._connection.command(f"SYSTEM SYNC REPLICA {table}")
+        sql = statement.sql.format(
+            table=table,
+            to=self._tables[call.to] if call.to is not UNSET else "",
+            p=op.key,
+            update=call.update,
+            where=f"p = {op.key} AND id % {call.one_in} = {call.rest}",
+        )
+        self._connection.command(sql, cast(QuerySettings, call.settings))
+
+    def _rows(self, op: Op) -> RowsShown:
+        tables = {}
+        for name, table in self._tables.items():
+            tables[name] = [
+                (row, [*updates], copies)
+                for row, updates, copies in self._connection.rows(
+                    f"SELECT id, v, count() FROM {table} WHERE p = {op.key:d} "
+                    "GROUP BY id, v ORDER BY id, v",
+                    (int, list, int),
+                )
+            ]
+        return RowsShown(tables)

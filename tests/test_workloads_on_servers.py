@@ -127,6 +127,8 @@ def test_quorums_are_accused_only_where_zookeepers_log_has_the_servers_at_fault(
         ("merges", ["sync=2"], 6, "optimize", VALID),
         ("alter", [], 5, "alters", VALID),
         ("drop-partition", [], 5, "dropped", VALID),
+        # None of these takes rows from a table, so that every order is a promised one.
+        ("statements", ["statements=update,delete,drop,optimize"], 6, "statement-rows", VALID),
         # A server dies when a mutation meets an insert (crashing-mutation): few of them do.
         ("mutations", ["ops-per-s=4"], 6, "mutations", VALID),
     ],

@@ -86,8 +86,8 @@ def test_inserts_are_always_among_the_chosen() -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (StatementsOptions(statements="move,dorp"), "statements 'dorp' is unknown; did you mean drop?"),
-        (StatementsOptions(sees="all"), "sees 'all' is unknown; expected one of acknowledged, local"),
+        (StatementsOptions(statements="move,dorp"), "statements 'dorp' is unknown; did you mean"),
+        (StatementsOptions(sees="all"), "sees 'all' is unknown; expected one of ack"),
         (StatementsOptions(ops_per_s=0), "ops-per-s"),
     ],
 )

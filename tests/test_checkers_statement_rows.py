@@ -3,7 +3,7 @@ histories by hand."""
 
 import random
 from collections.abc import Iterator
-from itertools import combinations, count, permutations
+from itertools import combinations, count, permutations, product
 
 import pytest
 from checkers_cases import Event, _call, history, rest
@@ -40,7 +40,7 @@ def by_definition(steps: list[StatementStep], sees: Sees) -> set[Shown]:
 
 def _play(order, places, copied, past, sees) -> set[Shown]:
     """Return what the tables may show after these steps, from a state; `past` has the earlier
-    contents of the tables."""
+    contents of the tables, each with the end of the step that changed them."""
     if not order:
         return {tuple(sorted((p, c) for p, c in places.items() if "@" not in p and c))}
     step, *later = order
@@ -49,11 +49,19 @@ def _play(order, places, copied, past, sees) -> set[Shown]:
 
     def go(changed, copied=copied) -> None:
         now = {**places, **{place: tuple(sorted(copies)) for place, copies in changed.items()}}
-        found.update(_play(later, now, copied, (*past, places), sees))
+        was = {place: places.get(place, ()) for place in now}
+        more = [(place, was[place], step.end) for place in now if was[place] != now[place]]
+        found.update(_play(later, now, copied, (*past, *more), sees))
 
     asides = [f"{call.table}@{node}" for node in ("ch1", "ch2")]
-    local = sees is Sees.LOCAL and not call.synced
-    views = {have, *([(), *(old.get(call.table, ()) for old in past)] if local else [])}
+    views = {have}
+    if sees is Sees.LOCAL:
+        views |= {
+            copies
+            for table, copies, end in past
+            if table == call.table and (not call.synced or end is None or end > step.begin)
+        }
+        views |= set() if call.synced else {()}
     there = places.get(call.to, ()) if isinstance(call.to, str) else ()
     match call.effect:
         case Effect.NONE:
@@ -68,11 +76,9 @@ def _play(order, places, copied, past, sees) -> set[Shown]:
             aside = f"{call.table}@{step.node}"
             go({call.table: (*have, *places.get(aside, ())), aside: ()})
         case Effect.DETACH:
-            for one in (have, ()) if local else (have,):
-                for two in (have, ()) if local else (have,):
-                    pairs = zip(asides, (one, two), strict=True)
-                    aside = {a: (*places.get(a, ()), *v) for a, v in pairs}
-                    go({call.table: (), **aside})
+            for on_each in product(views, repeat=2):
+                aside = {a: (*places.get(a, ()), *v) for a, v in zip(asides, on_each, strict=True)}
+                go({call.table: (), **aside})
         case Effect.REPLACE:
             for view in views:
                 go({call.to: view})
@@ -198,6 +204,15 @@ VERDICTS = {
     "after SYSTEM SYNC REPLICA it found the row": (
         (ONE, move(10, 20, node="ch2", synced=True), both_show(t=[(1, [], 1)])),
         (Status.INVALID, ["misplaced"]),
+    ),
+    "two statements that overlap may each take what the other then changes": (
+        (
+            ONE,
+            call("replace", "replace", 10, 30, to="u", synced=True),
+            call("replace", "replace", 20, 40, table="u", to="t", synced=True, node="ch2"),
+            both_show(u=[(1, [], 1)]),
+        ),
+        (Status.INVALID, ["stale-copy"]),
     ),
     "a move may not double a row": (
         (ONE, move(10, 20), both_show(t=[(1, [], 1)], u=[(1, [], 1)])),

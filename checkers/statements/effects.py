@@ -3,13 +3,13 @@
 `Exact`: a statement acts on the state, with all that was acknowledged.
 
 `LocalView`: a statement that takes rows from a table (MOVE, REPLACE, ATTACH FROM, DETACH) sees what
-its replica has, which may be an earlier state, or nothing, unless SYSTEM SYNC REPLICA preceded it;
-it still removes only what it took. A MOVE of unknown outcome, which consists of two transactions,
-may have added the copies and not removed them. So that its states stay few, this model counts the
-copies up to `MANY` and lets each have any of the row's updates, once.
+its replica has, which may be an earlier state, or nothing; if SYSTEM SYNC REPLICA preceded it, a
+state since its call. It still removes only what it took. A MOVE of unknown outcome, which consists
+of two transactions, may have added the copies and not removed them. So that its states stay few,
+this model counts the copies up to `MANY` and lets each have any of the row's updates, once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
@@ -27,6 +27,7 @@ Shown: TypeAlias = tuple[tuple[str, Copies], ...]
 """Copies of a row by table, without the tables that have none."""
 TAKING: Final = (Effect.MOVE, Effect.REPLACE, Effect.COPY, Effect.DETACH)
 """Effects on what a replica has of a table."""
+FOREVER: Final = 1 << 62
 MANY: Final = 3
 """Number of copies that stands for itself and all above."""
 
@@ -53,14 +54,13 @@ class StatementStep(NamedTuple):
     call: StatementCall
 
     @property
-    def may_take_less(self) -> bool:
-        """Return whether it may act on another state than that of its table."""
-        unsure_move = self.end is None and self.call.effect is Effect.MOVE
-        return self.call.effect in TAKING and (unsure_move or not self.call.synced)
+    def is_taking(self) -> bool:
+        """Return whether it takes rows from a table."""
+        return self.call.effect in TAKING
 
 
 class RowState(NamedTuple):
-    """RowState of one row."""
+    """State of one row."""
 
     places: tuple[tuple[str, Any], ...] = ()
     """What is in each place, a table or "table@replica" where copies were put aside: the copies, or
@@ -122,6 +122,17 @@ class Exact:
         return after | {state} if copied in state.memory else after
 
 
+class Past(NamedTuple):
+    """What a table had before."""
+
+    table: str
+    copies: int
+    gone: bool
+    """Whether some of them are gone."""
+    until: int
+    """Index of the op that ended the step which changed it."""
+
+
 @dataclass(frozen=True, slots=True)
 class LocalView:
     """Statements act on what their replica has; copies are counted."""
@@ -139,54 +150,69 @@ class LocalView:
             case Effect.NONE | Effect.APPEND:
                 return {state}
             case Effect.INSERT:
-                return {self._put(state, {table: have + 1})}
+                return {self._put(step, state, {table: have + 1})}
             case Effect.DELETE:
-                return {self._put(state, {table: 0})}
+                return {self._put(step, state, {table: 0})}
             case Effect.ATTACH:
                 aside = f"{table}@{step.node}"
-                return {self._put(state, {table: have + places.get(aside, 0), aside: 0})}
+                added = have + places.get(aside, 0)
+                return {self._put(step, state, {table: added, aside: 0})}
             case Effect.DETACH:
                 own = _of(table, self.asides)
-                views = [{have} if call.synced else {have, 0}] * len(own)
+                views = [{view for view, _ in self._views(step, state)}] * len(own)
                 return {
-                    self._put(state, {table: 0, **_added(places, own, chosen)})
+                    self._put(step, state, {table: 0, **_added(places, own, chosen)})
                     for chosen in product(*views)
                 }
         to = _target(call)
         there = places.get(to, 0)
         found: set[RowState] = set()
-        for view, gone in self._views(call, have, state):
+        for view, gone in self._views(step, state):
             if call.effect is Effect.REPLACE:
-                found.add(self._put(state, {to: view}))
+                found.add(self._put(step, state, {to: view}))
             elif call.effect is Effect.COPY:
-                found.add(self._put(state, {to: there + view}, [("copied", table, to)]))
+                found.add(self._put(step, state, {to: there + view}, [("copied", table, to)]))
                 found |= {state} if ("copied", table, to) in state.memory else set()
             else:
                 least = 0 if gone or step.end is None else min(view, have)
                 for taken in range(least, min(view, have) + 1):
-                    found.add(self._put(state, {to: there + view, table: have - taken}))
+                    found.add(self._put(step, state, {to: there + view, table: have - taken}))
         return found
 
-    def _views(self, call: StatementCall, have: int, state: RowState) -> set[tuple[int, bool]]:
+    def _views(self, step: StatementStep, state: RowState) -> set[tuple[int, bool]]:
         """Return how many copies the replica that is asked may have of the table, and whether they
         may be others than those that are there now."""
-        if call.synced:
-            return {(have, False)}
-        past = {(was, gone) for kind, table, was, gone in _past(state) if table == call.table}
-        return {(have, False), (0, False), *past}
+        table, synced = step.call.table, step.call.synced
+        now = {(dict(state.places).get(table, 0), False)}
+        return (
+            now
+            | {
+                (past.copies, past.gone)
+                for past in state.memory
+                if isinstance(past, Past)
+                and past.table == table
+                and not (synced and past.until < step.begin)
+            }
+            | (set() if synced else {(0, False)})
+        )
 
     def _put(
-        self, state: RowState, changed: Mapping[str, int], memory: Iterable[tuple[Any, ...]] = ()
+        self,
+        step: StatementStep,
+        state: RowState,
+        changed: Mapping[str, int],
+        memory: Iterable[tuple[Any, ...]] = (),
     ) -> RowState:
-        """Return the state after these places have other numbers of copies."""
+        """Return the state after a step has changed the numbers of copies in these places."""
         more, before = [*memory], dict(state.places)
+        until = FOREVER if step.end is None else step.end
         for place, now in changed.items():
             was = before.get(place, 0)
             if place in self.remembered and was != min(now, MANY):
                 removed = now < was
-                more += [("past", place, fewer, removed) for fewer in range(1, was + 1)]
-                if removed:
-                    more += [(kind, at, n, True) for kind, at, n, _ in _past(state) if at == place]
+                more += [Past(place, fewer, removed, until) for fewer in range(was + 1)]
+                past = (one for one in state.memory if isinstance(one, Past))
+                more += [one._replace(gone=True) for one in past if removed and one.table == place]
         return state.put({place: min(now, MANY) for place, now in changed.items()}, more)
 
 
@@ -194,7 +220,7 @@ def model_of(sees: Sees, steps: Sequence[StatementStep]) -> RowModel:
     """Return the model of these steps."""
     attaching = (step for step in steps if step.call.effect is Effect.ATTACH)
     asides = tuple(sorted({f"{step.call.table}@{step.node}" for step in attaching}))
-    taking = [step for step in steps if step.may_take_less]
+    taking = [step for step in steps if step.is_taking]
     if sees is Sees.ACKNOWLEDGED or not taking:
         return Exact(asides)
     return LocalView(asides, frozenset(step.call.table for step in taking))
@@ -217,14 +243,6 @@ def explains(
 def in_tables(state: RowState) -> tuple[tuple[str, Any], ...]:
     """Return what is in the tables, without what was put aside."""
     return tuple((place, now) for place, now in state.places if "@" not in place)
-
-
-def _past(state: RowState) -> Iterator[tuple[str, str, int, bool]]:
-    """Yield how many copies tables had before, and whether some of them are gone."""
-    for entry in state.memory:
-        if entry[0] == "past":
-            kind, place, was, gone = entry
-            yield kind, place, was, gone
 
 
 def _sorted(*several: Iterable[Copy]) -> Copies:

@@ -13,14 +13,15 @@ lost         fewer copies are left, or none, than after any order
 resurrected  there is a copy, though after every order there is none
 doubled      there are more copies than after any order
 refused      there is a copy of a row whose only insert was refused
-misplaced    the copies are in other tables than after any order
+misplaced    the copies are in other tables, or in other numbers, than after any order
 undone       a copy lacks an update that it has after every order
 changed      a copy has other updates than after any order
 stale-copy   one of these, which is explained if a statement that takes rows from a table took an
              earlier state of it; no violation where statements take what is local
 
 No manual says that a MOVE, REPLACE, ATTACH FROM or DETACH takes what another replica has
-acknowledged, so that this is a stale copy, and SYSTEM SYNC REPLICA before the REPLACE prevents it:
+acknowledged, or takes it and puts it elsewhere in one moment. So this is a stale copy, which SYSTEM
+SYNC REPLICA before the REPLACE prevents:
     insert 1 into t on ch1 → ok      REPLACE u FROM t on ch2 → ok      u is empty, t has row 1
 But whatever the replica had, such a statement may not destroy what it did not take:
     insert 1 into t on ch1 → ok      MOVE t TO u on ch2 → ok           neither has row 1: lost
@@ -45,14 +46,21 @@ from checkers.look import decode
 from checkers.phrasing import FEW, during, listed, number, seconds, where
 from checkers.quiescence import quiescence_of
 from checkers.statements.calls import FINAL_ROWS, Effect, RowsShown, StatementCall
-from checkers.statements.effects import RowState, Sees, Shown, StatementStep, explains, in_tables
+from checkers.statements.effects import (
+    FOREVER,
+    RowState,
+    Sees,
+    Shown,
+    StatementStep,
+    explains,
+    in_tables,
+)
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.taken import not_promised, taken_of
 from harness.core.history import History, Pair
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Verdict
 
-FOREVER = 1 << 62
 TOLD_MAX = 30
 """Number of statements on a row that a witness shows."""
 
@@ -327,7 +335,7 @@ def kind_of(shown: Shown, states: Iterable[RowState]) -> str:
     where_it_is = {table: len(copies) for table, copies in shown}
     alike = [one for one in possible if {t: len(c) for t, c in one} == where_it_is]
     if not alike:
-        return "misplaced" if have in counts else "lost"
+        return "misplaced"
     updates = {update for _, copies in shown for copy in copies for update in copy}
     always = set.intersection(
         *({update for _, copies in one for copy in copies for update in copy} for one in alike)

@@ -40,8 +40,8 @@ def lateness(history: History) -> Iterator[tuple[str, int]]:
         assert part is not None, "it has a quorum"
         for replica in evidence.acts:
             held = evidence.held(replica, part.partition, part.high, -1)
-            if held is not None and held.at_ns > ended_ns:
-                yield "fetched", held.at_ns - ended_ns
+            if held is not None and held.begin_ns > ended_ns:
+                yield "fetched", held.begin_ns - ended_ns
     for key in key_sets(history):
         ends = {one.value: at_ns for one, at_ns in settled if one.key == key.key}
         for read in key.reads:
@@ -56,9 +56,9 @@ def lateness(history: History) -> Iterator[tuple[str, int]]:
                 held = evidence.held(replica, part.partition, part.high, begin_ns)
                 lasts = evidence.lasts(part.partition, begin_ns, read.end.time_ns)
                 named = bool(lasts) and all(last.high >= part.high for last in lasts)
-                if held is not None and max(held.at_ns, ended_ns) < begin_ns and named:
-                    yield "shown", begin_ns - max(held.at_ns, ended_ns)
-                came_ns = FOREVER_NS if held is None else held.at_ns
+                if held is not None and max(held.begin_ns, ended_ns) < begin_ns and named:
+                    yield "shown", begin_ns - max(held.begin_ns, ended_ns)
+                came_ns = FOREVER_NS if held is None else held.begin_ns
                 if came_ns > read.end.time_ns and newest_ns < ended_ns < begin_ns:
                     yield "known", begin_ns - ended_ns
 

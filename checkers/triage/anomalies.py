@@ -10,11 +10,11 @@ from typing import Final, TypeAlias
 
 from checkers.phrasing import seconds
 from checkers.sets.key_sets import READS
+from checkers.triage import answers
+from checkers.triage.events import departures
 from checkers.triage.evidence import Evidence
 from checkers.triage.inserts import Values
-from checkers.triage.kept import kept_failed
-from checkers.triage.refused import dropped_last, dropped_quorum, uncounted_clone
-from checkers.triage.unanswered import crashed, half_altered, without_table
+from checkers.triage.kept import KEEP_FAILED
 from harness.core.history import History
 from harness.core.verdict import Anomaly, Verdict
 
@@ -77,7 +77,7 @@ def _kept_failed(anomaly: Anomaly, evidences: Evidences) -> str:
     inserted = values.get((anomaly.key, anomaly.value)) if anomaly.value is not None else None
     nodes = {history[index].node for index in anomaly.ops if history[index].f in READS}
     parts = {*_PART.findall(anomaly.text), *(inserted.parts if inserted else ())}
-    for replica, part in kept_failed(history):
+    for replica, part in departures(history, KEEP_FAILED):
         if part in parts and (not nodes or replica in nodes):
             return f"{replica} became active with {part}, whose quorum had failed"
     return ""
@@ -95,6 +95,18 @@ def _went_back(anomaly: Anomaly, evidences: Evidences) -> str:
     return ""
 
 
+def _of_the_last_answer(errors: re.Pattern[str], signature: answers.Signature) -> Signature:
+    """Return a signature of the calls that were answered with such an error at last."""
+
+    def evidence_for(anomaly: Anomaly, evidences: Evidences) -> str:
+        history, evidence, _ = evidences
+        ends = [history[index] for index in anomaly.ops if history[index].error]
+        matches = bool(ends) and errors.search(ends[-1].error or "")
+        return signature(history, evidence, ends[-1]) if matches else ""
+
+    return evidence_for
+
+
 SIGNATURES: Final[Mapping[tuple[str, str], Sequence[tuple[str, Signature]]]] = {
     ("protocol", "quorum-too-small"): (("uncounted-quorum", _uncounted),),
     ("protocol", "last-part"): (("uncounted-quorum", _uncounted),),
@@ -104,13 +116,9 @@ SIGNATURES: Final[Mapping[tuple[str, str], Sequence[tuple[str, Signature]]]] = {
     ("failed-parts", "read-again"): (("failed-part-missed", _kept_failed),),
     ("failed-parts", "back"): (("failed-part-missed", _kept_failed),),
     ("failed-parts", "kept"): (("failed-part-missed", _kept_failed),),
-    ("answers", "unanswered"): (
-        ("missing-table", lambda anomaly, found: without_table(found[0], anomaly)),
-        ("half-alter", lambda anomaly, found: half_altered(found[0], anomaly)),
-        ("crashing-mutation", lambda anomaly, found: crashed(found[0], anomaly)),
-        ("uncounted-clone", lambda anomaly, found: uncounted_clone(*found[:2], anomaly)),
-        ("unreadable-table", lambda anomaly, found: dropped_last(*found[:2], anomaly)),
-        ("unwritable-table", lambda anomaly, found: dropped_quorum(*found[:2], anomaly)),
-    ),
+    ("answers", "unanswered"): [
+        (name, _of_the_last_answer(errors, signature))
+        for name, (errors, signature) in answers.SIGNATURES.items()
+    ],
 }
 """Signatures by checker and kind of anomaly."""

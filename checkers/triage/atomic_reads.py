@@ -2,126 +2,76 @@
 server commits the part of each partition by itself."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Final
 
 from checkers.phrasing import listed, number, seconds
 from checkers.sets.atomic import INSERT_MANY
 from checkers.sets.key_sets import READS, read_values
-from checkers.triage.breaks import kills
-from checkers.triage.evidence import Evidence
+from checkers.triage.events import acknowledged_ns, ended_ns, kills
+from checkers.triage.evidence import BlockRange, Evidence
 from checkers.triage.reads import LATE_NS
-from checkers.triage.repairs import Repair
-from harness.core.history import Fault, History, Pair
-from harness.core.op import Kind
-
-TORN: Final = "torn-insert"
-HALF: Final = "half-insert"
+from checkers.triage.repairs import Repair, add
+from harness.core.history import History, Pair
+from harness.core.op import Kind, Op
 
 
-def atomic_repairs(history: History, evidence: Evidence) -> Iterator[Repair]:
+def split_inserts(history: History, evidence: Evidence) -> Iterator[Repair]:
     """Yield the values that reads lack of inserts of which they return others. Each value must have
     a partition of its own; of one in the partition of the others nothing is explained."""
-    inserts = [pair for pair in history.pairs if pair.invoke.f == INSERT_MANY]
-    if evidence.doubts or not inserts:
-        return
-    for insert in inserts:
-        every = insert.invoke.value
-        if not isinstance(every, tuple):
-            continue
+    for insert in history.calls(INSERT_MANY) if not evidence.doubts else ():
+        every = insert.invoke.value if isinstance(insert.invoke.value, tuple) else ()
         parts = {value: _part(evidence, insert, value) for value in every}
-        killed = _killed(history, insert)
-        for read in history.pairs:
-            if read.invoke.f not in READS or read.kind is not Kind.OK or read.end is None:
-                continue
-            seen = set(read_values(read.end)) & set(every)
-            missing = tuple(value for value in every if value not in seen)
+        for read, end in history.answered(*READS):
+            seen = set(read_values(end)) & set(every)
+            missing = [value for value in every if value not in seen]
             if not seen or not missing or any(parts[value] is None for value in seen):
                 continue
-            for by, why in _explained(evidence, parts, missing, read, killed):
-                change = partial(_with_values, added=missing)
-                yield Repair(read.end.index, by, why, change)
+            never = [value for value in missing if parts[value] is None]
+            came = [part for value in missing if (part := parts[value]) is not None]
+            times = [_held_ns(evidence, part, read) for part in came]
+            if any(at_ns + LATE_NS < read.time_ns for at_ns in times):
+                continue
+            if never and (why := _half_insert(history, insert, never)):
+                yield Repair(end.index, "half-insert", why, add(missing))
+            elif not never:
+                yield Repair(end.index, "torn-insert", _torn_insert(read, times), add(missing))
 
 
-def _part(evidence: Evidence, insert: Pair, value: int) -> tuple[int, str] | None:
-    """Return when the insert committed the part of a value, and its name; None if it did not, or if
-    two parts fit."""
-    end_ns = insert.end.time_ns if insert.end is not None and insert.kind is Kind.OK else None
+def _part(evidence: Evidence, insert: Pair, value: int) -> BlockRange | None:
+    """Return the part of a value that an insert committed; None without one, or if two fit."""
     found = [
-        (at_ns, name)
+        evidence.part(name)
         for name, (at_ns, replica) in evidence.commits.items()
         if name.split("_")[0] == str(value)
         and replica == insert.invoke.node
         and at_ns >= insert.invoke.time_ns - evidence.error_ns(at_ns)
-        and (end_ns is None or at_ns <= end_ns + evidence.error_ns(at_ns))
+        and at_ns <= acknowledged_ns(insert) + evidence.error_ns(at_ns)
     ]
     return found[0] if len(found) == 1 else None
 
 
-def _explained(
-    evidence: Evidence,
-    parts: dict[int, tuple[int, str] | None],
-    missing: Sequence[int],
-    read: Pair,
-    killed: Fault | None,
-) -> Iterator[tuple[str, str]]:
-    """Yield the known defect for which the record proves that the read lacks these values."""
-    never = [value for value in missing if parts[value] is None]
-    later = [value for value in missing if _came_later(evidence, parts[value], value, read)]
-    if never and killed is None:
-        return  # They may be in parts that the record does not tell apart.
-    if len(never) + len(later) < len(missing):
-        return
-    node = read.invoke.node
-    if never and killed is not None:
-        why = (
-            f"{number(len(never), 'value')} of the insert have no part, such as "
-            f"{listed(never[:3])}: its replica was killed at {seconds(killed.begin_ns)}"
-        )
-        yield HALF, why
-    else:
-        at_ns = min(
-            held for v in later if (held := _held_ns(evidence, v, parts[v], node)) is not None
-        )
-        why = (
-            f"{node} registered parts of {number(len(later), 'value')} of the insert from "
-            f"{seconds(at_ns)} on, each by itself, and the read began at "
-            f"{seconds(read.invoke.time_ns)}"
-        )
-        yield TORN, why
+def _held_ns(evidence: Evidence, part: BlockRange, read: Op) -> int:
+    """Return when a part was registered where a read was made; -1 if it never was."""
+    hold = evidence.held(str(read.node), part.partition, part.low, -1)
+    return -1 if hold is None else hold.begin_ns
 
 
-def _held_ns(
-    evidence: Evidence, value: int, part: tuple[int, str] | None, node: str | None
-) -> int | None:
-    found = evidence.part(part[1]) if part is not None else None
-    hold = evidence.held(str(node), str(value), found.low, -1) if found is not None else None
-    return None if hold is None else hold.at_ns
-
-
-def _came_later(evidence: Evidence, part: tuple[int, str] | None, value: int, read: Pair) -> bool:
-    """Return whether a part was registered where the read was made only when it had begun."""
-    if part is None:
-        return False
-    at_ns = _held_ns(evidence, value, part, read.invoke.node)
-    return at_ns is not None and at_ns + LATE_NS >= read.invoke.time_ns
-
-
-def _killed(history: History, insert: Pair) -> Fault | None:
-    """Return the fault that killed the replica during an insert that was not acknowledged."""
-    if insert.kind is Kind.OK:
-        return None
-    end_ns = insert.end.time_ns if insert.end is not None else None
-    return next(
-        (
-            fault
-            for fault in kills(history, str(insert.invoke.node))
-            if fault.begin_ns >= insert.invoke.time_ns
-            and (end_ns is None or fault.invoked_ns <= end_ns)
-        ),
-        None,
+def _torn_insert(read: Op, times: Sequence[int]) -> str:
+    """Return how each part of the missing values, which the insert committed, was registered there
+    only after the read had begun, or up to 50 ms before."""
+    return (
+        f"{read.node} registered parts of {number(len(times), 'value')} of the insert from "
+        f"{seconds(min(times))} on, each by itself, and the read began at {seconds(read.time_ns)}"
     )
 
 
-def _with_values(values: tuple[int, ...], *, added: Sequence[int]) -> tuple[int, ...]:
-    return (*values, *added)
+def _half_insert(history: History, insert: Pair, never: Sequence[int]) -> str:
+    """Return how the missing values have no part, for the replica was killed during the insert,
+    which was not acknowledged; "" if it was not so."""
+    killed = kills(history).on(str(insert.invoke.node))
+    kill = killed.begun_within(insert.invoke.time_ns, ended_ns(insert)).first
+    if kill is None or insert.kind is Kind.OK:
+        return ""
+    return (
+        f"{number(len(never), 'value')} of the insert have no part, such as {listed(never[:3])}: "
+        f"its replica was killed at {seconds(kill.begin_ns)}"
+    )

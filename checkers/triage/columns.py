@@ -7,130 +7,102 @@ undoes what came in between.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from checkers.ddl.alters import COLUMNS
 from checkers.phrasing import seconds
-from checkers.triage.evidence import Evidence, facts_of_tables
+from checkers.triage.events import Event, Events, tables
+from checkers.triage.evidence import Evidence
 from checkers.triage.repairs import Repair, answers_by_node
 from harness.core.history import History
+from harness.core.rows import NEVER_NS
 
 UNDONE: Final = "undone-alter"
-DEAF: Final = "deaf-replica"
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Undone:
-    """The changes that a list of columns undid because it was made from an earlier one."""
+    """A list of columns that undid changes because it was made from an earlier one."""
 
-    at_ns: int
-    made_from_ns: int
+    list: Event
+    made_from: Event
     added: frozenset[str]
-    """Columns that had been added."""
+    """Columns that had been added, and that no later list has."""
     dropped: frozenset[str]
-    """Columns that had been dropped."""
+    """Columns that had been dropped, and that every later list has."""
 
     def why(self, columns: frozenset[str]) -> str:
         """Return a sentence about some of the columns."""
         return (
-            f"the list of columns of {seconds(self.at_ns)} was made from that of "
-            f"{seconds(self.made_from_ns)}, and undid the ALTER of {', '.join(sorted(columns))} in "
-            "between"
+            f"the list of columns of {seconds(self.list.begin_ns)} was made from that of "
+            f"{seconds(self.made_from.begin_ns)}, and undid the ALTER of "
+            f"{', '.join(sorted(columns))} in between"
         )
 
 
-@dataclass
-class ColumnFacts:
-    """The lists of columns of one table, in time."""
-
-    lists: list[tuple[int, frozenset[str]]] = field(default_factory=list)
-    """Those in ZooKeeper."""
-    applied: dict[str, int] = field(default_factory=dict)
-    """Time at which each replica last set its own."""
-    active: dict[str, list[int]] = field(default_factory=dict)
-    """Times at which each replica became active."""
-
-    @staticmethod
-    def of(facts: Sequence[tuple[int, str, Sequence[Any]]]) -> "ColumnFacts":
-        """Read the facts of one table."""
-        found = ColumnFacts()
-        for at_ns, name, rest in facts:
-            if name == "columns":
-                found.lists.append((at_ns, frozenset(map(str, rest[0]))))
-            elif name == "applied":
-                found.applied[str(rest[0])] = at_ns
-            else:
-                found.active.setdefault(str(rest[0]), []).append(at_ns)
-        return found
-
-    def undone(self) -> Iterator[Undone]:
-        """Yield the lists that undid changes, with what is still undone at the end."""
-        for at, (at_ns, now) in enumerate(self.lists):
-            if at == 0 or len(now ^ self.lists[at - 1][1]) <= 1:
-                continue
-            before = self.lists[at - 1][1]
-            earlier = [one for one in self.lists[: at - 1] if len(now ^ one[1]) == 1]
-            if earlier:
-                made_from_ns, old = earlier[-1]
-                later = [names for _, names in self.lists[at:]]
-                added = frozenset(c for c in before - old if not any(c in of for of in later))
-                dropped = frozenset(c for c in old - before if all(c in of for of in later))
-                yield Undone(at_ns, made_from_ns, added, dropped)
-
-    def deaf(self) -> Iterator[tuple[str, str]]:
-        """Yield the replicas that followed no list since they became active once more."""
-        for replica, times in sorted(self.active.items()):
-            again_ns, followed_ns = times[-1], self.applied.get(replica, -1)
-            later = [at_ns for at_ns, _ in self.lists if at_ns > again_ns]
-            if len(times) > 1 and later and followed_ns < again_ns:
-                yield (
-                    replica,
-                    f"{replica} became active once more at {seconds(again_ns)}, and followed none "
-                    f"of the lists of columns since, the first of {seconds(later[0])}",
-                )
+def _undone(table: Events) -> Iterator[Undone]:
+    """Yield the lists that undid changes, with what is still undone at the end."""
+    lists = table.of("columns")
+    for at in range(1, len(lists)):
+        before, now = names(lists[at - 1]), names(lists[at])
+        earlier = [old for old in lists[: at - 1] if len(now ^ names(old)) == 1]
+        if len(now ^ before) > 1 and earlier:
+            old, later = names(earlier[-1]), [names(one) for one in lists[at:]]
+            added = frozenset(c for c in before - old if not any(c in of for of in later))
+            dropped = frozenset(c for c in old - before if all(c in of for of in later))
+            yield Undone(lists[at], earlier[-1], added, dropped)
 
 
-def column_facts(history: History) -> list[ColumnFacts]:
-    """Return the lists of columns of each table."""
-    return [
-        ColumnFacts.of(facts)
-        for facts in facts_of_tables(history, frozenset({"columns", "applied", "active"}))
-    ]
+def names(event: Event) -> frozenset[str]:
+    """Return the columns of a list."""
+    return frozenset(event.detail)
 
 
-def column_repairs(history: History, _: Evidence) -> Iterator[Repair]:
-    """Yield what undone ALTERs and deaf replicas made wrong in the columns at rest."""
-    finals = answers_by_node(history, COLUMNS)
-    tables = column_facts(history)
-    if not finals or len(tables) != 1:
-        return
-    for undone in tables[0].undone():
+def undone_alter(history: History, _: Evidence) -> Iterator[Repair]:
+    """Yield the columns that are missing or kept on every replica because a list in ZooKeeper was
+    not made from the one before it, but from an earlier one: it undid what came in between."""
+    finals, every = answers_by_node(history, COLUMNS), tables(history)
+    for undone in _undone(every[0]) if len(every) == 1 else ():
         changed = undone.added | undone.dropped
         for end in finals.values() if changed else ():
-            change = partial(_with_columns, added=undone.added, dropped=undone.dropped)
-            yield Repair(end.index, UNDONE, undone.why(changed), change)
-    for replica, why in tables[0].deaf():
-        if replica in finals:
-            names = tables[0].lists[-1][1]
-            yield Repair(finals[replica].index, DEAF, why, partial(_following, names=names))
+            yield Repair(end.index, UNDONE, undone.why(changed), partial(_without, undone=undone))
 
 
-def _with_columns(
-    value: Mapping[str, Any], *, added: frozenset[str], dropped: frozenset[str]
-) -> Mapping[str, Any]:
-    columns = [name for name in value["columns"] if name not in dropped]
-    return {**value, "columns": [*columns, *sorted(added - {*columns})]}
-
-
-def _following(value: Mapping[str, Any], *, names: frozenset[str]) -> Mapping[str, Any]:
-    return {**value, "columns": sorted(names), "version": value["shared"]}
+def _without(value: Mapping[str, Any], *, undone: Undone) -> Mapping[str, Any]:
+    columns = [name for name in value["columns"] if name not in undone.dropped]
+    return {**value, "columns": [*columns, *sorted(undone.added - {*columns})]}
 
 
 def undone_columns(history: History) -> Iterator[tuple[str, str]]:
     """Yield each column whose ADD was undone for good, and how."""
-    for table in column_facts(history):
-        for undone in table.undone():
+    for table in tables(history):
+        for undone in _undone(table):
             for column in sorted(undone.added):
                 yield column, undone.why(frozenset({column}))
+
+
+def deaf_replica(history: History, _: Evidence) -> Iterator[Repair]:
+    """Yield the columns of replicas that became active once more, and have followed none of the
+    lists since."""
+    finals, every = answers_by_node(history, COLUMNS), tables(history)
+    for replica in sorted(finals) if len(every) == 1 else ():
+        lists, active, applied = (
+            every[0].of("columns"),
+            every[0].of("active").on(replica),
+            every[0].of("applied").on(replica),
+        )
+        again_ns = active[-1].begin_ns if len(active) > 1 else NEVER_NS
+        later = lists.after(again_ns)
+        if later and not applied.since(again_ns):
+            why = (
+                f"{replica} became active once more at {seconds(again_ns)}, and followed none of "
+                f"the lists of columns since, the first of {seconds(later[0].begin_ns)}"
+            )
+            change = partial(_following, columns=sorted(names(lists[-1])))
+            yield Repair(finals[replica].index, "deaf-replica", why, change)
+
+
+def _following(value: Mapping[str, Any], *, columns: Sequence[str]) -> Mapping[str, Any]:
+    return {**value, "columns": [*columns], "version": value["shared"]}

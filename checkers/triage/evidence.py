@@ -7,19 +7,18 @@ which part when, when its quorum ended or failed, and what /quorum/last_part nam
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final
 
-from checkers.conclusion import mapping_of
-from checkers.replication.conformance import TRACE
 from checkers.replication.protocol import Fact, facts_of, versions_of
+from checkers.triage.events import Event, Events, doubts_of, traces_of
 from harness.core.dialect import FIRST, Version
 from harness.core.errors import UsageError
 from harness.core.history import History, memoize_per_history
-from harness.core.op import Kind
+from harness.core.rows import NEVER_NS
 
 CLOCK_NS: Final = 5_000_000
 """Precision with which ZooKeeper's clock and the run's agree: both are of one machine, and
@@ -68,16 +67,6 @@ class LastPart:
     """True if it was set to the part whose quorum ended in the same transaction."""
 
 
-@dataclass(slots=True)
-class Hold:
-    """A period in which a replica has some part with a block."""
-
-    at_ns: int
-    part: BlockRange
-    """The first part with it."""
-    end_ns: int | None = None
-
-
 @dataclass
 class Evidence:
     """The facts of one table, by part."""
@@ -109,17 +98,15 @@ class Evidence:
     another part of its partition: who ended it meant another quorum."""
     acts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """Times of each replica's own transactions, in order."""
-    _held: dict[tuple[str, str], dict[int, list[Hold]]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
+    _held: dict[tuple[str, int], list[Event]] = field(default_factory=lambda: defaultdict(list))
+    """Periods in which a replica has some part with a block, by partition and block. Each names the
+    first part with it."""
     _now: dict[tuple[str, str], set[BlockRange]] = field(default_factory=lambda: defaultdict(set))
-    """Parts that are registered up to where facts were taken."""
+    """Parts that are registered up to where facts were taken, by replica and partition."""
     _merged: dict[tuple[str, str], list[tuple[int, BlockRange]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    _copies: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Number of replicas that have a block of a partition, up to where facts were taken; 0 where
-    all have lost it."""
+    """Merged parts and when they were registered, by replica and partition."""
 
     def error_ns(self, at_ns: int) -> int:
         """Return by how much the time of a fact may be wrong that has this one."""
@@ -143,15 +130,12 @@ class Evidence:
         self.acts[replica].append(at_ns)
         if part is None:
             return
-        held = self._held[replica, part.partition]
         self._now[replica, part.partition].add(part)
         for block in range(part.low, part.high + 1):
-            if self._copies.get((part.partition, block)) == 0:
-                continue
-            periods = held.setdefault(block, [])
-            if not periods or periods[-1].end_ns is not None:
-                periods.append(Hold(at_ns, part))
-                self._copies[part.partition, block] += 1
+            periods = self._held[part.partition, block]
+            going_on = [period.node for period in periods if not period.is_over]
+            if replica not in going_on and (going_on or not periods):
+                periods.append(Event("has", at_ns, NEVER_NS, replica, name))
         if part.low != part.high:
             self._merged[replica, part.partition].append((at_ns, part))
 
@@ -164,94 +148,38 @@ class Evidence:
             return
         now = self._now[replica, part.partition]
         now.discard(part)
-        held = self._held[replica, part.partition]
         for block in range(part.low, part.high + 1):
-            last = held[block][-1] if held.get(block) else None
             covered = any(one.low <= block <= one.high for one in now)
-            if last is not None and last.end_ns is None and not covered:
-                last.end_ns = at_ns
-                self._copies[part.partition, block] -= 1
+            for period in self._held.get((part.partition, block), ()) if not covered else ():
+                if period.node == replica and not period.is_over:
+                    period.end_ns = at_ns
 
-    def held(self, replica: str, partition: str, block: int, until_ns: int) -> "Hold | None":
+    def had(self, name: str) -> Events:
+        """Return the periods in which replicas have the last block of a part, in order of time."""
+        part = self.part(name)
+        return Events(self._held.get((part.partition, part.high), ()) if part is not None else ())
+
+    def held(self, replica: str, partition: str, block: int, until_ns: int) -> Event | None:
         """Return the first period in which a replica had the block that lasts for longer than until
         a time; None without one."""
-        return next(
-            (
-                one
-                for one in self._held[replica, partition].get(block, ())
-                if one.end_ns is None or one.end_ns > until_ns
-            ),
-            None,
-        )
+        for period in self._held.get((partition, block), ()):
+            if period.node == replica and period.end_ns > until_ns:
+                return period
+        return None
 
     def holders(self, name: str) -> Sequence[str]:
         """Return the replicas that have a part, up to where facts were taken."""
-        part = self.part(name)
-        if part is None:
-            return ()
-        return [
-            replica
-            for (replica, partition), held in self._held.items()
-            if partition == part.partition
-            and (periods := held.get(part.high))
-            and periods[-1].end_ns is None
-        ]
-
-    def had(self, part: BlockRange, at_ns: int, but: Collection[str]) -> bool:
-        """Return whether a replica, other than some, had the last block of a part at a time."""
-        return any(
-            one.at_ns <= at_ns and (one.end_ns is None or one.end_ns > at_ns)
-            for (replica, partition), held in self._held.items()
-            if partition == part.partition and replica not in but
-            for one in held.get(part.high, ())
-        )
-
-    def registered(self, part: BlockRange) -> "Mapping[str, Hold]":
-        """Return the replicas that ever registered a part with the last block of this one, each
-        with the first period, in order of these."""
-        first = {
-            replica: held[part.high][0]
-            for (replica, partition), held in self._held.items()
-            if partition == part.partition and held.get(part.high)
-        }
-        return dict(sorted(first.items(), key=lambda item: item[1].at_ns))
-
-    def merged_since(self, replica: str, part: BlockRange, since_ns: int) -> bool:
-        """Return whether a replica has registered a merged part with the blocks of this one since
-        a time."""
-        merged = self._merged.get((replica, part.partition), ())
-        return any(at_ns >= since_ns and one.covers(part) for at_ns, one in merged)
-
-    def first_hold(self, name: str) -> int | None:
-        """Return when a replica first registered a part that has all blocks of this one."""
-        part = self.part(name)
-        every = [
-            (at_ns, one)
-            for (_, partition), merged in self._merged.items()
-            if part is not None and partition == part.partition
-            for at_ns, one in merged
-        ]
-        return min(
-            (a for a, one in every if part and one.low <= part.low and part.high <= one.high),
-            default=None,
-        )
+        return [period.node for period in self.had(name) if not period.is_over]
 
     def given_up(self, name: str) -> int | None:
         """Return when the replica that committed a part removed it, before any other one had it;
         None if it did not. What has the name later is an empty part in its place."""
-        part, (_, writer) = self.part(name), self.commits.get(name, (0, ""))
-        if part is None:
+        had, (_, writer) = self.had(name), self.commits.get(name, (0, ""))
+        own = had.on(writer).first
+        if own is None or not own.is_over:
             return None
-        periods = {
-            replica: held[part.high]
-            for (replica, partition), held in self._held.items()
-            if partition == part.partition and part.high in held
-        }
-        own = periods.pop(writer, [])
-        gone_ns = own[0].end_ns if own else None
-        others = [period.at_ns for held in periods.values() for period in held]
-        early = gone_ns is not None and any(at_ns < gone_ns for at_ns in others)
-        return None if early else gone_ns
+        early = any(one.node != writer for one in had.before(own.end_ns))
+        return None if early else own.end_ns
 
     def failed_without(self, name: str) -> int | None:
         """Return when the quorum of a part failed that its own replica had removed before, and no
@@ -265,27 +193,23 @@ class Evidence:
     ) -> tuple[int, BlockRange] | None:
         """Return a part that the replica had registered by a time, with the block and with one
         above another."""
-        return next(
-            (
-                one
-                for one in self._merged[replica, partition]
-                if one[0] <= until_ns and one[1].low <= block <= one[1].high and one[1].high > above
-            ),
-            None,
-        )
+        for at_ns, one in self._merged.get((replica, partition), ()):
+            if at_ns <= until_ns and one.low <= block <= one.high and one.high > above:
+                return at_ns, one
+        return None
 
-    def merged_before(self, part: BlockRange, until_ns: int) -> tuple[str, int, BlockRange] | None:
-        """Return who first registered a merged part with the blocks of this one before a time, when
-        and which; None if nobody did."""
-        found = [
-            (at_ns, replica, one)
+    def merges(self, name: str) -> Events:
+        """Return when replicas registered merged parts with all blocks of a part, in order of
+        time."""
+        part = self.part(name)
+        found = (
+            Event("merge", at_ns, at_ns, replica, one.name)
             for (replica, partition), merged in self._merged.items()
-            if partition == part.partition
+            if part is not None and partition == part.partition
             for at_ns, one in merged
-            if at_ns < until_ns and one.low <= part.low and part.high <= one.high
-        ]
-        at_ns, replica, one = min(found, key=lambda of: of[0], default=(0, "", part))
-        return (replica, at_ns, one) if found else None
+            if one.covers(part)
+        )
+        return Events(sorted(found, key=lambda merge: merge.begin_ns))
 
     def lasts(self, partition: str, from_ns: int, to_ns: int) -> Sequence[LastPart]:
         """Return what last_part named at some time of an interval."""
@@ -327,28 +251,6 @@ def evidence_of(history: History) -> Evidence:
     return found
 
 
-def traces_of(history: History) -> Sequence[Mapping[str, Any]]:
-    """Return the trace of each table, see `checkers.replication.conformance`."""
-    return [mapping_of(op) for op in history.nemesis if op.f == TRACE and op.kind is Kind.OK]
-
-
-def facts_of_tables(
-    history: History, names: frozenset[str]
-) -> Iterator[list[tuple[int, str, Sequence[Any]]]]:
-    """Yield, for each table whose trace has no doubt, the facts with one of these names: the time,
-    the name and what follows it."""
-    for trace in traces_of(history):
-        if not _doubts(trace):
-            facts = trace.get("facts") or ()
-            yield [(int(ms * 1_000_000), name, rest) for name, ms, *rest in facts if name in names]
-
-
-def _doubts(trace: Mapping[str, Any]) -> list[str]:
-    doubts = [f"ZooKeeper's log has a gap: {gap}" for gap in trace.get("gaps") or ()]
-    ended = trace.get("ended")
-    return [*doubts, f"the trace ends early: {ended}"] if ended else doubts
-
-
 def _versions(texts: Iterable[Any]) -> tuple[Version, ...]:
     try:
         return tuple(Version.of(str(text)) for text in texts)
@@ -360,7 +262,7 @@ def _of_trace(trace: Mapping[str, Any], facts: Iterable[Fact]) -> Evidence:
     found = Evidence(
         _versions(trace.get("versions") or ()),
         keepers=trace.get("keepers") or {},
-        doubts=_doubts(trace),
+        doubts=doubts_of(trace),
     )
     _take_trace(found, facts)
     return found

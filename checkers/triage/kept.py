@@ -6,15 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.conclusion import mapping_of
 from checkers.phrasing import seconds
-from checkers.replication.conformance import DEPARTURE
 from checkers.replication.parts import parts_at_rest
 from checkers.sets.key_sets import KeySet, key_sets
+from checkers.triage.events import departures
 from checkers.triage.evidence import Evidence
 from checkers.triage.inserts import Inserted, Values
 from harness.core.history import History
-from harness.core.op import Kind
 
 PHANTOM: Final = "phantom-part"
 DOUBLED: Final = "doubled-insert"
@@ -47,7 +45,7 @@ def kept(
     history: History, values: Values, evidence: Evidence, known: frozenset[str]
 ) -> Iterator[Kept]:
     """Yield the values of such parts, as far as the record proves them."""
-    missed = kept_failed(history)
+    missed = departures(history, KEEP_FAILED)
     by_times: list[Kept] = []
     for one in values.values():
         by_times += (*_of(one, evidence), *_missed(one, evidence, missed), *_merged(one, evidence))
@@ -114,18 +112,6 @@ def _extra(key: KeySet) -> Iterator[tuple[int, str, int]]:
             yield value, node, least
 
 
-def kept_failed(history: History) -> list[tuple[str, str]]:
-    """Return the replicas that became active with a part whose quorum had failed, and the parts."""
-    found: list[tuple[str, str]] = []
-    for op in history.nemesis:
-        said = mapping_of(op)
-        if op.f != DEPARTURE or op.kind is not Kind.OK or said.get("kind") != KEEP_FAILED:
-            continue
-        steps = [str(step).split() for step in said.get("step") or ()]
-        found += [(words[1], words[2]) for words in steps if words[:1] == [KEEP_FAILED]]
-    return found
-
-
 def _missed(one: Inserted, evidence: Evidence, missed: Sequence[tuple[str, str]]) -> Iterator[Kept]:
     for replica, name in missed:
         if name not in one.parts:
@@ -141,13 +127,12 @@ def _merged(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
     on each replica."""
     others = [evidence.commits[other][0] for other in one.parts - {*evidence.failed}]
     for name in sorted(one.parts & {*evidence.failed}):
-        part, failed_ns = evidence.part(name), evidence.failed[name]
-        merged = part and evidence.merged_before(part, failed_ns)
-        if merged:
-            replica, at_ns, into = merged
+        failed_ns = evidence.failed[name]
+        merge = evidence.merges(name).before(failed_ns).first
+        if merge is not None:
             text = (
-                f"{replica} merged {name} of value {one.value} into {into.name} at "
-                f"{seconds(at_ns)}, and its quorum failed at {seconds(failed_ns)}"
+                f"{merge.node} merged {name} of value {one.value} into {merge.part} at "
+                f"{seconds(merge.begin_ns)}, and its quorum failed at {seconds(failed_ns)}"
             )
             since_ns, nodes = min(others, default=_NEVER), frozenset(evidence.acts)
             yield Kept(one.key, one.value, nodes, PENDING, text, since_ns, bool(others))

@@ -4,21 +4,22 @@ partitions, at rows of dropped partitions, and at who leads."""
 
 from collections.abc import Iterator
 
-from checkers.triage.atomic_reads import atomic_repairs
-from checkers.triage.claims import claim_repairs
-from checkers.triage.columns import column_repairs
+from checkers.triage.atomic_reads import split_inserts
+from checkers.triage.claims import two_leaders
+from checkers.triage.columns import deaf_replica, undone_alter
+from checkers.triage.copies import copies, restored_replica
 from checkers.triage.evidence import Evidence
-from checkers.triage.merges import merge_repairs
+from checkers.triage.merges import unwaited_clone
+from checkers.triage.orphans import orphans
+from checkers.triage.partitions import kept_rows
 from checkers.triage.repairs import Repair
-from checkers.triage.returned import returned_repairs
-from checkers.triage.shards import shard_repairs
-from checkers.triage.store import store_repairs
-from checkers.triage.tasks import task_repairs
+from checkers.triage.shards import lost_distributed_insert
+from checkers.triage.tasks import ddl_twice, undone_task
 from harness.core.history import History
 
 FAMILIES = (
-    *(store_repairs, column_repairs, task_repairs, shard_repairs, merge_repairs),
-    *(atomic_repairs, returned_repairs, claim_repairs),
+    *(orphans, copies, restored_replica, undone_alter, deaf_replica, ddl_twice, undone_task),
+    *(lost_distributed_insert, unwaited_clone, split_inserts, kept_rows, two_leaders),
 )
 
 

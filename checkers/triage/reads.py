@@ -11,10 +11,10 @@ from typing import Final
 
 from checkers.phrasing import seconds
 from checkers.sets.key_sets import AnsweredRead, KeySet
-from checkers.triage.breaks import nodes_in, sides_in
-from checkers.triage.clones import removals_of
+from checkers.triage.events import nodes_in, sides_in
 from checkers.triage.evidence import BlockRange, Evidence, LastPart
 from checkers.triage.inserts import Inserted, Values
+from checkers.triage.unreadable import removals_of
 from harness.core.history import Fault, History
 
 LATE_NS: Final = 50_000_000
@@ -287,10 +287,10 @@ class _View:
         held = self.evidence.held(self.replica, self.partition, part.high, self.end_ns)
         if held is None:
             return
-        visible_ns = self._visible_ns(one, held.at_ns)
+        visible_ns = self._visible_ns(one, held.begin_ns)
         if visible_ns < self.begin_ns:
             return
-        came = f"{part.name} of value {value} was registered there at {seconds(held.at_ns)}"
+        came = f"{part.name} of value {value} was registered there at {seconds(held.begin_ns)}"
         later = self.last_present
         if later is not None and later.part.low > part.high:
             own = self.evidence.commits.get(later.part.name, (0, ""))[1] == self.replica
@@ -300,7 +300,7 @@ class _View:
                 f"{self.where}: returned value {later.insert.value} of {later.part.name}, {how}, "
                 f"and {came}",
             )
-        elif held.at_ns <= self.end_ns or self._came_meanwhile(part):
+        elif held.begin_ns <= self.end_ns or self._came_meanwhile(part):
             yield "early-snapshot", f"{self.where}: {came}, while the read went on"
 
     def _given_up(self, one: Settled) -> Iterator[tuple[str, str]]:
@@ -324,7 +324,7 @@ class _View:
             here = gone.replica == self.replica and not over
             if gone.begin_ns - LATE_NS >= self.end_ns or not gone.part.covers(one.part):
                 continue
-            if here or not self.evidence.had(one.part, gone.begin_ns, (gone.replica,)):
+            if here or not self._had_elsewhere(one, gone.begin_ns, gone.replica):
                 yield (
                     "unreadable-part",
                     f"{self.where}: {gone.replica} could not read {gone.part.name}, {of_value}, "
@@ -333,11 +333,10 @@ class _View:
                 )
         for of in self.removals.discards:
             source = of.source
-            between = (of.replica, source.replica)
             if (
                 of.at_ns < self.end_ns
                 and of.part.covers(one.part)
-                and not self.evidence.had(one.part, of.at_ns, between)
+                and not self._had_elsewhere(one, of.at_ns, of.replica, source.replica)
             ):
                 yield (
                     "discarded-copy",
@@ -347,22 +346,27 @@ class _View:
                     f"{seconds(source.begin_ns)}",
                 )
 
+    def _had_elsewhere(self, one: Settled, at_ns: int, *nodes: str) -> bool:
+        """Return whether a replica other than these had a part at a time."""
+        had = self.evidence.had(one.part.name).until(at_ns).ended_after(at_ns)
+        return any(period.node not in nodes for period in had)
+
     def _unseen(self, one: Settled) -> Iterator[tuple[str, str]]:
         """Yield why a replica lacks an insert without a quorum. Simulated servers may be asked to
         read what no real one promises, so that nothing is said of them."""
         held = self.evidence.held(self.replica, self.partition, one.part.high, self.end_ns)
-        late = held is not None and self._visible_ns(one, held.at_ns) >= self.begin_ns
+        late = held is not None and self._visible_ns(one, held.begin_ns) >= self.begin_ns
         if held is not None and late and not self.evidence.simulated:
             yield (
                 "unseen-write",
                 f"{self.where}: {one.part.name} of value {one.insert.value}, which was inserted "
-                f"without a quorum, was registered there at {seconds(held.at_ns)}",
+                f"without a quorum, was registered there at {seconds(held.begin_ns)}",
             )
 
     def came(self, one: Settled) -> bool:
         """Return whether the replica registered a part while the read went on."""
         held = self.evidence.held(self.replica, self.partition, one.part.high, self.end_ns)
-        return held is not None and self.begin_ns <= held.at_ns <= self.end_ns
+        return held is not None and self.begin_ns <= held.begin_ns <= self.end_ns
 
     def _visible_ns(self, one: Settled, held_ns: int) -> int:
         """Return the last moment at which the replica may have begun to show a part."""
@@ -380,13 +384,13 @@ class _View:
 
     def _had(self, last: LastPart) -> bool:
         held = self.evidence.held(self.replica, self.partition, last.high, self.begin_ns)
-        return held is not None and held.at_ns <= self.end_ns
+        return held is not None and held.begin_ns <= self.end_ns
 
     def _came_meanwhile(self, part: BlockRange) -> bool:
         late_ns = self.begin_ns - self.late_ns
         for last in self.lasts:
             held = self.evidence.held(self.replica, self.partition, last.high, self.begin_ns)
-            if last.high >= part.high and held and late_ns <= held.at_ns <= self.end_ns:
+            if last.high >= part.high and held and late_ns <= held.begin_ns <= self.end_ns:
                 return True
         return False
 

@@ -1,9 +1,9 @@
 """Repairs of a record: what known defects made wrong in it, and the record without that."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -14,6 +14,39 @@ from checkers.triage.kept import Kept
 from checkers.triage.reads import Miss
 from harness.core.history import History
 from harness.core.op import Kind, Op
+
+Change: TypeAlias = Callable[[Any], Any]
+"""Function of an op's value that returns another one."""
+
+
+def put(item: object, *path: str) -> Change:
+    """Return the change that sets what is at a path of nested mappings."""
+    return _change_at(path, lambda _: item)
+
+
+def add(items: Iterable[object], *path: str) -> Change:
+    """Return the change that appends to the list at a path of nested mappings, or to the values of
+    a read if the path is empty."""
+    return _change_at(path, lambda every: type(every)((*every, *items)))
+
+
+def remove(item: object, *path: str) -> Change:
+    """Return the change that removes every such item from the list or mapping at a path of nested
+    mappings, or from the values of a read if the path is empty."""
+
+    def removed(every: Any) -> Any:
+        if isinstance(every, Mapping):
+            return {key: value for key, value in every.items() if key != item}
+        return type(every)(one for one in every if one != item)
+
+    return _change_at(path, removed)
+
+
+def _change_at(path: Sequence[str], change: Change) -> Change:
+    if not path:
+        return change
+    first, *rest = path
+    return lambda value: {**value, first: _change_at(rest, change)(value[first])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +60,7 @@ class Repair:
     """The known defect."""
     why: str
     """The evidence, a sentence."""
-    change: Callable[[Any], Any]
-    """Function of the op's value that returns another one."""
+    change: Change
 
 
 @dataclass

@@ -1,26 +1,23 @@
 """Explains rows of a Distributed table that never arrive."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Final
+from collections.abc import Iterator
 
 from checkers.phrasing import number, seconds
 from checkers.quiescence import states_at_rest
 from checkers.replication.distributed import inserts_by_value, replicas_by_shard
 from checkers.sets.key_sets import FINAL_READ, read_values
-from checkers.triage.breaks import kills
+from checkers.triage.events import kills
 from checkers.triage.evidence import Evidence
-from checkers.triage.repairs import Repair, answers_by_node
-from harness.core.history import Fault, History
+from checkers.triage.repairs import Repair, add, answers_by_node
+from harness.core.history import History
 from harness.core.op import Kind
 
-LOST: Final = "lost-distributed-insert"
 
-
-def shard_repairs(history: History, _: Evidence) -> Iterator[Repair]:
-    """Yield the acknowledged rows that are in a file which their sender has given up, because their
-    receiver was killed: no more rows than there are such files."""
+def lost_distributed_insert(history: History, _: Evidence) -> Iterator[Repair]:
+    """Yield the acknowledged rows that no replica of a shard has, no more than there are files
+    which their sender has given up; a replica that was to have the row was killed after its insert
+    began."""
     shards, finals = replicas_by_shard(history), answers_by_node(history, FINAL_READ)
     if any(node not in finals for nodes in shards.values() for node in nodes):
         return
@@ -33,29 +30,16 @@ def shard_repairs(history: History, _: Evidence) -> Iterator[Repair]:
         if pair.kind is not Kind.OK or end is None:
             continue
         for nodes in shards.values():
-            if any(counts[node][value] for node in nodes) or not left.get(sender):
+            later = kills(history).since(pair.invoke.time_ns)
+            killed = [kill for node in nodes for kill in later.on(node)]
+            if any(counts[n][value] for n in nodes) or not left.get(sender) or not killed:
                 continue
-            killed = _receiver_killed(history, nodes, pair.invoke.time_ns)
-            if killed is None:
-                continue
-            node, fault = killed
             why = (
-                f"{sender} acknowledged value {value} at {seconds(end.time_ns)}, {node}, which was "
-                f"to have it, was killed at {seconds(fault.begin_ns)}, and {sender} has given up "
-                f"{number(broken[sender], 'file')}"
+                f"{sender} acknowledged value {value} at {seconds(end.time_ns)}, {killed[0].node}, "
+                f"which was to have it, was killed at {seconds(killed[0].begin_ns)}, and {sender} "
+                f"has given up {number(broken[sender], 'file')}"
             )
             left[sender] -= 1
             for replica in nodes:
-                yield Repair(finals[replica].index, LOST, why, partial(_with_row, value=value))
-
-
-def _receiver_killed(
-    history: History, nodes: Sequence[str], from_ns: int
-) -> tuple[str, Fault] | None:
-    return next(
-        ((n, one) for n in nodes for one in kills(history, n) if one.begin_ns >= from_ns), None
-    )
-
-
-def _with_row(values: tuple[int, ...], *, value: int) -> tuple[int, ...]:
-    return (*values, value)
+                change = add([value])
+                yield Repair(finals[replica].index, "lost-distributed-insert", why, change)

@@ -17,7 +17,8 @@ from checkers.phrasing import listed, seconds
 from checkers.sets.key_sets import key_sets
 from checkers.triage.anomalies import explained
 from checkers.triage.defects import DEFECTS, known_in
-from checkers.triage.evidence import Evidence, evidence_of, traces_of
+from checkers.triage.events import traces_of
+from checkers.triage.evidence import Evidence, evidence_of
 from checkers.triage.explanation import KNOWN, NEW, PARTLY, Cause, Explained, described
 from checkers.triage.inserts import Values, inserted
 from checkers.triage.kept import kept

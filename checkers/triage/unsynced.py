@@ -16,7 +16,8 @@ from checkers.quiescence import Quiescence, quiescence_of
 from checkers.sets.key_sets import AnsweredRead, InsertOutcome, KeySet, key_sets
 from checkers.sets.set_findings import examined
 from checkers.taken import Take, Taken, taken_of
-from checkers.triage.evidence import BlockRange, Evidence, Hold
+from checkers.triage.events import Event
+from checkers.triage.evidence import BlockRange, Evidence
 from checkers.triage.inserts import Values
 from harness.core.disk_loss import Takes
 from harness.core.history import History
@@ -41,7 +42,9 @@ def cut_values(
             if (key.key, insert.value) in values and not evidence.doubts:
                 part = values[key.key, insert.value].part(evidence)
             times = insert.invoke.time_ns, known.time_ns
-            holders = evidence.registered(part) if part is not None else {}
+            holders: dict[str, Event] = {}
+            for period in evidence.had(part.name) if part is not None else ():
+                holders.setdefault(period.node, period)
             cuts = _cuts(taken, holders, rest.nodes, times, part, evidence)
             late = holders.keys() - {take.node for take in cuts}
             if cuts and not any(_shows(read, late, insert) for read in key.reads if late):
@@ -78,7 +81,7 @@ def _shows(read: AnsweredRead, nodes: Collection[str], insert: InsertOutcome) ->
 
 def _cuts(
     taken: Taken,
-    holders: Mapping[str, Hold],
+    holders: Mapping[str, Event],
     nodes: Sequence[str],
     times: tuple[int, int],
     part: BlockRange | None,
@@ -93,14 +96,14 @@ def _cuts(
     cuts: list[Take] = []
     for node in holders or nodes:
         hold = holders.get(node)
-        is_merged = hold is not None and hold.part != part
-        if cuts and is_merged and all(take.begin_ns < holders[node].at_ns for take in cuts):
+        is_merged = hold is not None and part is not None and hold.part != part.name
+        if cuts and is_merged and all(take.begin_ns < holders[node].begin_ns for take in cuts):
             continue
         take = taken.struck(*times).get(node)
         if take is None or take.takes is not Takes.UNSYNCED:
             return []
         since_ns = take.begin_ns - FLUSH_NS
-        merged = part is not None and evidence.merged_since(node, part, since_ns)
+        merged = part is not None and evidence.merges(part.name).on(node).since(since_ns)
         if times[1] < since_ns and not merged:
             return []
         cuts.append(take)

@@ -1,0 +1,171 @@
+"""Explains servers and tables that do not answer, or refuse every call, once the faults are over.
+
+Each signature is of the last answer of the calls that an anomaly is about.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from checkers.phrasing import seconds
+from checkers.triage.columns import names
+from checkers.triage.events import ended_ns, kills, lost_periods, tables
+from checkers.triage.evidence import Evidence
+from checkers.triage.partitions import drops_of
+from harness.core.history import History, Pair
+from harness.core.op import Op
+
+UPDATES: Final = ("update", "mutate", "mutation")
+"""Calls that make a mutation."""
+COLUMNS_MAX: Final = 2
+"""Number of columns in which a table may differ from ZooKeeper's when a server of before 20.3 loads
+it."""
+_NO_TABLE: Final = re.compile(r"^60\b")
+_READ_ONLY: Final = re.compile(r"^242\b")
+_NO_SERVER: Final = re.compile(r"^(209|210|NETWORK)\b|refused|EOF|end of file", re.IGNORECASE)
+_PENDING: Final = re.compile(r"^286\b.*\bpart_name: (\w+)", re.DOTALL)
+_LACKING: Final = re.compile(r"^289\b.*\bpart (\w+_\d+_\d+_\d+)\b", re.DOTALL)
+
+
+def missing_table(history: History, _: Evidence, end: Op) -> str:
+    """Return why a server lacks its table (60): it was killed, and more columns changed before its
+    start than may differ."""
+    for kill in kills(history).on(str(end.node)).until(end.time_ns):
+        until_ns = kill.end_ns if kill.is_over else end.time_ns
+        for table in tables(history):
+            lists = table.of("columns")
+            before = lists.until(kill.begin_ns).last
+            last = lists.after(kill.begin_ns).until(until_ns).last
+            changed = names(before) ^ names(last) if before and last else ()
+            if len(changed) > COLUMNS_MAX:
+                return (
+                    f"{end.node} was killed at {seconds(kill.begin_ns)}, and {len(changed)} "
+                    f"columns changed before it was started at {seconds(until_ns)}"
+                )
+    return ""
+
+
+def half_alter(history: History, _: Evidence, end: Op) -> str:
+    """Return why a replica is read-only (242): it wrote an ALTER's columns to ZooKeeper, was killed
+    later, and has not become active since it wrote them."""
+    node = str(end.node)
+    for kill in kills(history).on(node):
+        for table in tables(history):
+            applied = table.of("applied").on(node).last
+            if applied is None or applied.begin_ns > kill.begin_ns:
+                continue
+            if not table.of("active").on(node).after(applied.begin_ns):
+                return (
+                    f"{node} wrote the columns of an ALTER to ZooKeeper at "
+                    f"{seconds(applied.begin_ns)}, was killed at {seconds(kill.begin_ns)}, and has "
+                    "not become active since"
+                )
+    return ""
+
+
+def crashing_mutation(history: History, _: Evidence, end: Op) -> str:
+    """Return why a server is gone: a mutation was made while an insert was under way, no fault
+    killed the server, and it has answered nothing that was asked since."""
+    if kills(history).on(str(end.node)).until(end.time_ns):
+        return ""
+    for update in history.calls(*UPDATES):
+        at_ns = update.invoke.time_ns
+        beside = (
+            insert
+            for insert in history.calls("insert")
+            if insert.invoke.time_ns < at_ns < ended_ns(insert)
+        )
+        insert = next(beside, None)
+        if insert is not None and not any(_answered_since(history, update, end)):
+            return (
+                f"op #{update.invoke.index} {update.invoke.f} began at {seconds(at_ns)}, while op "
+                f"#{insert.invoke.index} insert was under way, and {end.node} has answered nothing "
+                "that was asked since"
+            )
+    return ""
+
+
+def _answered_since(history: History, update: Pair, end: Op) -> Iterator[Pair]:
+    """Yield the calls that began after a mutation had ended and that the server of `end`
+    answered."""
+    over = update.end if update.end is not None else update.invoke
+    for pair in history.pairs:
+        asked = pair.invoke.node == end.node and pair.invoke.time_ns > over.time_ns
+        if asked and pair.end is not None and not _NO_SERVER.search(pair.end.error or ""):
+            yield pair
+
+
+def uncounted_clone(history: History, evidence: Evidence, end: Op) -> str:
+    """Return why an insert is refused for a pending quorum (286) although enough replicas have its
+    part: without those that were lost when it was committed, and fetched it since, which does not
+    count, they are too few."""
+    part = _pending(evidence, end)
+    if not part:
+        return ""
+    holders, commit_ns = evidence.holders(part), evidence.commits[part][0]
+    lost = lost_periods(history).on(*holders).ended_after(commit_ns).over
+    cloned = {one.node: one.end_ns for one in lost}
+    if not len(holders) - len(cloned) < evidence.quorums[part] <= len(holders):
+        return ""
+    who = " and ".join(f"{node}, which was lost until {seconds(ns)}" for node, ns in cloned.items())
+    return f"the quorum of {part} is pending; {who}, fetched the part and did not count"
+
+
+def unwritable_table(history: History, evidence: Evidence, end: Op) -> str:
+    """Return why an insert is refused for a pending quorum (286): its part was dropped with its
+    partition, and no replica has it."""
+    part = _pending(evidence, end)
+    dropped_ns = _dropped_ns(history, evidence, part, evidence.commits[part][0]) if part else None
+    if dropped_ns is None:
+        return ""
+    return f"the quorum of {part} was pending when it was dropped at {seconds(dropped_ns)}"
+
+
+def unreadable_table(history: History, evidence: Evidence, end: Op) -> str:
+    """Return why a read is refused for a part that no replica has (289): it was dropped with its
+    partition after its quorum had ended."""
+    part = _named(_LACKING, end)
+    ended_at_ns = evidence.ended.get(part)
+    if ended_at_ns is None or evidence.doubts:
+        return ""
+    dropped_ns = _dropped_ns(history, evidence, part, ended_at_ns)
+    if dropped_ns is None:
+        return ""
+    return (
+        f"reads ask for {part}, whose quorum had ended, and which was dropped at "
+        f"{seconds(dropped_ns)}"
+    )
+
+
+def _dropped_ns(history: History, evidence: Evidence, part: str, after_ns: int) -> int | None:
+    """Return when a part that no replica has was first dropped after a time."""
+    dropped = drops_of(history, part).after(after_ns).first
+    return dropped.begin_ns if dropped is not None and not evidence.holders(part) else None
+
+
+def _pending(evidence: Evidence, end: Op) -> str:
+    """Return the part whose pending quorum was the reason of a refusal; "" if the record says that
+    the quorum is over, or not all of it."""
+    part = _named(_PENDING, end)
+    known = part in evidence.quorums and part in evidence.commits
+    over = part in evidence.ended or part in evidence.failed
+    return part if known and not over and not evidence.doubts else ""
+
+
+def _named(refusal: re.Pattern[str], end: Op) -> str:
+    """Return the part that a refusal names."""
+    found = refusal.search(end.error or "")
+    return found[1] if found else ""
+
+
+Signature: TypeAlias = Callable[[History, Evidence, Op], str]
+SIGNATURES: Final[Mapping[str, tuple[re.Pattern[str], Signature]]] = {
+    "missing-table": (_NO_TABLE, missing_table),
+    "half-alter": (_READ_ONLY, half_alter),
+    "crashing-mutation": (_NO_SERVER, crashing_mutation),
+    "uncounted-clone": (_PENDING, uncounted_clone),
+    "unreadable-table": (_LACKING, unreadable_table),
+    "unwritable-table": (_PENDING, unwritable_table),
+}
+"""Signatures by defect, each with the errors that it explains: the evidence, or "" if there is
+none."""

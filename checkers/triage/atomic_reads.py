@@ -8,7 +8,7 @@ from checkers.sets.atomic import INSERT_MANY
 from checkers.sets.key_sets import READS, read_values
 from checkers.triage.events import acknowledged_ns, ended_ns, kills
 from checkers.triage.evidence import BlockRange, Evidence
-from checkers.triage.reads import LATE_NS
+from checkers.triage.missing import LATE_NS
 from checkers.triage.repairs import Repair, add
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op

@@ -8,7 +8,7 @@ from checkers.phrasing import seconds
 from checkers.replication.leaders import LEADS
 from checkers.triage.events import facts, pauses
 from checkers.triage.evidence import Evidence
-from checkers.triage.reads import LATE_NS
+from checkers.triage.missing import LATE_NS
 from checkers.triage.repairs import Repair, put
 from harness.core.history import History
 

@@ -2,7 +2,7 @@
 quorum failed."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,12 +13,8 @@ from checkers.triage.events import departures
 from checkers.triage.evidence import Evidence
 from checkers.triage.inserts import Inserted, Values
 from harness.core.history import History
+from harness.core.rows import NEVER_NS
 
-PHANTOM: Final = "phantom-part"
-DOUBLED: Final = "doubled-insert"
-DIRTY: Final = "dirty-read"
-MISSED: Final = "failed-part-missed"
-PENDING: Final = "pending-merged"
 KEEP_FAILED: Final = "KeepFailed"
 """Departure from the model (`harness conform`): a replica becomes active with a part whose quorum
 has failed."""
@@ -40,6 +36,14 @@ class Kept:
     twice: bool
     """True if the replica may show the value twice from then on."""
 
+    @staticmethod
+    def of(
+        one: Inserted, replicas: Iterable[str], by: str, why: str, commits_ns: Collection[int] = ()
+    ) -> "Kept":
+        """Return a value in such a part, whose other tries were committed at some times."""
+        since_ns = min(commits_ns, default=NEVER_NS)
+        return Kept(one.key, one.value, frozenset(replicas), by, why, since_ns, bool(commits_ns))
+
 
 def kept(
     history: History, values: Values, evidence: Evidence, known: frozenset[str]
@@ -48,9 +52,74 @@ def kept(
     missed = departures(history, KEEP_FAILED)
     by_times: list[Kept] = []
     for one in values.values():
-        by_times += (*_of(one, evidence), *_missed(one, evidence, missed), *_merged(one, evidence))
+        by_times += _uncommitted(one, evidence)
+        by_times += _dirty_reads(one, evidence)
+        by_times += _failed_parts_missed(one, evidence, missed)
+        by_times += _pending_merged(one, evidence)
     found = [*by_times, *_on_disk(history, values, evidence, by_times)]
     yield from (one for one in found if one.by in known)
+
+
+def _uncommitted(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
+    """Yield `phantom-part`: an insert ended with 319, and its replica committed no part that may be
+    the value's, so that it alone shows the value. It is `doubled-insert` if another try was
+    committed."""
+    never = [attempt for attempt in one.attempts if attempt.kept and not attempt.parts]
+    if never and len(one.parts) <= 1:
+        op, end = never[0].pair.invoke, never[0].pair.end
+        code = ((end and end.error) or "").split(":")[0]
+        why = (
+            f"op #{op.index} insert {one.value} on {op.node} ended with {code}, and {op.node} "
+            f"committed no part of partition {one.partition} that may be its"
+        )
+        nodes = [attempt.node for attempt in never]
+        by = "doubled-insert" if one.parts else "phantom-part"
+        yield Kept.of(one, nodes, by, why, _commits_ns(one, evidence))
+
+
+def _dirty_reads(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
+    """Yield a value of which no try was acknowledged, and the quorum of each part failed."""
+    failed_ns = [evidence.failed[name] for name in one.parts if name in evidence.failed]
+    acknowledged = any(attempt.acknowledged for attempt in one.attempts)
+    if failed_ns and len(failed_ns) == len(one.parts) and not acknowledged:
+        parts = ", ".join(sorted(one.parts))
+        why = f"the quorum of {parts} of value {one.value} failed at {seconds(max(failed_ns))}"
+        writers = [evidence.commits[name][1] for name in one.parts]
+        yield Kept.of(one, writers, "dirty-read", why)
+
+
+def _failed_parts_missed(
+    one: Inserted, evidence: Evidence, missed: Sequence[tuple[str, str]]
+) -> Iterator[Kept]:
+    """Yield a value that a replica has since it became active with a part whose quorum had
+    failed."""
+    for replica, name in missed:
+        if name in one.parts:
+            why = (
+                f"{replica} became active with {name} of value {one.value}, whose quorum had failed"
+            )
+            others_ns = _commits_ns(one, evidence, but=evidence.failed)
+            yield Kept.of(one, [replica], "failed-part-missed", why, others_ns)
+
+
+def _pending_merged(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
+    """Yield a value whose part was merged before its quorum failed, so that the merged part has it
+    on each replica."""
+    for name in sorted(one.parts & {*evidence.failed}):
+        failed_ns = evidence.failed[name]
+        merge = evidence.merges(name).before(failed_ns).first
+        if merge is not None:
+            why = (
+                f"{merge.node} merged {name} of value {one.value} into {merge.part} at "
+                f"{seconds(merge.begin_ns)}, and its quorum failed at {seconds(failed_ns)}"
+            )
+            others_ns = _commits_ns(one, evidence, but=evidence.failed)
+            yield Kept.of(one, evidence.acts, "pending-merged", why, others_ns)
+
+
+def _commits_ns(one: Inserted, evidence: Evidence, but: Collection[str] = ()) -> list[int]:
+    """Return when the parts of a value were committed."""
+    return [evidence.commits[name][0] for name in one.parts if name not in but]
 
 
 def _on_disk(
@@ -74,14 +143,15 @@ def _on_disk(
             if not unsure:
                 continue
             op, part = unsure[0].pair.invoke, parts.pop()
-            committed = sorted(evidence.commits[name][0] for name in insert.parts)
-            since_ns = committed[0] if committed and times else _NEVER
-            text = (
+            why = (
                 f"op #{op.index} insert {value} on {replica} has an unknown outcome, and at rest "
                 f"{replica} has {part}, which was never registered"
             )
-            by = DOUBLED if times else PHANTOM
-            yield Kept(key.key, value, frozenset({replica}), by, text, since_ns, bool(times))
+            by = "doubled-insert" if times else "phantom-part"
+            commits_ns = _commits_ns(insert, evidence) if times else ()
+            since_ns = min(commits_ns, default=NEVER_NS)
+            nodes = frozenset({replica})
+            yield Kept(key.key, value, nodes, by, why, since_ns, twice=bool(times))
 
 
 def _unregistered(history: History, evidence: Evidence) -> dict[tuple[str, str], list[str]]:
@@ -94,9 +164,7 @@ def _unregistered(history: History, evidence: Evidence) -> dict[tuple[str, str],
             part = evidence.part(name)
             if part is None or part.low != part.high or name in evidence.commits:
                 continue
-            if not any(
-                evidence.held(other, part.partition, part.low, -1) for other in evidence.acts
-            ):
+            if not evidence.had(name):
                 found.setdefault((replica, part.partition), []).append(name)
     return found
 
@@ -110,62 +178,3 @@ def _extra(key: KeySet) -> Iterator[tuple[int, str, int]]:
         least, (most, node) = times[0][0], times[-1]
         if len(times) > 1 and most == least + 1 and times[-2][0] == least:
             yield value, node, least
-
-
-def _missed(one: Inserted, evidence: Evidence, missed: Sequence[tuple[str, str]]) -> Iterator[Kept]:
-    for replica, name in missed:
-        if name not in one.parts:
-            continue
-        others = [evidence.commits[other][0] for other in one.parts - {*evidence.failed}]
-        text = f"{replica} became active with {name} of value {one.value}, whose quorum had failed"
-        since_ns = min(others, default=_NEVER)
-        yield Kept(one.key, one.value, frozenset({replica}), MISSED, text, since_ns, bool(others))
-
-
-def _merged(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
-    """Yield a value whose part was merged before its quorum failed, so that the merged part has it
-    on each replica."""
-    others = [evidence.commits[other][0] for other in one.parts - {*evidence.failed}]
-    for name in sorted(one.parts & {*evidence.failed}):
-        failed_ns = evidence.failed[name]
-        merge = evidence.merges(name).before(failed_ns).first
-        if merge is not None:
-            text = (
-                f"{merge.node} merged {name} of value {one.value} into {merge.part} at "
-                f"{seconds(merge.begin_ns)}, and its quorum failed at {seconds(failed_ns)}"
-            )
-            since_ns, nodes = min(others, default=_NEVER), frozenset(evidence.acts)
-            yield Kept(one.key, one.value, nodes, PENDING, text, since_ns, bool(others))
-
-
-def _of(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
-    committed = sorted(evidence.commits[name][0] for name in one.parts)
-    never = [a for a in one.attempts if a.kept and not a.parts]
-    if never and len(committed) <= 1:
-        nodes = frozenset(attempt.node for attempt in never)
-        op = never[0].pair.invoke
-        text = (
-            f"op #{op.index} insert {one.value} on {op.node} ended with {_code(never[0].pair.end)},"
-            f" and {op.node} committed no part of partition {one.partition} that may be its"
-        )
-        since_ns = committed[0] if committed else _NEVER
-        twice = bool(committed)
-        yield Kept(one.key, one.value, nodes, DOUBLED if twice else PHANTOM, text, since_ns, twice)
-    failed = [name for name in one.parts if name in evidence.failed]
-    acknowledged = any(attempt.acknowledged for attempt in one.attempts)
-    if failed and len(one.parts) == len(failed) and not acknowledged:
-        at = seconds(max(evidence.failed[name] for name in failed))
-        text = f"the quorum of {', '.join(sorted(failed))} of value {one.value} failed at {at}"
-        holders = _holders(failed, evidence)
-        yield Kept(one.key, one.value, frozenset(holders), DIRTY, text, _NEVER, False)
-
-
-_NEVER: Final = 1 << 62
-
-
-def _code(end: object) -> str:
-    return str(getattr(end, "error", "")).split(":")[0]
-
-
-def _holders(parts: Sequence[str], evidence: Evidence) -> set[str]:
-    return {evidence.commits[name][1] for name in parts}

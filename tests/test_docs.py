@@ -1,5 +1,6 @@
 """The documents as they are written: their code runs, their commands exist, their links lead on."""
 
+import ast
 import json
 import re
 import runpy
@@ -14,6 +15,7 @@ import pytest
 from report_cases import finished, stale
 
 from checkers.ladder import Level
+from checkers.triage.defects import DEFECTS, table
 from harness.cli.main import app
 from harness.clusters.docker_cluster import DockerCluster
 from harness.core.engines import Engines
@@ -128,6 +130,23 @@ def test_files_exist(document: Path) -> None:
 
 def test_the_page_of_options_is_made_from_them() -> None:
     assert (ROOT / "docs" / "options.md").read_text(encoding="utf-8") == options_page()
+
+
+def test_the_table_of_known_defects_is_made_from_them() -> None:
+    assert f"\n{table()}\n" in (ROOT / "docs" / "triage.md").read_text(encoding="utf-8")
+
+
+def test_each_known_defect_has_a_signature_that_says_what_the_record_must_show() -> None:
+    """A function that has its name, or whose docstring has it, for one that finds several."""
+    told: set[str] = set()
+    for file in (ROOT / "checkers" / "triage").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node)):
+                told |= {
+                    node.name.strip("_").replace("_", "-"),
+                    *re.findall(r"[a-z]+(?:-[a-z]+)+", text),
+                }
+    assert [name for name in DEFECTS if name not in told] == []
 
 
 def test_architecture_names_every_package() -> None:

@@ -53,8 +53,8 @@ def kept(
     by_times: list[Kept] = []
     for one in values.values():
         by_times += _uncommitted(one, evidence)
-        by_times += _dirty_reads(one, evidence)
-        by_times += _failed_parts_missed(one, evidence, missed)
+        by_times += _dirty_read(one, evidence)
+        by_times += _failed_part_missed(one, evidence, missed)
         by_times += _pending_merged(one, evidence)
     found = [*by_times, *_on_disk(history, values, evidence, by_times)]
     yield from (one for one in found if one.by in known)
@@ -77,7 +77,7 @@ def _uncommitted(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
         yield Kept.of(one, nodes, by, why, _commits_ns(one, evidence))
 
 
-def _dirty_reads(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
+def _dirty_read(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
     """Yield a value of which no try was acknowledged, and the quorum of each part failed."""
     failed_ns = [evidence.failed[name] for name in one.parts if name in evidence.failed]
     acknowledged = any(attempt.acknowledged for attempt in one.attempts)
@@ -88,7 +88,7 @@ def _dirty_reads(one: Inserted, evidence: Evidence) -> Iterator[Kept]:
         yield Kept.of(one, writers, "dirty-read", why)
 
 
-def _failed_parts_missed(
+def _failed_part_missed(
     one: Inserted, evidence: Evidence, missed: Sequence[tuple[str, str]]
 ) -> Iterator[Kept]:
     """Yield a value that a replica has since it became active with a part whose quorum had

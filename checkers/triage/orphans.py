@@ -140,7 +140,7 @@ def _explained(rest: Rest, group: OrphanGroup) -> Iterator[tuple[Explanation, Se
     left = list(group.keys)
     if None in by_locks:
         return
-    for explanation in (*filter(None, by_locks), *_orphaned_commits(rest.history, group)):
+    for explanation in (*filter(None, by_locks), *_orphaned_commit(rest.history, group)):
         yield explanation, left[:files_max]
         left = left[files_max:]
     for signature in (_orphaned_insert, _undropped):
@@ -241,7 +241,7 @@ def _orphaned_unlock(rest: Rest, of_blob: Events) -> Explanation | None:
     return None
 
 
-def _orphaned_commits(history: History, group: OrphanGroup) -> Iterator[Explanation]:
+def _orphaned_commit(history: History, group: OrphanGroup) -> Iterator[Explanation]:
     """Yield each part that a replica may have written and did not register, because its session
     ended: first those that it had claimed, to merge or mutate them, then those of inserts that were
     not acknowledged. A session that ended with its server proves nothing."""

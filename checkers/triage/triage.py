@@ -25,7 +25,7 @@ from checkers.triage.kept import kept
 from checkers.triage.looks import repairs_of
 from checkers.triage.reads import Miss, Reads
 from checkers.triage.repairs import Repairs
-from checkers.triage.unsynced import UNSYNCED, cut_values
+from checkers.triage.unsynced import UNSYNCED, unsynced_parts
 from harness.core import clock_fault
 from harness.core.clock import Clock
 from harness.core.errors import HarnessError
@@ -177,7 +177,7 @@ def _cut(history: History, evidence: Evidence, values: Values) -> dict[int, list
     """Return the values that power cuts took, by the end of each later read that lacks them."""
     found: dict[int, list[Miss]] = {}
     left = MISSES_MAX
-    every = list(cut_values(history, evidence, values))
+    every = list(unsynced_parts(history, evidence, values))
     for key in key_sets(history) if every else ():
         own = [(value, at_ns, why) for of, value, at_ns, why in every if of == key.key]
         for read in key.reads if own else ():

@@ -28,7 +28,7 @@ FLUSH_NS: Final = 30_000_000_000
 """Age at which the kernel has written a part by itself (dirty_expire_centisecs)."""
 
 
-def cut_values(
+def unsynced_parts(
     history: History, evidence: Evidence, values: Values
 ) -> Iterator[tuple[int | None, int, int, str]]:
     """Yield the lost values that power cuts took: key, value, the time since which every read

@@ -53,7 +53,7 @@ class Settled:
         return f"{self.part.name} of value {self.insert.value}"
 
 
-class View:
+class ReadView:
     """What the record says of one read."""
 
     def __init__(
@@ -114,10 +114,10 @@ class View:
         return any(held and late_ns <= held.begin_ns <= self.end_ns for held in lasts)
 
 
-class Missing:
+class MissingPart:
     """A value that a read lacks, and a part that may have it."""
 
-    def __init__(self, view: View, one: Settled, at_ns: int) -> None:
+    def __init__(self, view: ReadView, one: Settled, at_ns: int) -> None:
         self.view, self.one, self.evidence = view, one, view.evidence
         self.at_ns = at_ns
         """Time since which every read must have the value, whichever part has it."""
@@ -165,7 +165,7 @@ class Missing:
         return any(period.node not in nodes for period in had)
 
 
-def overtaken_insert(missing: Missing) -> str:
+def overtaken_insert(missing: MissingPart) -> str:
     """Return how last_part was set, after the quorum of the value had ended, to a lower block whose
     own quorum had just ended."""
     one = missing.one
@@ -175,7 +175,7 @@ def overtaken_insert(missing: Missing) -> str:
     return ""
 
 
-def uncounted_quorum(missing: Missing) -> str:
+def uncounted_quorum(missing: MissingPart) -> str:
     """Return how the quorum of the part was ended that too few replicas had, so that last_part
     named another part."""
     one = missing.one
@@ -185,7 +185,7 @@ def uncounted_quorum(missing: Missing) -> str:
     return ""
 
 
-def hidden_insert(missing: Missing) -> str:
+def hidden_insert(missing: MissingPart) -> str:
     """Return how the value was inserted without a quorum, above last_part."""
     for _, was in missing.limits:
         if not missing.one.quorum:
@@ -193,7 +193,7 @@ def hidden_insert(missing: Missing) -> str:
     return ""
 
 
-def merged_away(missing: Missing) -> str:
+def merged_away(missing: MissingPart) -> str:
     """Return how the replica had one merged part of the value's block and of one above last_part,
     which last_part or a lower block is in too."""
     one, view = missing.one, missing.view
@@ -208,7 +208,7 @@ def merged_away(missing: Missing) -> str:
     return ""
 
 
-def lost_retry(missing: Missing) -> str:
+def lost_retry(missing: MissingPart) -> str:
     """Return how the replica that committed the first try removed its part, which no other had, and
     a later try was acknowledged."""
     first, *retries = missing.one.insert.attempts
@@ -221,7 +221,7 @@ def lost_retry(missing: Missing) -> str:
     )
 
 
-def unreadable_part(missing: Missing) -> str:
+def unreadable_part(missing: MissingPart) -> str:
     """Return how the replica had removed a part with the value that it could not read, and had yet
     to register it again; or how any replica had removed it so, and no other one had it then."""
     view, one = missing.view, missing.one
@@ -239,7 +239,7 @@ def unreadable_part(missing: Missing) -> str:
     return ""
 
 
-def discarded_copy(missing: Missing) -> str:
+def discarded_copy(missing: MissingPart) -> str:
     """Return how a replica that was marked lost removed its part after another one had removed one
     so that covers it, and no third replica had the rows then."""
     one = missing.one
@@ -257,7 +257,7 @@ def discarded_copy(missing: Missing) -> str:
     return ""
 
 
-def unseen_write(missing: Missing) -> str:
+def unseen_write(missing: MissingPart) -> str:
     """Return how the part of an insert without a quorum was registered on the replica only after
     the read had begun. Simulated servers may be asked to read what no real one promises, so that
     nothing is said of them."""
@@ -267,7 +267,7 @@ def unseen_write(missing: Missing) -> str:
     return f"{missing.one}, which was inserted without a quorum, was registered there at {at}"
 
 
-def stale_read(missing: Missing) -> str:
+def stale_read(missing: MissingPart) -> str:
     """Return how the value's quorum had ended before the read, and the replica's ZooKeeper server
     may not have known: since then the replica made no transaction of its own, and a fault kept the
     server behind, or less than 50 ms had passed. Nothing that the read returned is newer. If the
@@ -288,7 +288,7 @@ def stale_read(missing: Missing) -> str:
     )
 
 
-def lagging_writer(missing: Missing) -> str:
+def lagging_writer(missing: MissingPart) -> str:
     """Return how the read returned a later block, which the replica had written itself; the missing
     part was registered there only after the read had begun."""
     later = missing.later
@@ -298,7 +298,7 @@ def lagging_writer(missing: Missing) -> str:
     return f"{returned}, which it had written itself, and {missing.came}"
 
 
-def skipped_part(missing: Missing) -> str:
+def skipped_part(missing: MissingPart) -> str:
     """Return how the read returned a later block, whose part had come from another replica; the
     missing part was registered there only after the read had begun."""
     later = missing.later
@@ -308,7 +308,7 @@ def skipped_part(missing: Missing) -> str:
     return f"{returned}, which had come before, and {missing.came}"
 
 
-def early_snapshot(missing: Missing) -> str:
+def early_snapshot(missing: MissingPart) -> str:
     """Return how the part, or the last quorum part, was registered on the replica while the read
     went on, or up to 50 ms before: up to half a second while a fault is in force on the replica,
     its ZooKeeper server or a link of theirs, for the replica shows a part only when it is told that
@@ -320,7 +320,7 @@ def early_snapshot(missing: Missing) -> str:
     return f"{missing.came}, while the read went on" if came else ""
 
 
-Signature: TypeAlias = Callable[[Missing], str]
+Signature: TypeAlias = Callable[[MissingPart], str]
 HIDDEN: Final[dict[str, Signature]] = {
     "overtaken-insert": overtaken_insert,
     "uncounted-quorum": uncounted_quorum,
@@ -345,7 +345,7 @@ NOT_YET: Final[dict[str, Signature]] = {
 """Why the replica answered although it lacked a part of a quorum insert."""
 
 
-def explain_missing(missing: Missing, known: frozenset[str]) -> dict[str, str]:
+def explain_missing(missing: MissingPart, known: frozenset[str]) -> dict[str, str]:
     """Return the known defects that explain that the value is missing, each with its evidence."""
     one, rows = missing.one, HIDDEN
     if one.false is None:

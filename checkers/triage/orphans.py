@@ -56,7 +56,7 @@ class OrphanGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class StoreAtRest:
     """What was there when the run had come to rest."""
 
     history: History
@@ -77,7 +77,7 @@ def orphans(history: History, _: Evidence) -> Iterator[Repair]:
     store, looks = last_answer(history, FINAL_STORE), answers_by_node(history, FINAL_LOOK)
     if store is None or not looks:
         return
-    rest = Rest(history, store, looks, locks(history, store.time_ns))
+    rest = StoreAtRest(history, store, looks, locks(history, store.time_ns))
     used = {key for op in looks.values() for key in objects_in_use(op)}
     orphaned = [key for key in mapping_of(store)["objects"] if key not in used]
     refused = {key: why for key in orphaned if (why := _orphaned_drop(store, key))}
@@ -130,7 +130,9 @@ def _groups(store: Op, keys: Sequence[str]) -> list[OrphanGroup]:
     return found
 
 
-def _explained(rest: Rest, group: OrphanGroup) -> Iterator[tuple[Explanation, Sequence[str]]]:
+def _explained(
+    rest: StoreAtRest, group: OrphanGroup
+) -> Iterator[tuple[Explanation, Sequence[str]]]:
     """Yield explanations, each with the objects that it is of: as many as a part has files. A group
     is explained only if each of its parts of which a lock is known is."""
     parts = [files for op in rest.looks.values() for files in mapping_of(op)["parts"].values()]
@@ -154,7 +156,7 @@ def blob_of(key: str) -> str:
     return key.replace("/", "_")
 
 
-def _by_locks(rest: Rest, of_blob: Events) -> Explanation | None:
+def _by_locks(rest: StoreAtRest, of_blob: Events) -> Explanation | None:
     """Return why the objects of a part stay, by the locks that name one of them."""
     return (
         _orphaned_fetch(rest, of_blob)
@@ -163,7 +165,7 @@ def _by_locks(rest: Rest, of_blob: Events) -> Explanation | None:
     )
 
 
-def _orphaned_fetch(rest: Rest, of_blob: Events) -> Explanation | None:
+def _orphaned_fetch(rest: StoreAtRest, of_blob: Events) -> Explanation | None:
     """Return how the last replica with the part gave it up while another one, which never had it,
     held a temporary lock. It is `orphaned-move` if the part was to be moved."""
     owned = of_blob.of(LOCK)
@@ -187,7 +189,7 @@ def partition_of(part: str) -> str:
     return part.split("_")[0]
 
 
-def _dropped_replica(rest: Rest, of_blob: Events) -> Explanation | None:
+def _dropped_replica(rest: StoreAtRest, of_blob: Events) -> Explanation | None:
     """Return how a replica that another one was to drop still has a lock, and not the part."""
     for lock in of_blob.on(*_to_be_dropped(rest.history)):
         if not lock.is_over and not rest.has(lock.node, lock.part):
@@ -220,7 +222,7 @@ def _to_be_dropped(history: History) -> frozenset[str]:
     )
 
 
-def _orphaned_unlock(rest: Rest, of_blob: Events) -> Explanation | None:
+def _orphaned_unlock(rest: StoreAtRest, of_blob: Events) -> Explanation | None:
     """Return how the last lock was released by a replica whose session then ended, or at the same
     moment as another replica released the lock of its own copy."""
     last = max(of_blob, key=lambda lock: lock.end_ns)
@@ -322,7 +324,7 @@ def _may_be_given_up(history: History, group: OrphanGroup, until_ns: int) -> boo
     )
 
 
-def _idle_locks(rest: Rest) -> Iterator[Repair]:
+def _idle_locks(rest: StoreAtRest) -> Iterator[Repair]:
     """Yield the locks that replicas hold of parts which they do not have: one that was dropped, and
     one that gave up a fetch and whose session goes on."""
     for part, blobs in mapping_of(rest.store)["locks"].items():

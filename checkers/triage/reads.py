@@ -14,7 +14,7 @@ from checkers.sets.key_sets import AnsweredRead, KeySet
 from checkers.triage.events import acknowledged_ns
 from checkers.triage.evidence import BlockRange, Evidence
 from checkers.triage.inserts import Inserted, Values
-from checkers.triage.missing import Missing, Settled, View, explain_missing
+from checkers.triage.missing import MissingPart, ReadView, Settled, explain_missing
 from harness.core.history import History
 
 
@@ -133,16 +133,16 @@ class Reads:
                 names = sure or (likely if all(others) else ())
                 yield Miss(value, {name: likely[name] for name in names})
 
-    def view(self, read: AnsweredRead) -> View:
+    def view(self, read: AnsweredRead) -> ReadView:
         """Return what the record says of a read."""
-        return View(self._history, self._evidence, self._partition, read, self._present(read))
+        return ReadView(self._history, self._evidence, self._partition, read, self._present(read))
 
-    def explanations(self, view: View, value: int) -> Mapping[str, str]:
+    def explanations(self, view: ReadView, value: int) -> Mapping[str, str]:
         """Return what explains that a read lacks a value, whichever part has it: a sentence of
         evidence by known defect."""
         every = self._settled.get(value, ())
         at_ns = max((one.at_ns for one in every), default=0)
-        found = [explain_missing(Missing(view, one, at_ns), self._known) for one in every]
+        found = [explain_missing(MissingPart(view, one, at_ns), self._known) for one in every]
         first, *others = found or ({},)
         return {by: why for by, why in first.items() if all(by in other for other in others)}
 

@@ -46,8 +46,9 @@ def copies(history: History, _: Evidence) -> Iterator[Repair]:
     store, looks = last_answer(history, FINAL_STORE), answers_by_node(history, FINAL_LOOK)
     if store is None:
         return
+    every = locks(history, store.time_ns)
     for part in sorted({part for op in looks.values() for part in mapping_of(op)["parts"]}):
-        of_part = locks(history, store.time_ns).about(part)
+        of_part = every.about(part)
         own = {node: mapping_of(op)["parts"].get(part) for node, op in looks.items()}
         had = {node: files for node, files in own.items() if files is not None}
         firsts = {

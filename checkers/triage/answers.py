@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from checkers.phrasing import seconds
 from checkers.triage.columns import names
-from checkers.triage.events import ended_ns, kills, lost_periods, tables
+from checkers.triage.events import calls, kills, lost_periods, tables
 from checkers.triage.evidence import Evidence
 from checkers.triage.partitions import drops_of
 from harness.core.history import History, Pair
@@ -70,17 +70,12 @@ def crashing_mutation(history: History, _: Evidence, end: Op) -> str:
         return ""
     for update in history.calls(*UPDATES):
         at_ns = update.invoke.time_ns
-        beside = (
-            insert
-            for insert in history.calls("insert")
-            if insert.invoke.time_ns < at_ns < ended_ns(insert)
-        )
-        insert = next(beside, None)
+        insert = calls(history, "insert").before(at_ns).ended_after(at_ns).first
         if insert is not None and not any(_answered_since(history, update, end)):
             return (
                 f"op #{update.invoke.index} {update.invoke.f} began at {seconds(at_ns)}, while op "
-                f"#{insert.invoke.index} insert was under way, and {end.node} has answered nothing "
-                "that was asked since"
+                f"#{insert.detail.invoke.index} insert was under way, and {end.node} has answered "
+                "nothing that was asked since"
             )
     return ""
 

@@ -14,8 +14,8 @@ from checkers.triage.events import (
     TEMPORARY_LOCK,
     Event,
     Events,
-    acknowledged_ns,
-    ended_ns,
+    calls,
+    is_acknowledged,
     locks,
     pauses,
     store_cuts,
@@ -74,16 +74,14 @@ def moved_twice(copy: Copy) -> str:
     """Return how a replica was paused in the middle of its move, and another one moved the part in
     that time."""
     first, node = copy.first, copy.second.node
-    every = copy.history.calls("move")
-    moves = [move for move in every if str(move.invoke.key) == partition_of(copy.part)]
-    moved = any(move.invoke.node == first.node for move in moves)
-    for move in moves:
+    moves = calls(copy.history, "move").about(partition_of(copy.part))
+    for move in moves.on(node) if moves.on(first.node) else ():
         paused = pauses(copy.history).on(node).at(first.begin_ns).over
-        amid = paused.since(move.invoke.time_ns).until(ended_ns(move))
-        if moved and amid and move.invoke.node == node:
+        amid = paused.since(move.begin_ns).until(move.end_ns)
+        if amid:
             return (
-                f"{node} began to move {copy.part} at {seconds(move.invoke.time_ns)} and was "
-                f"paused until {seconds(amid[0].end_ns)}; {first.node} moved it too, at "
+                f"{node} began to move {copy.part} at {seconds(move.begin_ns)} and was paused "
+                f"until {seconds(amid[0].end_ns)}; {first.node} moved it too, at "
                 f"{seconds(first.begin_ns)}"
             )
     return ""
@@ -94,13 +92,10 @@ def attach_own_copy(copy: Copy) -> str:
     second replica made its own: it never held the temporary lock with which a fetch begins."""
     first, second = copy.first, copy.second
     _, begin, end, *level = copy.part.split("_")
-    attached = any(
-        str(call.invoke.key) == partition_of(copy.part)
-        and call.invoke.time_ns <= first.begin_ns <= acknowledged_ns(call)
-        for call in copy.history.calls(REATTACH)
-    )
+    attached = calls(copy.history, REATTACH).about(partition_of(copy.part)).until(first.begin_ns)
+    amid = attached.where(lambda call: call.end_ns >= first.begin_ns or not is_acknowledged(call))
     fetched = copy.locks.of(TEMPORARY_LOCK).on(second.node)
-    if fetched or not attached or (begin, level) != (end, ["0"]):
+    if fetched or not amid or (begin, level) != (end, ["0"]):
         return ""
     return (
         f"{first.node} attached {copy.part} at {seconds(first.begin_ns)}, and {second.node} made "

@@ -7,9 +7,9 @@ example *a replica was paused while another one began to lead*:
     term = facts(history, "leads").until(claim_ns).last
     pauses(history).on(node).maybe_at(term.begin_ns)
 
-`facts` are moments; `_FIELDS` says what each kind has. `locks`, `claims` and `lost_periods` are the
-periods that facts begin and end. `kills`, `pauses` and `store_cuts` are the periods of faults, once
-for each node that a fault names.
+`calls` are the periods of clients' calls. `facts` are moments; `_FIELDS` says what each kind has.
+`locks`, `claims` and `lost_periods` are the periods that facts begin and end. `kills`, `pauses` and
+`store_cuts` are the periods of faults, once for each node that a fault names.
 """
 
 import re
@@ -56,7 +56,7 @@ class Event:
     """Of a moment the same; NEVER_NS of a period that was not over when the record ended."""
     node: str = ""
     part: str = ""
-    """The part, or the range of blocks, that it is about."""
+    """The part, or the range of blocks, that it is about; of a call the partition, by its key."""
     blob: str = ""
     """The objects that it is about."""
     detail: Any = None
@@ -87,7 +87,7 @@ class Events(tuple[Event, ...]):
         return self.where(lambda event: event.node in nodes)
 
     def about(self, part_or_blob: str) -> "Events":
-        """Return those about a part, or about objects."""
+        """Return those about a part, a partition or objects."""
         return self.where(lambda event: part_or_blob in (event.part, event.blob))
 
     def since(self, time_ns: int) -> "Events":
@@ -170,6 +170,28 @@ def _facts_of(trace: Mapping[str, Any]) -> Iterator[Event]:
         if kind in _FIELDS:
             at_ns = int(at_ms * 1_000_000)
             yield Event(kind, at_ns, at_ns, **dict(zip(_FIELDS[kind], rest, strict=False)))
+
+
+def calls(history: History, f: str) -> Events:
+    """Return the calls of clients with a name, each with its `Pair`."""
+    known = _calls_by_name(history)
+    if f not in known:
+        known[f] = Events(
+            Event(f, call.invoke.time_ns, ended_ns(call), str(call.invoke.node), part, detail=call)
+            for call in history.calls(f)
+            for part in [str(call.invoke.key)]
+        )
+    return known[f]
+
+
+@memoize_per_history
+def _calls_by_name(_: History) -> dict[str, Events]:
+    return {}
+
+
+def is_acknowledged(call: Event) -> bool:
+    """Return whether the client was told that a call had happened."""
+    return call.detail.kind is Kind.OK
 
 
 def locks(history: History, until_ns: int) -> Events:

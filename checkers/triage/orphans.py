@@ -21,9 +21,10 @@ from checkers.triage.events import (
     TEMPORARY_LOCK,
     Event,
     Events,
+    calls,
     claims,
-    ended_ns,
     facts,
+    is_acknowledged,
     kills,
     locks,
 )
@@ -174,8 +175,7 @@ def _orphaned_fetch(rest: StoreAtRest, of_blob: Events) -> Explanation | None:
     last, owners = max(owned, key=lambda lock: lock.end_ns), {lock.node for lock in owned}
     for lock in of_blob.of(TEMPORARY_LOCK):
         if lock.begin_ns < last.end_ns < lock.end_ns and lock.node not in owners:
-            moves = rest.history.calls("move")
-            moved = any(str(move.invoke.key) == partition_of(lock.part) for move in moves)
+            moved = calls(rest.history, "move").about(partition_of(lock.part))
             why = (
                 f"{last.node} gave up {lock.part} at {seconds(last.end_ns)}, while {lock.node}, "
                 f"which never had it, held a temporary lock since {seconds(lock.begin_ns)}"
@@ -264,13 +264,13 @@ def _orphaned_commit(history: History, group: OrphanGroup) -> Iterator[Explanati
     gone_ns = _session_lost_ns(history, writer, group.begin_ns, group.end_ns + SESSION_NS)
     if gone_ns is None:
         return
-    for pair in history.calls("insert"):
-        asked = pair.invoke.node == writer and pair.kind is not Kind.OK
-        if asked and pair.invoke.time_ns <= group.begin_ns and ended_ns(pair) >= group.end_ns:
+    asked = calls(history, "insert").on(writer).until(group.begin_ns).ended_since(group.end_ns)
+    for insert in asked:
+        if not is_acknowledged(insert):
             why = (
-                f"{writer} was asked for value {pair.invoke.value} at "
-                f"{seconds(pair.invoke.time_ns)}, which was not acknowledged, and its session "
-                f"ended at {seconds(gone_ns)}"
+                f"{writer} was asked for value {insert.detail.invoke.value} at "
+                f"{seconds(insert.begin_ns)}, which was not acknowledged, and its session ended at "
+                f"{seconds(gone_ns)}"
             )
             yield "orphaned-commit", why
 
@@ -288,13 +288,9 @@ def _session_lost_ns(history: History, replica: str, from_ns: int, to_ns: int) -
 def _orphaned_insert(history: History, group: OrphanGroup, count: int) -> Explanation | None:
     """Return how the writer was killed within a second after it had written the objects, or during
     an insert that had begun before."""
+    inserts = calls(history, "insert").on(group.writer).until(group.begin_ns)
     for kill in kills(history).on(group.writer).since(group.end_ns):
-        inserting = any(
-            pair.invoke.node == group.writer
-            and pair.invoke.time_ns <= group.begin_ns
-            and ended_ns(pair) >= kill.maybe_ns
-            for pair in history.calls("insert")
-        )
+        inserting = inserts.ended_since(kill.maybe_ns)
         soon = kill.maybe_ns - group.end_ns <= MOMENT_NS
         if (inserting or soon) and not _may_be_given_up(history, group, kill.maybe_ns):
             why = (
@@ -308,19 +304,10 @@ def _orphaned_insert(history: History, group: OrphanGroup, count: int) -> Explan
 def _may_be_given_up(history: History, group: OrphanGroup, until_ns: int) -> bool:
     """Return whether the objects may be those of an insert that failed before a time, or of an
     empty part, which DROP PARTITION writes."""
-    calls = (
-        pair
-        for pair in history.calls(objects.DROP, "insert")
-        if pair.invoke.time_ns <= group.end_ns and ended_ns(pair) >= group.begin_ns
-    )
+    drops, inserts = calls(history, objects.DROP), calls(history, "insert").on(group.writer)
     return any(
-        pair.invoke.f == objects.DROP
-        or (
-            pair.invoke.node == group.writer
-            and pair.kind is not Kind.OK
-            and ended_ns(pair) < until_ns
-        )
-        for pair in calls
+        call.kind == objects.DROP or (call.end_ns < until_ns and not is_acknowledged(call))
+        for call in Events((*drops, *inserts)).until(group.end_ns).ended_since(group.begin_ns)
     )
 
 

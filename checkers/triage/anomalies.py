@@ -28,22 +28,20 @@ Signature: TypeAlias = Callable[[Anomaly, Evidences], str]
 
 def explained(
     verdict: Verdict, evidences: Evidences, known: frozenset[str]
-) -> Mapping[str, Sequence[str]] | None:
-    """Return by known defect the evidence for the anomalies that it explains; None unless it has
-    been decided and all of the verdict's anomalies are explained."""
+) -> Sequence[tuple[str, str]] | None:
+    """Return for each anomaly the known defect that explains it and the evidence; None unless the
+    verdict has been decided and all of its anomalies are explained."""
     if verdict.cut_short:
         return None
     counts = verdict.figures.get("anomalies")
     counted = sum(counts.values()) if isinstance(counts, dict) else len(verdict.anomalies)
     if counted > len(verdict.anomalies):
         return None
-    found: dict[str, list[str]] = {}
-    for anomaly in verdict.anomalies:
-        name, why = next(_explanations(verdict.checker, anomaly, evidences, known), ("", ""))
-        if not name:
-            return None
-        found.setdefault(name, []).append(why)
-    return found
+    found = [
+        next(_explanations(verdict.checker, anomaly, evidences, known), None)
+        for anomaly in verdict.anomalies
+    ]
+    return None if None in found else [one for one in found if one is not None]
 
 
 def _explanations(

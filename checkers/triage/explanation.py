@@ -1,10 +1,10 @@
 """The explanation of an INVALID run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from checkers.triage.defects import title_of
+from checkers.triage.defects import DEFECTS, title_of
 from harness.core.op import Json
 from harness.core.verdict import Verdict
 
@@ -22,6 +22,16 @@ class Explained(msgspec.Struct, frozen=True):
     """Number of values, in reads, for which the record proves it."""
     evidence: str
     """The first of these, in one sentence."""
+
+
+def explained_by(found: Iterable[tuple[str, str]]) -> dict[str, Explained]:
+    """Return each defect of these pairs of a defect and its evidence."""
+    whys: dict[str, list[str]] = {}
+    for name, why in found:
+        whys.setdefault(name, []).append(why)
+    return {
+        name: Explained(name, str(DEFECTS[name].since), len(of), of[0]) for name, of in whys.items()
+    }
 
 
 class Cause(msgspec.Struct, frozen=True):

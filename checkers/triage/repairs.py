@@ -1,19 +1,20 @@
 """Repairs of a record: what known defects made wrong in it, and the record without that."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from checkers.sets.key_sets import key_sets
 from checkers.triage.defects import DEFECTS
-from checkers.triage.explanation import Explained
+from checkers.triage.explanation import Explained, explained_by
 from checkers.triage.kept import Kept
 from checkers.triage.reads import Miss
 from harness.core.history import History
-from harness.core.op import Kind, Op
+from harness.core.op import Op
 
 Change: TypeAlias = Callable[[Any], Any]
 """Function of an op's value that returns another one."""
@@ -24,7 +25,7 @@ def put(item: object, *path: str) -> Change:
     return _change_at(path, lambda _: item)
 
 
-def add(items: Iterable[object], *path: str) -> Change:
+def add(items: Sequence[object], *path: str) -> Change:
     """Return the change that appends to the list at a path of nested mappings, or to the values of
     a read if the path is empty."""
     return _change_at(path, lambda every: type(every)((*every, *items)))
@@ -73,28 +74,14 @@ class Repairs:
     kept: Sequence[Kept]
     others: Sequence[Repair]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the defects that made something wrong, in the order of the catalogue."""
-        found = {name for of_read in self.misses.values() for miss in of_read for name in miss.by}
-        found |= {one.by for one in self.kept} | {one.by for one in self.others}
-        return tuple(name for name in DEFECTS if name in found)
-
-    def examples(self) -> Iterator[Explained]:
-        """Yield each defect with the first thing that it made wrong, and the number of all."""
-        counts: Counter[str] = Counter()
-        first: dict[str, str] = {}
-        for _, of_read in sorted(self.misses.items()):
-            for miss in of_read:
-                for name, why in miss.by.items():
-                    counts[name] += 1
-                    first.setdefault(name, why)
-        told = [(one.by, one.why) for one in self.kept]
-        for name, why in (*told, *((one.by, one.why) for one in self.others)):
-            counts[name] += 1
-            first.setdefault(name, why)
-        for name in self.names:
-            yield Explained(name, str(DEFECTS[name].since), counts[name], first[name])
+    @cached_property
+    def explained(self) -> Mapping[str, Explained]:
+        """Return the defects that made something wrong by name, in the order of the catalogue."""
+        misses = (miss.by.items() for _, of in sorted(self.misses.items()) for miss in of)
+        kept = ((one.by, one.why) for one in self.kept)
+        others = ((one.by, one.why) for one in self.others)
+        found = explained_by(chain(chain.from_iterable(misses), kept, others))
+        return {name: found[name] for name in DEFECTS if name in found}
 
     def repaired(self, history: History, defects: frozenset[str]) -> History:
         """Return the history without what these defects made wrong."""
@@ -116,17 +103,13 @@ class Repairs:
 
 def last_answer(history: History, f: str) -> Op | None:
     """Return the last answer to a call of this kind."""
-    ends = [p.end for p in history.pairs if p.invoke.f == f and p.kind is Kind.OK]
+    ends = [end for _, end in history.answered(f)]
     return ends[-1] if ends else None
 
 
 def answers_by_node(history: History, f: str) -> dict[str, Op]:
     """Return the last answer of each node to a call of this kind."""
-    return {
-        str(pair.invoke.node): pair.end
-        for pair in history.pairs
-        if pair.invoke.f == f and pair.kind is Kind.OK and pair.end is not None
-    }
+    return {str(invoke.node): end for invoke, end in history.answered(f)}
 
 
 def _remove(ops: list[Op], history: History, one: Kept) -> None:

@@ -8,8 +8,8 @@ explained. So everything that they find counts, also what a verdict does not lis
 defect explains no more than the reads for which its mechanism is recorded.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Sequence
+from itertools import chain, combinations
 from typing import Final
 
 from checkers.conclusion import mapping_of
@@ -19,7 +19,7 @@ from checkers.triage.anomalies import explained
 from checkers.triage.defects import DEFECTS, known_in
 from checkers.triage.events import traces_of
 from checkers.triage.evidence import Evidence, evidence_of
-from checkers.triage.explanation import KNOWN, NEW, PARTLY, Cause, Explained, described
+from checkers.triage.explanation import KNOWN, NEW, PARTLY, Cause, described, explained_by
 from checkers.triage.inserts import Values, inserted
 from checkers.triage.kept import kept
 from checkers.triage.looks import repairs_of
@@ -73,28 +73,29 @@ def triage(
         verdicts = [check_within(checker, fixed, left_s) for checker in accused]
         return [one for one in verdicts if one.status is Status.INVALID or one.cut_short]
 
-    examples = {one.name: one for one in repairs.examples()}
+    made = repairs.explained
     evidences = (history, evidence, values)
-    judged = again(frozenset(repairs.names))
+    judged = again(frozenset(made))
     direct = {verdict.checker: explained(verdict, evidences, known) for verdict in judged}
     left = [verdict for verdict in judged if direct[verdict.checker] is None]
-    beside = _beside([found for found in direct.values() if found is not None])
+    beside = explained_by(chain.from_iterable(found for found in direct.values() if found))
     if left:
         gone = len(left) < len(accused) or _count(left) < _count(invalid)
-        named = [examples[name] for name in repairs.names if _matters(name, repairs, judged, again)]
-        helping = [*named, *beside] if gone else []
+        named = [one for one in made.values() if _matters(one.name, repairs, judged, again)]
+        helping = [*named, *beside.values()] if gone else []
         why = _vague(evidence) if helping else next(iter(evidence.doubts), _vague(evidence))
         return Cause(PARTLY if helping else NEW, tuple(helping), described(left), why)
     others = direct.keys()
     subsets = (
         subset
-        for size in range(len(repairs.names))
-        for subset in combinations(repairs.names, size)
+        for size in range(len(made))
+        for subset in combinations(made, size)
         if {verdict.checker for verdict in again(frozenset(subset))} <= others
     )
-    smallest = next(subsets, tuple(repairs.names))
-    named = [examples[name] for name in smallest]
-    return Cause(KNOWN, (*named, *(one for one in beside if one.name not in smallest)), ())
+    smallest = next(subsets, tuple(made))
+    named = [made[name] for name in smallest]
+    named += [one for name, one in beside.items() if name not in smallest]
+    return Cause(KNOWN, tuple(named), ())
 
 
 def _undated(history: History, evidence: Evidence) -> str:
@@ -133,20 +134,8 @@ def _matters(
     again: Callable[[frozenset[str]], list[Verdict]],
 ) -> bool:
     """Return whether more is found than `judged` has if a defect is not known."""
-    found = again(frozenset(repairs.names) - {name})
+    found = again(frozenset(repairs.explained) - {name})
     return len(found) > len(judged) or _count(found) > _count(judged)
-
-
-def _beside(direct: Sequence[Mapping[str, Sequence[str]]]) -> list[Explained]:
-    """Return the defects that explain anomalies without a repair."""
-    found: dict[str, list[str]] = {}
-    for of_verdict in direct:
-        for name, whys in of_verdict.items():
-            found.setdefault(name, []).extend(whys)
-    return [
-        Explained(name, str(DEFECTS[name].since), len(whys), whys[0])
-        for name, whys in found.items()
-    ]
 
 
 def _repairs(

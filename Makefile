@@ -9,6 +9,9 @@ LINTERS := .venv/.linters
 SERVERS := .venv/.servers
 # Without make's own jobs, which cargo would wait for.
 CARGO := env --unset=MAKEFLAGS --unset=MFLAGS cargo
+# Keep bytecode even where the environment forbids it, as images of Python do: tests start hundreds
+# of processes, and each would spend a second on compiling what it imports.
+export PYTHONDONTWRITEBYTECODE :=
 PYTHON_ROOMS := distribution crates harness workloads nemesis checkers compose tests benches
 
 run: $(READY)  ## run 30 s of faults on real servers (simulated ones without a Docker engine) and print a verdict

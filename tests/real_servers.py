@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +47,25 @@ def seen_on(cluster: Cluster, links: Iterable[Link], fault: LinkFault) -> set[Li
     return {link for link, evidence in found.items() if evidence.seen is not False}
 
 
+def things(name: str) -> list[str]:
+    """Return the containers, networks and volumes of a cluster, as the engine lists them."""
+    out = []
+    for command in (("ps", "-a"), ("network", "ls"), ("volume", "ls")):
+        kind = "{{.Names}}" if command[0] == "ps" else "{{.Name}}"
+        argv = ("docker", *command, "--filter", f"label={RUN}={name}", "--format", kind)
+        out += subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+    return sorted(out)
+
+
 def left(store: Path) -> list[str]:
     """Return what the runs of a store have left in Docker, and the files of their clusters."""
-    client = docker.from_env()
     ours: dict[str, Any] = {"label": RUN}
-    objects: list[Any] = [
-        *client.containers.list(all=True, filters=ours, ignore_removed=True),
-        *client.networks.list(filters=ours),
-        *client.volumes.list(filters=ours),
-    ]
-    client.close()
-    labels = [one.attrs.get("Labels") or one.attrs["Config"]["Labels"] for one in objects]
+    with closing(docker.from_env()) as client:
+        # Sparse, because tests ask ten times a second, and containers of other tests are up.
+        containers = client.containers.list(all=True, filters=ours, sparse=True)
+        objects = [*client.networks.list(filters=ours), *client.volumes.list(filters=ours)]
+    labels = {one.attrs["Names"][0].removeprefix("/"): one.attrs["Labels"] for one in containers}
+    labels |= {one.name: one.attrs["Labels"] for one in objects}
     # A container that only says its server's version, or what the kernel can do, has no directory.
-    ours_here = [label.get(DIRECTORY, "").startswith(f"{store}/") for label in labels]
-    files = [str(path) for path in (store / "clusters").glob("*")]
-    return [str(one.name) for one, here in zip(objects, ours_here, strict=True) if here] + files
+    here = [name for name, of in labels.items() if of.get(DIRECTORY, "").startswith(f"{store}/")]
+    return here + [str(path) for path in (store / "clusters").glob("*")]

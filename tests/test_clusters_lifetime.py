@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from real_servers import seen_on
+from real_servers import seen_on, things
 
 from harness.clusters import replica
 from harness.clusters.docker_cluster import DockerCluster
@@ -50,16 +50,6 @@ else:
 
 def small(directory: Path, **more: bool) -> DockerCluster:
     return DockerCluster(SMALL, directory, images=build_images(lambda text: None), **more)
-
-
-def things(name: str) -> list[str]:
-    """Return the containers, networks and volumes of a cluster, as the engine lists them."""
-    out = []
-    for command in (("ps", "-a"), ("network", "ls"), ("volume", "ls")):
-        kind = "{{.Names}}" if command[0] == "ps" else "{{.Name}}"
-        argv = ("docker", *command, "--filter", f"label=harness.run={name}", "--format", kind)
-        out += subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
-    return sorted(out)
 
 
 def everything_of(name: str) -> list[str]:

@@ -1,17 +1,17 @@
-"""Fixtures that tests share: a cluster of real servers and a browser."""
+"""Fixtures that tests share, real servers and a browser, and the order of the tests."""
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from shutil import which
 
 import hypothesis  # also while gc.freeze() of a run hides nothing from its hooks
 import pytest
-from real_servers import THREE
+from cluster_pool import ClusterPool, Shape
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
-from compose.releases import DEFAULT_CLICKHOUSE, ImageChoice
 from harness.clusters.docker_cluster import DockerCluster
-from harness.clusters.images import build_images
 from harness.clusters.own_directory import locked
 
 # A busy machine is no failure.
@@ -24,29 +24,61 @@ hypothesis.settings.load_profile("unhurried")
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+SHAPES = pytest.StashKey[dict[Path, Shape]]()
+"""Shapes of the clusters that modules share, by the module's file."""
+NEXT_SHAPE = pytest.StashKey[Shape | None]()
+"""Shape that the module of the next test asks for."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put files with tests on real servers first. They take minutes each and mostly wait, so that
-    the many short files fill what is left of every worker's time."""
+    the many short files fill what is left of every worker's time. Of these, those that share a
+    cluster come first, a shape after the other."""
     on_servers = {item.path for item in items if item.get_closest_marker("containers")}
-    items.sort(key=lambda item: item.path not in on_servers)
+    shapes = config.stash[SHAPES] = {
+        item.path: getattr(item.module, "SHAPE", Shape())
+        for item in items
+        if isinstance(item, pytest.Function) and item.path in on_servers and shares_cluster(item)
+    }
+    order = list(dict.fromkeys([Shape(), *shapes.values()]))
+
+    def rank(item: pytest.Item) -> tuple[bool, int]:
+        shape = shapes.get(item.path)
+        return item.path not in on_servers, order.index(shape) if shape else len(order)
+
+    items.sort(key=rank)
+
+
+def shares_cluster(item: pytest.Function) -> bool:
+    return "servers" in item.fixturenames or hasattr(item.module, "SHAPE")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Note which cluster is asked for next, before the fixtures of this module end."""
+    next_shape = item.config.stash[SHAPES].get(nextitem.path) if nextitem else None
+    item.config.stash[NEXT_SHAPE] = next_shape
+
+
+@pytest.fixture(scope="session")
+def cluster_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
+    """Yield the cluster that modules share, and remove it in the end."""
+    with closing(ClusterPool(lambda: tmp_path_factory.mktemp("cluster"))) as pool:
+        yield pool
 
 
 @pytest.fixture(scope="module")
-def servers(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[DockerCluster]:
-    """Yield three replicas and three ZooKeeper servers that the tests of a module share.
+def servers(request: pytest.FixtureRequest, cluster_pool: ClusterPool) -> Iterator[DockerCluster]:
+    """Yield a cluster that the tests of a module share: without data, of the module's SHAPE, or
+    three replicas and three ZooKeeper servers of the default version.
 
-    They run the default version unless the module sets CLICKHOUSE.
+    The next module gets it if it asks for the same shape and no test of this one has failed.
     """
-    choice = ImageChoice(clickhouse=getattr(request.module, "CLICKHOUSE", DEFAULT_CLICKHOUSE))
-    directory = tmp_path_factory.mktemp("cluster")
-    cluster = DockerCluster(THREE, directory, images=build_images(lambda text: None, choice))
-    try:
-        cluster.up()
-        yield cluster
-    finally:
-        cluster.down()
+    shape = getattr(request.module, "SHAPE", Shape())
+    failed = request.session.testsfailed
+    yield cluster_pool.take(shape)
+    if request.config.stash[NEXT_SHAPE] != shape or request.session.testsfailed > failed:
+        cluster_pool.close()
 
 
 @pytest.fixture

@@ -17,11 +17,9 @@ from real_servers import THREE, wait_until
 from test_external_cluster import described
 
 from checkers.replication.audited import Audited
-from compose.releases import DEFAULT_CLICKHOUSE, ImageChoice
 from harness.clients.clickhouse import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.docker_cluster import DockerCluster
-from harness.clusters.images import build_images
 from harness.clusters.replica import execute, query_value
 from harness.conform.ensemble import BYTES_MAX, read_directory
 from harness.core.capabilities import CanConfigure, CanKill, CanRestart, KeepsTransactions
@@ -188,19 +186,18 @@ LOGGED = {"log_queries": 1}
 
 
 @pytest.fixture(scope="module")
-def logging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+def logging(servers: DockerCluster) -> Iterator[DockerCluster]:
     """Yield servers that log queries and parts, as the default configuration of ClickHouse does."""
-    images = build_images(lambda text: None, ImageChoice(clickhouse=DEFAULT_CLICKHOUSE))
-    cluster = DockerCluster(THREE, tmp_path_factory.mktemp("cluster"), images=images)
-    try:
-        cluster.up()
-        for node in THREE.replicas:
-            cluster.part(CanConfigure).configure(node, "logs.xml", LOGS)
-        cluster.part(CanRestart).restart(THREE.replicas)
-        wait_until(lambda: not cluster.unready(), "every server serves", 60)
-        yield cluster
-    finally:
-        cluster.down()
+    configure_logs(servers, LOGS)
+    wait_until(lambda: not servers.unready(), "every server serves", 60)
+    yield servers
+    configure_logs(servers, "")
+
+
+def configure_logs(servers: DockerCluster, text: str) -> None:
+    for node in THREE.replicas:
+        servers.part(CanConfigure).configure(node, "logs.xml", text)
+    servers.part(CanRestart).restart(THREE.replicas)
 
 
 def judged(file: Path, table: ReplicatedTable, *words: str) -> tuple[int, dict[str, Any]]:

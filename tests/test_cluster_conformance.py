@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from cluster_pool import Shape
 from real_servers import THREE, seen_on
 
 from harness.clients.clickhouse import DatabaseError, connect
@@ -47,7 +48,7 @@ CAPABILITIES = (
 AnyCluster = DockerCluster | SimCluster
 Served = AnyCluster | ExternalCluster
 
-
+SHAPE = Shape()
 ON_SERVERS = pytest.mark.containers
 FIXTURE_OF = {"sim": "simulated", "docker": "servers", "external": "servers"}
 

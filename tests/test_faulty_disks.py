@@ -4,10 +4,11 @@ heals, what a power cut loses, and that nothing outlives a run that is killed.""
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cluster_pool import Shape
+from real_servers import things
 
 from compose.settings import Settings, Storage
 from harness.clusters.docker_cluster import DockerCluster
@@ -27,7 +28,7 @@ from nemesis.disk import FAULTS, VARIANTS
 from nemesis.options import FaultOptions
 
 SMALL = Topology.of(replicas=1, keepers=1)
-FAULTY = Settings(storage=Storage.FAULTY)
+SHAPE = Shape(topology=SMALL, settings=Settings(storage=Storage.FAULTY))
 
 
 def nemesis_of(text: str, topology: Topology = SMALL) -> Composed:
@@ -63,17 +64,10 @@ def test_each_fault_draws_every_kind_it_has() -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    """Yield a replica and a ZooKeeper server with faulty disks."""
-    images = build_images(lambda text: None)
-    directory = tmp_path_factory.mktemp("cluster")
-    made = DockerCluster(SMALL, directory, images=images, settings=FAULTY)
-    try:
-        made.up()
-        made.part(HasFaultyDisks).sync_disks()
-        yield made
-    finally:
-        made.down()
+def cluster(servers: DockerCluster) -> DockerCluster:
+    """Return servers whose faulty disks have all that was written."""
+    servers.part(HasFaultyDisks).sync_disks()
+    return servers
 
 
 def call(cluster: DockerCluster, nemesis: Composed, edge: str, **plan: Json) -> dict[str, Json]:
@@ -168,16 +162,6 @@ disks.set_disk_fault(["ch1", "zk1"], "disk-slow", {"kind": "slow", "delay_ms": 2
 print(cluster.name, flush=True)
 time.sleep(600)
 """
-
-
-def things(name: str) -> list[str]:
-    """Return the containers, networks and volumes of a cluster, as the engine lists them."""
-    out = []
-    for command in (("ps", "-a"), ("network", "ls"), ("volume", "ls")):
-        kind = "{{.Names}}" if command[0] == "ps" else "{{.Name}}"
-        argv = ("docker", *command, "--filter", f"label=harness.run={name}", "--format", kind)
-        out += subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
-    return out
 
 
 def pids(name: str) -> list[str]:

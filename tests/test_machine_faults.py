@@ -1,8 +1,7 @@
 """Clocks and resources of real servers: each fault is seen, each is over when it has ended."""
 
-from collections.abc import Iterator
-
 import pytest
+from cluster_pool import Shape
 from real_servers import wait_until
 
 from compose.releases import DEFAULT_CLICKHOUSE, ImageChoice
@@ -21,20 +20,8 @@ from nemesis.options import FaultOptions
 pytestmark = pytest.mark.containers
 
 PAIR = Topology.of(replicas=1, keepers=1)
+SHAPE = Shape(topology=PAIR, settings=Settings(wrong_clocks=True))
 SEEN_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    """Yield a replica and a ZooKeeper server whose clocks can be wrong."""
-    images = build_images(lambda text: None, ImageChoice(clickhouse=DEFAULT_CLICKHOUSE))
-    directory = tmp_path_factory.mktemp("cluster")
-    cluster = DockerCluster(PAIR, directory, images=images, settings=Settings(wrong_clocks=True))
-    try:
-        cluster.up()
-        yield cluster
-    finally:
-        cluster.down()
 
 
 def parsed(name: str) -> Composed:
@@ -42,25 +29,25 @@ def parsed(name: str) -> Composed:
 
 
 @pytest.mark.parametrize("name", ["clock-jump", "clock-drift", "clock-strobe", *Resource])
-def test_a_fault_bites_and_heals_on_every_server(pair: DockerCluster, name: str) -> None:
+def test_a_fault_bites_and_heals_on_every_server(servers: DockerCluster, name: str) -> None:
     roles = ("",) if name == Resource.CONNECTIONS else ("-clickhouse", "-zookeeper")
     for role in roles:
-        wait_until(lambda: not pair.unready(), "the cluster is whole before the fault")
+        wait_until(lambda: not servers.unready(), "the cluster is whole before the fault")
         nemesis = parsed(f"{name}{role}")
-        check_capabilities(nemesis, pair)
+        check_capabilities(nemesis, servers)
         (family,) = nemesis.families
-        done = family.begin(pair, family.plan(Seed(3), 0), Watch(SEEN_S))
+        done = family.begin(servers, family.plan(Seed(3), 0), Watch(SEEN_S))
         assert done["nodes"] == (["zk1"] if role == "-zookeeper" else ["ch1"])
-        family.end(pair, Watch(SEEN_S))
-        assert not family.broken(pair)
+        family.end(servers, Watch(SEEN_S))
+        assert not family.broken(servers)
 
 
-def test_what_was_interrupted_is_undone(pair: DockerCluster) -> None:
+def test_what_was_interrupted_is_undone(servers: DockerCluster) -> None:
     nemesis = parsed("clock-jump,cpu-limit,dns-failure")
     for family in reversed(nemesis.families):  # a server without CPU time may not say its time
-        family.begin(pair, family.plan(Seed(3), 0), Watch(SEEN_S))
-    nemesis.heal(pair)
-    assert [reason for family in nemesis.families for reason in family.broken(pair)] == []
+        family.begin(servers, family.plan(Seed(3), 0), Watch(SEEN_S))
+    nemesis.heal(servers)
+    assert [reason for family in nemesis.families for reason in family.broken(servers)] == []
 
 
 def test_a_cluster_without_the_library_is_refused_by_name(

@@ -1,9 +1,9 @@
 """Members without a disk, with an old one, and new ones, on real servers; and who is refused."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cluster_pool import Shape
 from nemesis_record import call
 from real_servers import THREE, wait_until
 
@@ -19,6 +19,7 @@ from nemesis.catalogue import parse_nemesis
 from nemesis.composed import Composed, check_capabilities
 from nemesis.options import FaultOptions
 
+SHAPE = Shape(settings=Settings(reconfig=True))
 QUORUM = {"insert_quorum": 2, "insert_quorum_timeout": 10_000}
 
 
@@ -27,18 +28,13 @@ def nemesis_of(name: str) -> Composed:
 
 
 @pytest.fixture(scope="module")
-def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    """Yield a cluster whose ensemble can be changed, with a replicated table `members`."""
-    cluster = fresh(tmp_path_factory.mktemp("members"), Settings(reconfig=True))
-    cluster.up()
-    try:
-        for node in THREE.replicas:
-            engine = f"ReplicatedMergeTree('/harness/members', '{node}')"
-            statement = f"CREATE TABLE members (x UInt32) ENGINE = {engine} ORDER BY x"
-            execute(cluster.endpoint(node), statement, timeout_s=30)
-        yield cluster
-    finally:
-        cluster.down()
+def members(servers: DockerCluster) -> DockerCluster:
+    """Return a cluster whose ensemble can be changed, with a replicated table `members`."""
+    for node in THREE.replicas:
+        engine = f"ReplicatedMergeTree('/harness/members', '{node}')"
+        statement = f"CREATE TABLE members (x UInt32) ENGINE = {engine} ORDER BY x"
+        execute(servers.endpoint(node), statement, timeout_s=30)
+    return servers
 
 
 @pytest.fixture
@@ -46,12 +42,6 @@ def cluster(members: DockerCluster) -> DockerCluster:
     """Return the cluster, whole."""
     wait_until(lambda: not members.unready(), "the cluster is whole before the test")
     return members
-
-
-def fresh(directory: Path, settings: Settings) -> DockerCluster:
-    return DockerCluster(
-        THREE, directory, images=build_images(lambda text: None), settings=settings
-    )
 
 
 def insert(cluster: DockerCluster, node: str, value: int) -> None:
@@ -116,5 +106,6 @@ def test_a_zookeeper_server_leaves_joins_and_observes(cluster: DockerCluster) ->
 
 @pytest.mark.containers
 def test_an_ensemble_that_cannot_be_changed_is_refused_by_name(tmp_path: Path) -> None:
+    unlike = DockerCluster(THREE, tmp_path, images=build_images(lambda text: None))
     with pytest.raises(UsageError, match=r"cannot change the members .* reconfigEnabled"):
-        check_capabilities(nemesis_of("reconfig"), fresh(tmp_path, Settings()))
+        check_capabilities(nemesis_of("reconfig"), unlike)

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from cluster_pool import Shape
 from real_servers import wait_until
 
+from compose.releases import ImageChoice
 from harness.clients.clickhouse import NO_SETTINGS, DatabaseError, QuerySettings, connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.set_calls import quorum
@@ -19,7 +21,7 @@ from nemesis.family import Family, NotBegunError, Watch
 from nemesis.message import VARIANTS
 from nemesis.options import FaultOptions
 
-CLICKHOUSE = "18.16"
+SHAPE = Shape(choice=ImageChoice(clickhouse="18.16"))
 """A server of today tries a lost commit again, so that what one lost message does is not seen."""
 UNKNOWN = 319
 REFUSED = {225, 242}

@@ -6,13 +6,13 @@ from typing import Any
 
 import docker
 import pytest
+from cluster_pool import Shape
 from nemesis_record import Bare, Record, op
 from real_servers import wait_until
 
 from compose.plan import RUN
 from compose.releases import ImageChoice
 from harness.clusters.docker_cluster import DockerCluster
-from harness.clusters.images import build_images
 from harness.clusters.replica import execute, query
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.capabilities import CanUpgrade
@@ -27,6 +27,8 @@ from nemesis.family import Stepwise
 from nemesis.options import FaultOptions
 
 THREE = Topology.of(clickhouse="24.8", zookeeper="3.8")
+CHOICE = ImageChoice(clickhouse="24.8", upgrade_to=("25.8",))
+SHAPE = Shape(topology=Topology.of(replicas=2, keepers=1, **CHOICE.versions), choice=CHOICE)
 PATCH = {"24.8": "24.8.4.1", "25.8": "25.8.2.1", "3.8": "3.8.0", "3.9": "3.9.5"}
 
 
@@ -249,19 +251,12 @@ def test_a_cluster_that_cannot_upgrade_refuses_before_the_run() -> None:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+def pair(servers: DockerCluster) -> Iterator[DockerCluster]:
     """Yield two replicas of 24.8 that may become 25.8."""
-    choice = ImageChoice(clickhouse="24.8", upgrade_to=("25.8",))
-    cluster = DockerCluster(
-        Topology.of(replicas=2, keepers=1, **choice.versions),
-        tmp_path_factory.mktemp("upgrade") / "cluster",
-        images=build_images(lambda text: None, choice),
-    )
-    cluster.up()
-    yield cluster
-    cluster.down()
+    yield servers
+    servers.down()
     with closing(docker.from_env()) as client:
-        filters: dict[str, Any] = {"label": f"{RUN}={cluster.name}"}
+        filters: dict[str, Any] = {"label": f"{RUN}={servers.name}"}
         assert client.containers.list(all=True, filters=filters) == [], "all have its labels"
 
 

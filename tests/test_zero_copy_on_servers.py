@@ -2,13 +2,13 @@
 
 import json
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from cluster_pool import Shape
 from real_servers import wait_until
 from test_workloads_on_servers import judged, verdicts_of
 
@@ -17,7 +17,6 @@ from harness.cli.main import app
 from harness.clients.clickhouse import DatabaseError, connect
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clusters.docker_cluster import DockerCluster
-from harness.clusters.images import build_images
 from harness.core.capabilities import CanDegradeStore, CanPartition
 from harness.core.seed import Seed
 from harness.core.topology import Link, LinkClass, Topology
@@ -28,17 +27,18 @@ from nemesis.options import FaultOptions
 from nemesis.store import VARIANTS
 from workloads.zero_copy import SCHEMA, ZeroCopyOptions
 
-SHAPE = Topology.of(replicas=2, keepers=1, store=True)
+TOPOLOGY = Topology.of(replicas=2, keepers=1, store=True)
+SHAPE = Shape(topology=TOPOLOGY, choice=ImageChoice(store=True))
 OUTSIDE = ("--s3-endpoint", "http://10.0.0.7:9000/bucket")
 
 
 def test_the_store_has_links_of_its_own_and_is_no_replica() -> None:
-    assert (SHAPE.names, SHAPE.replicas, SHAPE.stores) == (
+    assert (TOPOLOGY.names, TOPOLOGY.replicas, TOPOLOGY.stores) == (
         ("ch1", "ch2", "zk1", "store"),
         ("ch1", "ch2"),
         ("store",),
     )
-    assert set(SHAPE.links([LinkClass.STORE])) == {
+    assert set(TOPOLOGY.links([LinkClass.STORE])) == {
         Link(a, b)
         for a, b in [("ch1", "store"), ("ch2", "store"), ("store", "ch1"), ("store", "ch2")]
     }
@@ -69,30 +69,19 @@ def test_other_servers_are_refused_by_name(words: tuple[str, ...], text: str) ->
     assert text in " ".join(done.output.split()) or text in str(done.exception)
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
-    images = build_images(lambda text: None, ImageChoice(store=True))
-    cluster = DockerCluster(SHAPE, tmp_path_factory.mktemp("cluster"), images=images)
-    try:
-        cluster.up()
-        yield cluster
-    finally:
-        cluster.down()
-
-
 @pytest.mark.containers
 @pytest.mark.parametrize("zero_copy", ["true", "false"])
 def test_what_parts_refer_to_exists_without_faults(
-    shared: DockerCluster, tmp_path: Path, zero_copy: str
+    servers: DockerCluster, tmp_path: Path, zero_copy: str
 ) -> None:
-    judgement, run = judged(shared, tmp_path, "zero-copy", f"zero-copy={zero_copy}", seconds=8)
+    judgement, run = judged(servers, tmp_path, "zero-copy", f"zero-copy={zero_copy}", seconds=8)
     verdicts = verdicts_of(judgement)
     assert verdicts["parts"].status is Status.VALID, verdicts["parts"].summary
     assert verdicts["objects"].status is Status.VALID, verdicts["objects"].summary
     figures = verdicts["objects"].figures
     assert figures["orphaned_bytes"] == 0
     assert (figures["locks"] > 0) is (zero_copy == "true")
-    shared.collect(run.logs)
+    servers.collect(run.logs)
     lines = (run.logs / "store" / "stdout.log").read_text().splitlines()
     requests = [json.loads(line) for line in lines if line.startswith("{")]
     assert {"ch1", "ch2"} <= {request["source"] for request in requests}
@@ -100,42 +89,42 @@ def test_what_parts_refer_to_exists_without_faults(
 
 
 @pytest.mark.containers
-def test_links_to_the_store_can_be_cut(shared: DockerCluster) -> None:
+def test_links_to_the_store_can_be_cut(servers: DockerCluster) -> None:
     cut = Link("ch1", "store")
-    shared.part(CanPartition).cut([cut])
+    servers.part(CanPartition).cut([cut])
     try:
-        seen = shared.part(CanPartition).reachable(shared.topology.links([LinkClass.STORE]))
+        seen = servers.part(CanPartition).reachable(servers.topology.links([LinkClass.STORE]))
         assert [link for link, alive in seen.items() if not alive] == [cut]
     finally:
-        shared.part(CanPartition).mend()
+        servers.part(CanPartition).mend()
 
 
 @pytest.mark.containers
 def test_each_fault_of_the_store_strikes_a_request_and_ends(
-    shared: DockerCluster, tmp_path: Path
+    servers: DockerCluster, tmp_path: Path
 ) -> None:
     table = ReplicatedTable(
-        shared, "faults", replace(SCHEMA, settings=ZeroCopyOptions().table_settings)
+        servers, "faults", replace(SCHEMA, settings=ZeroCopyOptions().table_settings)
     )
     table.create()
     stuck = {}
     for number, name in enumerate(VARIANTS):
-        (family,) = parse_nemesis(name, SHAPE, Seed(1), FaultOptions()).families
+        (family,) = parse_nemesis(name, TOPOLOGY, Seed(1), FaultOptions()).families
         plan = {"nodes": ["store"], "share": 1, "methods": ["PUT"], "lurks": True}
-        family.begin(shared, plan, Watch(5.0))
-        insert = threading.Thread(target=_insert, args=(shared, table.name, number))
+        family.begin(servers, plan, Watch(5.0))
+        insert = threading.Thread(target=_insert, args=(servers, table.name, number))
         insert.start()
         wait_until(
-            lambda: shared.part(CanDegradeStore).store_rule()["hits"], f"{name} meets a request"
+            lambda: servers.part(CanDegradeStore).store_rule()["hits"], f"{name} meets a request"
         )
-        stuck[name] = bool(shared.part(CanDegradeStore).store_rule()["held"])
-        assert family.end(shared, Watch(5.0))["text"].startswith("store, ")
-        assert not family.broken(shared)
+        stuck[name] = bool(servers.part(CanDegradeStore).store_rule()["held"])
+        assert family.end(servers, Watch(5.0))["text"].startswith("store, ")
+        assert not family.broken(servers)
         insert.join()
     table.drop()
     table.close()
     assert stuck == {name: name == "store-timeouts" for name in VARIANTS}
-    shared.collect(tmp_path)
+    servers.collect(tmp_path)
     lines = (tmp_path / "store" / "stdout.log").read_text().splitlines()
     struck = [json.loads(line) for line in lines if line.startswith("{") and '"fault"' in line]
     done = {(line["fault"], line["method"], line["status"]) for line in struck}

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from benches.sim_bugs import TRIALS
 from harness.cli.run import request_for
-from harness.cli.shrink import shrunk
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.campaign import FinishedRun
@@ -26,6 +25,7 @@ from harness.run.stop import Stop
 from harness.search.candidates import red_run
 from harness.search.script_edits import Sizes
 from harness.search.shrinking import CANDIDATES_MAX, ShrinkBudget
+from harness.search.shrunk_run import shrink_run
 from harness.store.store import Store
 
 PLANTED = (
@@ -79,7 +79,7 @@ def main() -> None:
                 red = red_run(str(path), store)
                 budget = ShrinkBudget(given.candidates)
                 began_s = time.process_time()
-                result = shrunk(red, budget, Stop())
+                result = shrink_run(red, budget, Stop())
                 print(
                     f"| {kind} | {red.info.spec.seed} | {red.kind} | {shown(result.before)} | "
                     f"{shown(result.after)} | {budget.candidates:,} | "

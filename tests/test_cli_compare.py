@@ -27,7 +27,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Role
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
 from harness.run.stop import Stop
-from harness.run.try_result import TryResult
+from harness.run.trial import Trial, TryResult
 from harness.search.bisection import Answer, Boundary
 from harness.search.replay import (
     CRASHES_MAX,
@@ -35,7 +35,6 @@ from harness.search.replay import (
     RunReplay,
     ScenarioReplay,
     VersionTries,
-    VersionTry,
     replay_of,
     versions_of,
 )
@@ -146,7 +145,7 @@ def test_a_version_that_lacks_a_mechanism_is_named(tmp_path: Path) -> None:
     stored(tmp_path, "--nemesis", "kill-clickhouse-leader", "--clickhouse", "18.16")
     replay = replay_of("latest", Store(tmp_path))
     on = versions_of(["25.8"])[0]
-    told: list[VersionTry] = []
+    told: list[Trial] = []
     Player(
         replay=replay, store=Store(tmp_path), zookeeper=None, shown=None, stop=Stop(),
         on_try=lambda _, one: told.append(one),
@@ -287,8 +286,8 @@ class Scripted:
         )  # fmt: skip
         return campaign, spec
 
-    def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
-        return self.due, ""
+    def judge(self, run: FinishedRun) -> Trial:
+        return Trial.of(run, self.due)
 
 
 def played(
@@ -297,7 +296,7 @@ def played(
     """Play as many tries as there are results."""
     on, stop, replay = versions_of(["25.8"])[0], Stop(), Scripted(iter(results))
 
-    def told(_: VersionTries, __: VersionTry) -> None:
+    def told(_: VersionTries, __: Trial) -> None:
         if len(on.tries) == stop_after:
             stop.request("SIGINT received")
 
@@ -312,7 +311,7 @@ def test_the_tries_of_a_version_share_a_cluster_and_are_stored(tmp_path: Path) -
     on, replay = played(tmp_path, [HIT, MISS, UNKNOWN, BROKE])
     assert [one.result for one in on.tries] == [HIT, MISS, UNKNOWN, BROKE]
     assert len(replay.clusters) == 1
-    assert {one.path for one in on.tries} == {str(r.path) for r in Store(tmp_path).runs()}
+    assert {one.run for one in on.tries} == {str(r.path) for r in Store(tmp_path).runs()}
     assert on.engines is not None
     tally = on.tally
     assert (tally.hits, tally.misses, tally.conclusive, tally.total) == (1, 1, 2, 4)
@@ -322,7 +321,7 @@ def test_after_a_crash_the_next_try_has_a_fresh_cluster(tmp_path: Path) -> None:
     lost = ClusterError("the engine is gone")
     on, replay = played(tmp_path, [HIT, lost, MISS])
     assert [one.result for one in on.tries] == [HIT, BROKE, MISS]
-    assert (on.tries[1].why, on.tries[1].path) == ("the engine is gone", None)
+    assert (on.tries[1].why, on.tries[1].run) == ("the engine is gone", None)
     assert len(replay.clusters) == 2
 
 

@@ -10,15 +10,15 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.main import app
-from harness.cli.reproduce import Tries, simulated, translation_of
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, UsageError
 from harness.core.history import History
 from harness.core.op import Call, Json, Kind, Op
 from harness.generators.script import Do, Joined, Rest, Until, broke_off
 from harness.run.scripted import ScriptedRun, read_script
 from harness.run.stepwise import Ended, node_step, rule_step
-from harness.run.try_result import TryResult
+from harness.run.trial import Trial, TryResult
 from harness.search.candidates import AnomalyKind, RedRun, red_run
+from harness.search.reproduction import Tries, simulated, translation_of
 from harness.search.translation import rule_of, without_rules
 from harness.store.store import Store
 from nemesis.message_rules import _lacking
@@ -289,9 +289,8 @@ def test_a_rule_of_several_replicas_is_met_by_one() -> None:
 def test_the_exit_status_says_whether_it_ever_reproduced(
     results: tuple[TryResult, ...], status: int
 ) -> None:
-    from harness.cli.reproduce import Try
-
     tries = Tries(ScriptedRun({}, ()), AnomalyKind("a", "b"), 2, lambda _: None)
-    tries.tries += [Try(result, None, "run", {"ch1": "18.16.1"}) for result in results]
+    tries.tries += [Trial(result) for result in results]
+    tries.versions.add("18.16.1")
     assert tries.exit_status == status
-    assert f"reproduced in {tries.hits} of 2 tries on ClickHouse 18.16.1" in tries.sentence
+    assert f"reproduced in {tries.counts.hits} of 2 tries on ClickHouse 18.16.1" in tries.sentence

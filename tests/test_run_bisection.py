@@ -10,15 +10,13 @@ from hypothesis import strategies as st
 
 from harness.core.seed import Seed
 from harness.run.rates import interval, lower_bound, misses_needed
-from harness.run.try_result import TryResult
+from harness.run.trial import INCONCLUSIVE_MAX, TryCounts, TryResult
 from harness.search.bisection import (
-    INCONCLUSIVE_MAX,
     SEARCH_TRIES,
     TRIES_MAX,
     Bisection,
     Boundary,
     Standing,
-    TryCounts,
 )
 
 HIT, MISS, UNKNOWN, BROKE = (

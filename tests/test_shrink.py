@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from msgspec.structs import replace as replace_struct
 
 from harness.cli.main import app
-from harness.cli.shrink import shrunk
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, UsageError
 from harness.core.history import History
 from harness.core.op import Call, Op
@@ -23,6 +22,7 @@ from harness.run.stop import Stop
 from harness.search.candidates import OnRealServers, OnSimulatedServers, RedRun, red_run
 from harness.search.script_edits import without, without_server
 from harness.search.shrinking import CandidateResult, Reproduction, ShrinkBudget, Shrinker
+from harness.search.shrunk_run import shrink_run
 from harness.store.store import Store
 
 STALE = (
@@ -146,7 +146,7 @@ def test_a_file_that_is_no_script_is_refused(text: str, message: str, tmp_path: 
 
 
 def test_the_same_run_shrinks_to_the_same_bytes_and_nothing_can_be_left_out(red: RedRun) -> None:
-    first, second = (shrunk(red, ShrinkBudget(), Stop()) for _ in range(2))
+    first, second = (shrink_run(red, ShrinkBudget(), Stop()) for _ in range(2))
     assert first.small.text == second.small.text
     assert first.comments == second.comments
     assert first.minimal
@@ -189,7 +189,7 @@ def test_the_budget_is_kept(red: RedRun, store: Store) -> None:
     assert status == EXIT_UNKNOWN
     assert result["candidates"] == 20
     assert "budget is spent" in result["why"]
-    some = shrunk(red, ShrinkBudget(events_max=200_000), Stop())
+    some = shrink_run(red, ShrinkBudget(events_max=200_000), Stop())
     assert not some.minimal
     assert some.budget.candidates < 200
 
@@ -201,7 +201,7 @@ def test_an_interrupted_shrink_keeps_the_best_so_far(red: RedRun) -> None:
         if shrinker.budget.accepted == 3:
             stop.request("SIGINT received")
 
-    some = shrunk(red, ShrinkBudget(), stop, progress)
+    some = shrink_run(red, ShrinkBudget(), stop, progress)
     assert some.why == "Interrupted: SIGINT received; this is the smallest run until then."
     assert some.after.calls < some.before.calls
     assert OnSimulatedServers(red.kind, ShrinkBudget())(some.small).shown
@@ -301,7 +301,7 @@ def test_another_kind_than_the_runs_is_refused(red: RedRun, store: Store) -> Non
 
 def test_a_script_that_does_not_reproduce_is_not_shrunk(red: RedRun) -> None:
     with pytest.raises(UsageError, match="nothing to shrink"):
-        shrunk(replace(red, script=replace(red.script, calls=())), ShrinkBudget(), Stop())
+        shrink_run(replace(red, script=replace(red.script, calls=())), ShrinkBudget(), Stop())
 
 
 # --- real servers -----------------------------------------------------------------------------
@@ -336,14 +336,15 @@ def test_the_sequential_test_keeps_to_its_errors() -> None:
 def test_on_real_servers_a_candidate_is_played_until_the_test_decides(red: RedRun) -> None:
     """Simulated servers stand in for real ones: each try of a candidate is the same."""
     judged = OnRealServers(red.kind, SequentialTest(0.3, 0.7), tries_max=24)
-    some = shrunk(red, ShrinkBudget(), Stop(), real=judged)
+    some = shrink_run(red, ShrinkBudget(), Stop(), real=judged)
     assert judged.tries == 24
-    assert some.rate == (4, 4)
+    assert some.tries is not None
+    assert (some.tries.hits, some.tries.conclusive) == (4, 4)
     assert some.after.calls < some.before.calls
     assert not some.minimal, "the tries were spent before every call was tried"
     assert some.why == "The budget is spent; a larger one may find a smaller run."
     assert some.small.options.keys() == red.script.options.keys()
-    assert {tries for _, tries in judged.rates.values() if tries} == {4}
+    assert {counts.total for counts in judged.counts.values() if counts.total} == {4}
     assert "It reproduced in 4 of 4 tries" in "\n".join(some.comments)
 
 
@@ -352,4 +353,4 @@ def test_on_real_servers_tries_that_do_not_decide_about_the_run_itself_are_told(
 ) -> None:
     judged = OnRealServers(red.kind, SequentialTest(0.3, 0.7), tries_max=1)
     with pytest.raises(UsageError, match="all tries are spent; expected more --tries"):
-        shrunk(red, ShrinkBudget(), Stop(), real=judged)
+        shrink_run(red, ShrinkBudget(), Stop(), real=judged)

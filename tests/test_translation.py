@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as replace_call
 
-from harness.cli.reproduce import _with_own_options
 from harness.core.op import Call, Json, Kind
 from harness.run.scripted import ScriptedRun
 from harness.run.stepwise import steps_text
 from harness.search.constraints import Constraint, constraints_of
 from harness.search.message_log import KeyMessage
 from harness.search.played_run import PlayedRun, SimulatedCall, expected, outlasted, stays
+from harness.search.reproduction import _with_own_options
 from harness.search.translation import rule_of, steps_of, translated
 
 MS = 1_000_000

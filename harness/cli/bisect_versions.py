@@ -30,8 +30,9 @@ from harness.cli.terminal import Terminal
 from harness.core.errors import EXIT_UNKNOWN, EXIT_VALID, UsageError
 from harness.core.op import Json
 from harness.run.stop import Stop
+from harness.run.trial import Trial
 from harness.search.bisection import CONFIDENCE, TRIES_MAX, Answer, Bisection, Boundary, Standing
-from harness.search.replay import Player, Replay, VersionTries, VersionTry, replay_of, versions_of
+from harness.search.replay import Player, Replay, VersionTries, replay_of, versions_of
 from harness.store.store import Store
 
 STANDING_STYLE = {
@@ -102,7 +103,7 @@ def bisect(
     )
     stop = Stop()
 
-    def on_try(on: VersionTries, one: VersionTry) -> None:
+    def on_try(on: VersionTries, one: Trial) -> None:
         decision.take(on.name, one.result)
         print_try(console, kept, on, one)
 

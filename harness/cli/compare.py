@@ -17,8 +17,8 @@ from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
 from harness.core.errors import EXIT_UNKNOWN, EXIT_VALID
 from harness.run.stop import Stop
-from harness.run.try_result import TryResult
-from harness.search.replay import Player, Replay, VersionTries, VersionTry, replay_of, versions_of
+from harness.run.trial import Trial, TryResult
+from harness.search.replay import Player, Replay, VersionTries, replay_of, versions_of
 from harness.store.store import Store
 
 CONFIDENCE = 0.95
@@ -125,9 +125,9 @@ def _answer(replay: Replay, columns: list[VersionTries]) -> str:
     return f"{replay.name}: {said}"
 
 
-def print_try(console: Console, store: Store, on: VersionTries, one: VersionTry) -> None:
+def print_try(console: Console, store: Store, on: VersionTries, one: Trial) -> None:
     """Print a line about a try, and why it is inconclusive unless an earlier line said so."""
-    path = one.path or ""
+    path = one.run or ""
     within = path.removeprefix(f"{store.root}/")
     line = Text.assemble(
         f"{on.exact:<10}", (f"{one.result.value:<15}", RESULT_STYLE[one.result]), (within, "dim")

@@ -1,7 +1,6 @@
 """`harness scenario`: run scripts that reproduce one known anomaly each."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,16 +17,23 @@ from harness.cli.display import live_display
 from harness.cli.parameter_types import SEED, WORD, image_options, json_option, number, store_option
 from harness.cli.terminal import Terminal
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.run.bring_up import kept_cluster, met_choice
 from harness.run.campaign import FinishedRun
-from harness.run.scenario_runs import ScenarioResult, campaign_of, group_by_cluster, scenario_spec
+from harness.run.scenario_runs import (
+    campaign_of,
+    group_by_cluster,
+    judge_scenario,
+    scenario_in,
+    scenario_spec,
+)
 from harness.run.stop import Stop
-from harness.run.try_result import TryResult
+from harness.run.trial import Trial, TryCounts, TryResult
 from harness.spec.workload_options import scenario_of
 from harness.store.store import Store
 from workloads.scenarios.catalogue import SCENARIOS
-from workloads.scenarios.scenario import Scenario
+from workloads.scenarios.scenario import Scenario, Shown
 
 STYLE = {
     TryResult.REPRODUCED: "bold green",
@@ -46,6 +52,20 @@ class ScenarioOptions(ImageOptions):
     keep_cluster: bool
     reuse: str | None
     store: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedScenario:
+    """One run of a scenario, and what it showed."""
+
+    scenario: Scenario
+    run: FinishedRun
+    trial: Trial
+
+    @property
+    def witness(self) -> Shown | None:
+        """The finding; None if the run did not show it."""
+        return self.scenario.found(self.run.outcome.judgement)
 
 
 @click.command("scenario")
@@ -81,10 +101,10 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
     reused = kept_cluster(store, options.reuse) if options.reuse else None
     choice = met_choice(reused) if reused else ImageChoice.of(options)
     first = options.seed or Seed(1)
-    results: list[ScenarioResult] = []
+    results: list[PlayedScenario] = []
 
     def finished(run: FinishedRun) -> None:
-        results.append(ScenarioResult.of(run))
+        results.append(PlayedScenario(scenario_in(run.spec), run, judge_scenario(run)))
         if not as_json:
             _show(console, results[-1])
 
@@ -111,43 +131,55 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
             if stop:
                 break
     if as_json:
-        click.echo(json.dumps([one.json() for one in results]))
+        click.echo(json.dumps([_json(one) for one in results]))
     else:
         for one in chosen:
             _print_tally(console, one, [t for t in results if t.scenario is one])
-    return _exit_status([one.result for one in results])
+    return _exit_status(TryCounts.of(one.trial.result for one in results))
 
 
-def _print_tally(console: Console, one: Scenario, own: Sequence[ScenarioResult]) -> None:
+def _json(played: PlayedScenario) -> dict[str, Json]:
+    """Return what --json prints of a run."""
+    trial, witness = played.trial, played.witness
+    return {
+        "scenario": played.scenario.name,
+        "result": trial.result.value.upper(),
+        "finding": str(played.scenario.finding),
+        "witness": None if witness is None else witness.text,
+        "why": trial.why,
+        "run": trial.run,
+        "status": played.run.outcome.judgement.status.value,
+    }
+
+
+def _print_tally(console: Console, one: Scenario, played: Sequence[PlayedScenario]) -> None:
     """Print the answer on one scenario: how often each result occurred, and a report."""
-    counts = Counter(t.result for t in own)
-    if not counts:
+    if not played:
         return
+    counts = TryCounts.of(each.trial.result for each in played).counts
     worst_ = next(kind for kind in reversed(TryResult) if counts[kind])
-    if len(own) == 1:
+    if len(played) == 1:
         text = f"{worst_.value.upper()}: {one.name}"
     else:
         tally = ", ".join(f"{counts[kind]} {kind.upper()}" for kind in TryResult if counts[kind])
-        text = f"{one.name}: {tally} of {len(own)} runs"
-    shown = next((t for t in own if t.result is TryResult.REPRODUCED), own[-1])
-    report = shown.run.directory.report
+        text = f"{one.name}: {tally} of {len(played)} runs"
+    hits = (each for each in played if each.trial.result is TryResult.REPRODUCED)
+    report = next(hits, played[-1]).run.directory.report
     page = f"; report: {report}" if report.exists() else ""
     console.print(Text.assemble((text, STYLE[worst_]), page), soft_wrap=True)
 
 
-def _show(console: Console, result: ScenarioResult) -> None:
-    console.print(
-        Text.assemble(
-            (result.result.value.upper(), STYLE[result.result]), f"  {result.scenario.name}"
-        )
-    )
-    if result.witness is not None:
-        for line in (result.witness.text, *result.witness.steps):
+def _show(console: Console, played: PlayedScenario) -> None:
+    trial, witness = played.trial, played.witness
+    heading = (trial.result.value.upper(), STYLE[trial.result])
+    console.print(Text.assemble(heading, f"  {played.scenario.name}"))
+    if witness is not None:
+        for line in (witness.text, *witness.steps):
             console.print(f"  {line}", markup=False)
-    if result.why is not None:
-        console.print(f"  {result.why}", markup=False)
-    console.print(f"  {result.run.directory.path}", style="dim", markup=False)
-    for trouble in result.run.outcome.troubles:
+    if trial.why is not None:
+        console.print(f"  {trial.why}", markup=False)
+    console.print(f"  {trial.run}", style="dim", markup=False)
+    for trouble in played.run.outcome.troubles:
         console.print(f"  ! {trouble}", style="yellow", markup=False)
 
 
@@ -163,8 +195,7 @@ def _listed(console: Console, *, as_json: bool) -> int:
     return EXIT_VALID
 
 
-def _exit_status(results: Sequence[TryResult]) -> int:
-    unknown = {TryResult.BROKE_OFF, TryResult.UNKNOWN}
-    if not results or unknown.intersection(results):
+def _exit_status(counts: TryCounts) -> int:
+    if not counts.total or counts.total > counts.conclusive:
         return EXIT_UNKNOWN
-    return EXIT_INVALID if TryResult.NOT_REPRODUCED in results else EXIT_VALID
+    return EXIT_INVALID if counts.misses else EXIT_VALID

@@ -2,13 +2,12 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from compose.releases import ImageChoice
 from compose.settings import Settings, Storage
 from harness.clusters.docker_cluster import DockerCluster
 from harness.core.dialect import Dialect
-from harness.core.op import Json
 from harness.core.protocols import ANY_NODE, Cluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -18,49 +17,23 @@ from harness.run.bring_up import attached, fresh_cluster
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
 from harness.run.monitor import Show, show_nothing
 from harness.run.stop import Stop
-from harness.run.try_result import TryResult
+from harness.run.trial import Trial, TryResult
 from harness.spec.run_spec import RunSpec
 from harness.spec.workload_options import SCENARIO, scenario_of, workload_of
 from harness.store.store import Store
-from workloads.scenarios.scenario import Scenario, Shown
+from workloads.scenarios.scenario import Scenario
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioResult:
-    """Result of one run of a scenario."""
-
-    scenario: Scenario
-    run: FinishedRun
-    result: TryResult
-    witness: Shown | None
-    why: str | None
-    """Reason of BROKE OFF or UNKNOWN."""
-
-    @staticmethod
-    def of(run: FinishedRun) -> "ScenarioResult":
-        """Return how a run ended: REPRODUCED if it shows the finding, even where a step did not
-        end as it must."""
-        one = _of(run.spec)
-        witness = one.found(run.outcome.judgement)
-        if witness:
-            return ScenarioResult(one, run, TryResult.REPRODUCED, witness, None)
-        if why := one.broke_off(run.outcome.history):
-            return ScenarioResult(one, run, TryResult.BROKE_OFF, None, why)
-        why = one.undecided(run.outcome.judgement)
-        result = TryResult.UNKNOWN if why else TryResult.NOT_REPRODUCED
-        return ScenarioResult(one, run, result, None, why)
-
-    def json(self) -> dict[str, Json]:
-        """Return the result as JSON."""
-        return {
-            "scenario": self.scenario.name,
-            "result": self.result.value.upper(),
-            "finding": str(self.scenario.finding),
-            "witness": None if self.witness is None else self.witness.text,
-            "why": self.why,
-            "run": str(self.run.directory.path),
-            "status": self.run.outcome.judgement.status.value,
-        }
+def judge_scenario(run: FinishedRun) -> Trial:
+    """Return the try that a scenario's run was: REPRODUCED if it shows the finding, even where a
+    step did not end as it must."""
+    one, judgement = scenario_in(run.spec), run.outcome.judgement
+    if one.found(judgement):
+        return Trial.of(run, TryResult.REPRODUCED)
+    if why := one.broke_off(run.outcome.history):
+        return Trial.of(run, TryResult.BROKE_OFF, why)
+    why = one.undecided(judgement)
+    return Trial.of(run, TryResult.UNKNOWN if why else TryResult.NOT_REPRODUCED, why)
 
 
 def scenario_spec(one: Scenario, seed: Seed, choice: ImageChoice) -> RunSpec:
@@ -134,7 +107,7 @@ def campaign_of(
         shown=shown or show_nothing,
         draw=draw,
         stop=stop,
-        script=lambda spec: script(_of(spec).steps),
+        script=lambda spec: script(scenario_in(spec).steps),
     )
 
 
@@ -149,5 +122,6 @@ def _topology(one: Scenario, versions: Mapping[str, str] | None = None) -> Topol
     )
 
 
-def _of(spec: RunSpec) -> Scenario:
+def scenario_in(spec: RunSpec) -> Scenario:
+    """Return the scenario that a run plays."""
     return scenario_of(spec.workload.removeprefix(SCENARIO))

@@ -16,68 +16,19 @@ Two assumptions: a version with the bug shows it at least as often as the versio
 was measured, and on each side of that version the bug begins, or ends, once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, log2
 from typing import Final
 
-from harness.run.rates import interval, lower_bound, misses_needed, upper_bound
-from harness.run.try_result import TryResult
+from harness.run.rates import lower_bound, misses_needed
+from harness.run.trial import TryCounts, TryResult
 
 SEARCH_TRIES: Final = 10
 """Number of tries on each version while none is known to show the anomaly."""
-INCONCLUSIVE_MAX: Final = 3
-"""Number of inconclusive tries that end the tries of a version if they are the majority."""
 CONFIDENCE: Final = 0.99
 TRIES_MAX: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class TryCounts:
-    """Results of all tries of one version."""
-
-    counts: Mapping[TryResult, int]
-
-    @staticmethod
-    def of(results: Iterable[TryResult]) -> "TryCounts":
-        """Return the counts of these results."""
-        found = list(results)
-        return TryCounts({result: found.count(result) for result in TryResult})
-
-    @property
-    def hits(self) -> int:
-        """Number of tries that reproduced the anomaly."""
-        return self.counts[TryResult.REPRODUCED]
-
-    @property
-    def misses(self) -> int:
-        """Number of tries that certainly did not reproduce it."""
-        return self.counts[TryResult.NOT_REPRODUCED]
-
-    @property
-    def conclusive(self) -> int:
-        """Number of conclusive tries."""
-        return self.hits + self.misses
-
-    @property
-    def total(self) -> int:
-        """Number of tries."""
-        return sum(self.counts.values())
-
-    @property
-    def stuck(self) -> bool:
-        """Return whether more tries are not worth while."""
-        rest = self.total - self.conclusive
-        return rest >= INCONCLUSIVE_MAX and rest > self.conclusive
-
-    def rate(self, confidence: float) -> tuple[float, float]:
-        """Return the interval of the rate of reproduction."""
-        return interval(self.hits, self.conclusive, confidence)
-
-    def excluded_above(self, confidence: float) -> float:
-        """Return the rate above which the few hits exclude every rate."""
-        return upper_bound(self.hits, self.conclusive, 1 - confidence)
 
 
 class Standing(StrEnum):

@@ -1,7 +1,8 @@
 """Candidates of `harness shrink`: a stored run as a script, and what plays a script and looks for
 the anomaly, on simulated or on real servers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,7 @@ from harness.core.protocols import Generator
 from harness.core.ranges import quoted
 from harness.core.seed import Seed
 from harness.core.verdict import Status
-from harness.generators.script import timetable
+from harness.generators.script import ScriptStep, broke_off, timetable
 from harness.run.campaign import FinishedRun
 from harness.run.monitor import Monitor
 from harness.run.phases import RunContext, checkers_of, fresh_token, record, workers_of
@@ -26,6 +27,7 @@ from harness.run.rates import SequentialTest
 from harness.run.run_request import Invocation, RunRequest
 from harness.run.scripted import ScriptedRun, script_of
 from harness.run.stop import Stop
+from harness.run.trial import Trial, TryCounts, TryResult
 from harness.search.replay import check_same, repeatable_spec
 from harness.search.script_edits import length_ns, simplified
 from harness.search.shrinking import (
@@ -33,7 +35,6 @@ from harness.search.shrinking import (
     OutOfBudgetError,
     Reproduction,
     ShrinkBudget,
-    Shrinker,
 )
 from harness.spec.option_types import as_text
 from harness.spec.run_options import OptionValues, option_texts, with_options
@@ -56,7 +57,7 @@ class AnomalyKind:
     def __str__(self) -> str:
         return f"{self.checker}:{self.kind}"
 
-    def in_(self, judgement: Judgement, history: History) -> Reproduction | None:
+    def find_in(self, judgement: Judgement, history: History) -> Reproduction | None:
         """Return when it was seen and by which calls, if it decides the verdict."""
         found = [
             anomaly
@@ -75,6 +76,18 @@ class AnomalyKind:
             if pair.invoke.index in ops or (pair.end is not None and pair.end.index in ops)
         )
         return Reproduction(max(history[op].time_ns for op in ops), proof)
+
+    def judge(self, run: FinishedRun, steps: Sequence[ScriptStep] = ()) -> Trial:
+        """Return the try that a run was; it is inconclusive if it broke off in these steps."""
+        judgement, history = run.outcome.judgement, run.outcome.history
+        if self.find_in(judgement, history) is not None:
+            return Trial.of(run, TryResult.REPRODUCED)
+        if steps and (why := broke_off(steps, history)):
+            return Trial.of(run, TryResult.BROKE_OFF, why)
+        verdicts = [one for one in judgement.verdicts if one.checker == self.checker]
+        if not verdicts or any(one.status is Status.UNKNOWN for one in verdicts):
+            return Trial.of(run, TryResult.UNKNOWN, f"{self.checker} reached no conclusion")
+        return Trial.of(run, TryResult.NOT_REPRODUCED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +233,7 @@ class OnSimulatedServers:
         limit_ns = spec.time_limit_s * 1e9  # final reads begin later
         made = [pair for pair in history.pairs if pair.invoke.time_ns < limit_ns]
         ends_ns = [(pair.end or pair.invoke).time_ns for pair in made]
-        return CandidateResult(self.kind.in_(judgement, history), ends_ns)
+        return CandidateResult(self.kind.find_in(judgement, history), ends_ns)
 
 
 @dataclass(slots=True)
@@ -232,34 +245,35 @@ class OnRealServers:
     tries_max: int
     tries: int = 0
     """Number of tries of all candidates."""
-    rates: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Hits and tries of each candidate."""
-    _trial: Callable[[ScriptedRun], FinishedRun] | None = None
-    """Makes a try, within `shrunk`."""
+    counts: dict[str, TryCounts] = field(default_factory=dict)
+    """Tries of each candidate, by its text."""
+    _play: Callable[[ScriptedRun], FinishedRun] | None = None
+    """Plays a candidate, within `on_cluster`."""
 
     def __call__(self, candidate: ScriptedRun) -> CandidateResult:
         """Make tries of a candidate until the test has decided. Raises OutOfBudgetError if it has
         not when the tries are spent, or the shrink is stopped."""
-        assert self._trial is not None, "the shrinker runs within `shrunk`"
-        hits = tries = 0
-        seen: Reproduction | None = None
-        while (decided := self.test.decided(hits, tries)) is None and self.tries < self.tries_max:
+        assert self._play is not None, "the shrinker runs within `on_cluster`"
+        results: list[TryResult] = []
+        shown: Reproduction | None = None
+        while True:
+            counts = TryCounts.of(results)
+            decided = self.test.decided(counts.hits, counts.conclusive)
+            if decided is not None or self.tries >= self.tries_max:
+                break
             self.tries += 1
-            outcome = self._trial(candidate).outcome
-            tries += any(
-                verdict.checker == self.kind.checker and verdict.status is not Status.UNKNOWN
-                for verdict in outcome.judgement.verdicts
-            )
-            shown = self.kind.in_(outcome.judgement, outcome.history)
-            if shown is not None:
-                hits, seen = hits + 1, shown
-        self.rates[candidate.text] = hits, tries
+            run = self._play(candidate)
+            results.append(self.kind.judge(run).result)
+            if results[-1] is TryResult.REPRODUCED:
+                shown = self.kind.find_in(run.outcome.judgement, run.outcome.history)
+        self.counts[candidate.text] = counts
         if decided is None:
             raise OutOfBudgetError
-        return CandidateResult(seen if decided else None)
+        return CandidateResult(shown if decided else None)
 
-    def shrunk(self, shrinker: Shrinker, red: RedRun, store: Path, stop: Stop) -> None:
-        """Run the shrinker; its candidates are runs of one campaign."""
+    @contextmanager
+    def on_cluster(self, red: RedRun, store: Path, stop: Stop) -> Iterator[None]:
+        """Play candidates as runs of one campaign while the block runs."""
         request = request_of(red.script, Invocation(store=str(store)))
         played = red.script
         campaign = replace(
@@ -281,22 +295,5 @@ class OnRealServers:
                 )
                 return trial(spec)
 
-            self._trial = play
-            on_cluster(shrinker)
-
-
-def on_cluster(shrinker: Shrinker) -> None:
-    """Shrink, once the script of the run itself has reproduced. Raises UsageError."""
-    try:
-        shown = shrinker.first()
-    except OutOfBudgetError:
-        raise UsageError(
-            "it is not decided whether the script of the run itself shows the anomaly, and all "
-            "tries are spent; expected more --tries"
-        ) from None
-    if not shown:
-        raise UsageError(
-            "the script of the run itself does not show the anomaly, so that there is nothing to "
-            "shrink; on real servers its rate may be below --accept-rate"
-        )
-    shrinker.shrink()
+            self._play = play
+            yield

@@ -58,7 +58,8 @@ class HuntInput(msgspec.Struct, frozen=True):
 
 
 class HuntRun(msgspec.Struct, frozen=True):
-    """Result of a run."""
+    """Result of a run: not a `Trial`, as no anomaly is looked for and what it covered steers the
+    hunt."""
 
     status: str
     kinds: tuple[str, ...]

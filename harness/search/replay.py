@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final, Protocol
 
+import msgspec
 from msgspec import structs
 
 from checkers.judge import judgement_of
@@ -29,10 +30,9 @@ from harness.core.verdict import Status
 from harness.run.campaign import Campaign, FinishedRun
 from harness.run.monitor import Show
 from harness.run.run_request import Invocation, RunRequest
-from harness.run.scenario_runs import ScenarioResult, campaign_of, scenario_spec
+from harness.run.scenario_runs import campaign_of, judge_scenario, scenario_spec
 from harness.run.stop import InterruptedRun, Stop
-from harness.run.try_result import TryResult
-from harness.search.bisection import TryCounts
+from harness.run.trial import Trial, TryCounts, TryResult
 from harness.spec.run_spec import RunSpec
 from harness.spec.workload_options import SCENARIO, options_of, scenario_of
 from harness.store.run_info import RunInfo
@@ -44,30 +44,6 @@ CRASHES_MAX: Final = 2
 """Number of crashes in a row after which a version is given up; the next would crash too."""
 
 
-@dataclass(frozen=True, slots=True)
-class VersionTry:
-    """One run on one version, which is stored like any other."""
-
-    result: TryResult
-    why: str
-    """Reason why the try is inconclusive; "" if it is conclusive."""
-    path: str | None
-    """Directory of the run; None if it did not start."""
-    status: Status | None
-    kinds: tuple[str, ...]
-    """Kinds of the anomalies that decide the verdict."""
-
-    def json(self) -> dict[str, Json]:
-        """Return the try as JSON."""
-        return {
-            "result": self.result.value,
-            "why": self.why or None,
-            "run": self.path,
-            "status": None if self.status is None else self.status.value,
-            "kinds": list(self.kinds),
-        }
-
-
 @dataclass(slots=True)
 class VersionTries:
     """Tries on one version."""
@@ -75,7 +51,7 @@ class VersionTries:
     name: str
     """The version as the user named it."""
     release: Release
-    tries: list[VersionTry] = field(default_factory=list)
+    tries: list[Trial] = field(default_factory=list)
     engines: Engines | None = None
     """The servers that were met; None: no try began."""
     missing: str | None = None
@@ -125,7 +101,7 @@ class VersionTries:
             "statuses": dict(self.statuses),
             "kinds": dict(self.kinds),
             "not_applicable": self.missing,
-            "runs": [one.json() for one in self.tries],
+            "runs": msgspec.to_builtins(self.tries),
         }
 
 
@@ -160,8 +136,8 @@ class Replay(Protocol):
         is needed."""
         ...
 
-    def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
-        """Classify a run; return also why it is inconclusive, if it is."""
+    def judge(self, run: FinishedRun) -> Trial:
+        """Return what a run says about the anomaly."""
         ...
 
 
@@ -203,10 +179,9 @@ class ScenarioReplay:
         campaign = campaign_of([self.scenario], store, choice, shown, stop)
         return campaign, lambda number: scenario_spec(self.scenario, Seed(1).after(number), choice)
 
-    def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
-        """Classify a run as `harness scenario` does."""
-        result = ScenarioResult.of(run)
-        return result.result, result.why or ""
+    def judge(self, run: FinishedRun) -> Trial:
+        """Return the try as `harness scenario` counts it."""
+        return judge_scenario(run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,15 +217,15 @@ class RunReplay:
         seed = self.info.spec.seed
         return request.campaign(shown, stop), lambda _: request.spec(seed)
 
-    def judged(self, run: FinishedRun) -> tuple[TryResult, str]:
-        """Classify a run by its verdict and the kinds of its anomalies."""
+    def judge(self, run: FinishedRun) -> Trial:
+        """Return the try, by the run's verdict and the kinds of its anomalies."""
         judgement = run.outcome.judgement
         if judgement.status is Status.UNKNOWN:
             verdicts = [v for v in judgement.deciding if v.status is Status.UNKNOWN]
-            return TryResult.UNKNOWN, "; ".join(f"{v.checker}: {v.summary}" for v in verdicts)
-        if self.kinds & set(judgement.broken_kinds):
-            return TryResult.REPRODUCED, ""
-        return TryResult.NOT_REPRODUCED, ""
+            why = "; ".join(f"{v.checker}: {v.summary}" for v in verdicts)
+            return Trial.of(run, TryResult.UNKNOWN, why)
+        shown = self.kinds & set(judgement.broken_kinds)
+        return Trial.of(run, TryResult.REPRODUCED if shown else TryResult.NOT_REPRODUCED)
 
     def _request(self, clickhouse: str, zookeeper: str | None, store: Store) -> RunRequest:
         spec = repeatable_spec(self.name, self.info)
@@ -363,7 +338,7 @@ class Player:
     shown: Show | None
     """Shows each run in progress; None: no display."""
     stop: Stop
-    on_try: Callable[[VersionTries, VersionTry], None]
+    on_try: Callable[[VersionTries, Trial], None]
     """Called after every try."""
 
     def play(self, on: VersionTries, more: Callable[[], bool]) -> None:
@@ -383,7 +358,7 @@ class Player:
                 raise
             except HarnessError as error:
                 crashes = 1 if len(on.tries) > before else crashes + 1
-                self._take(on, VersionTry(TryResult.BROKE_OFF, str(error), None, None, ()))
+                self._take(on, Trial(TryResult.BROKE_OFF, str(error)))
 
     def _on_one_cluster(self, on: VersionTries, more: Callable[[], bool]) -> None:
         campaign, spec = self.replay.opened(
@@ -393,17 +368,16 @@ class Player:
             while not self.stop and more():
                 run = trial(spec(len(on.tries)))
                 on.engines = run.directory.info().engines
-                self._take(on, self._try(run))
+                self._take(on, self._judge(run))
 
-    def _try(self, run: FinishedRun) -> VersionTry:
-        result, why = self.replay.judged(run)
-        if self.stop and result is TryResult.NOT_REPRODUCED:
-            # It ended early, and might have reproduced the anomaly later.
-            result, why = TryResult.UNKNOWN, f"interrupted: {self.stop.reason}"
-        judgement = run.outcome.judgement
-        path = str(run.directory.path)
-        return VersionTry(result, why, path, judgement.status, judgement.broken_kinds)
+    def _judge(self, run: FinishedRun) -> Trial:
+        judged = self.replay.judge(run)
+        if not self.stop or judged.result is not TryResult.NOT_REPRODUCED:
+            return judged
+        # It ended early, and might have reproduced the anomaly later.
+        why = f"interrupted: {self.stop.reason}"
+        return structs.replace(judged, result=TryResult.UNKNOWN, why=why)
 
-    def _take(self, on: VersionTries, one: VersionTry) -> None:
+    def _take(self, on: VersionTries, one: Trial) -> None:
         on.tries.append(one)
         self.on_try(on, one)

@@ -2,7 +2,7 @@
 pure functions."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
@@ -18,8 +18,7 @@ from harness.spec.option import Chooser
 from harness.spec.run_options import OPTIONS
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(msgspec.Struct, frozen=True, rename={"calls": "operations"}):
     """Size of a scripted run."""
 
     calls: int
@@ -28,15 +27,6 @@ class Sizes:
     """Number of faults that begin."""
     seconds: float
     nodes: int
-
-    def json(self) -> dict[str, int | float]:
-        """Return the sizes by name."""
-        return {
-            "operations": self.calls,
-            "faults": self.faults,
-            "seconds": self.seconds,
-            "nodes": self.nodes,
-        }
 
 
 def sizes_of(run: ScriptedRun, nodes: int) -> Sizes:

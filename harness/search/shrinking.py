@@ -81,7 +81,8 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class CandidateResult:
-    """What running a candidate showed."""
+    """What running a candidate showed: not a `Trial`, but when and by which calls it reproduced,
+    which the next candidates are made from; on real servers several tries decide it."""
 
     shown: Reproduction | None
     """How it shows the anomaly; None if it does not."""

@@ -31,16 +31,13 @@ from harness.core.history import History
 from harness.core.op import NEMESIS, Kind
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.run.monitor import Monitor
-from harness.run.phases import RunContext, execute
-from harness.run.stop import Stop
+from harness.run.phases import execute
+from harness.run.run_context import RunContext
 from harness.sim.world import MS
 from harness.spec.run_spec import RunSpec
 from harness.store.journal import read_history
 from harness.store.store import RunDirectory
-from nemesis.catalogue import parse_nemesis
 from nemesis.grudge import from_json
-from nemesis.options import FaultOptions
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 
 TIME_LIMIT_S = 30.0
@@ -102,14 +99,10 @@ def run(seed: Seed, rate: float | None) -> tuple[History, SimCluster, tuple[floa
         rate=rate,
     )
     workload = QuorumSet(QuorumSetOptions(read="linearizable"), seed.child("workload"))
-    nemesis = parse_nemesis("partition", topology, seed, FaultOptions())
     with tempfile.TemporaryDirectory() as directory:
-        monitor, place = Monitor("", TIME_LIMIT_S), RunDirectory(Path(directory), durable=False)
-        monitor.anomalies = None  # as where nobody watches
+        place = RunDirectory(Path(directory), durable=False)
         place.begin(spec, cluster.engines, topology, cluster.versions())
-        outcome = execute(
-            RunContext(spec, cluster, workload, nemesis, place, monitor, Stop(), "bench", False)
-        )
+        outcome = execute(RunContext.of(spec, cluster, directory=place, workload=workload))
         wall, cpu = time.perf_counter(), time.process_time()
         read_history(place.journal)
         reading = time.perf_counter() - wall, time.process_time() - cpu

@@ -12,9 +12,8 @@ from harness.core.engines import Engines
 from harness.core.seed import Seed
 from harness.core.topology import LinkClass, Topology
 from harness.core.verdict import Status
-from harness.run.monitor import Monitor
-from harness.run.phases import RunContext, RunResult, execute
-from harness.run.stop import Stop
+from harness.run.phases import RunResult, execute
+from harness.run.run_context import RunContext
 from harness.sim.bugs import DEFAULT, bugs
 from harness.spec.catalogue import WORKLOADS
 from harness.spec.run_spec import RunSpec
@@ -98,9 +97,6 @@ def play(
     with tempfile.TemporaryDirectory() as directory:
         run = RunDirectory(Path(directory))
         run.begin(spec, Engines(), topology, {})
-        monitor = Monitor("", time_limit_s)
-        if name == "zk-register":  # its reads are no sets
-            monitor.anomalies = None
-        trial = RunContext(spec, cluster, load, faults, run, monitor, Stop(), "token", False)
-        outcome = execute(trial)
+        context = RunContext.of(spec, cluster, directory=run, workload=load, nemesis=faults)
+        outcome = execute(context)
         return Played(outcome, cluster, run.journal.read_bytes())

@@ -171,7 +171,7 @@ MEASURES = {
         occurrences(rf"^(?:{'|'.join(OPTION_LISTS)})\b.*=", "harness"),
     ),
     "places that build a RunContext": (
-        9,
+        1,
         occurrences(r"\bRunContext\($|\bRunContext\(\w", *ROOMS, "tests", "benches"),
     ),
     "lines with greenlets in the command line": (0, occurrences("^.*greenlet.*$", "harness/cli")),

@@ -22,9 +22,8 @@ from harness.core.engines import Engines
 from harness.core.op import Kind
 from harness.core.seed import Seed
 from harness.core.verdict import Status
-from harness.run.monitor import Monitor
-from harness.run.phases import RunContext, execute
-from harness.run.stop import Stop
+from harness.run.phases import execute
+from harness.run.run_context import RunContext
 from harness.spec.catalogue import workload_entry
 from harness.spec.manual import options_page
 from harness.spec.run_spec import RunSpec
@@ -89,10 +88,8 @@ def test_workload_nemesis_and_checker_work_together(
                 promise="eventual", time_limit_s=5.0)  # fmt: skip
     run = Store(tmp_path).create(spec.workload, spec.nemesis, spec.seed)
     run.begin(spec, Engines(), servers.topology, {})
-    monitor = Monitor("", 5.0)
-    monitor.anomalies = None
     outcome = execute(
-        RunContext(spec, servers, workload, nemesis, run, monitor, Stop(), "docs", drop=True)
+        RunContext.of(spec, servers, directory=run, workload=workload, nemesis=nemesis, drop=True)
     )
     assert outcome.troubles == ()
     assert outcome.judgement.status is Status.VALID, outcome.judgement.verdicts

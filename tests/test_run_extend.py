@@ -16,8 +16,8 @@ from harness.core.protocols import Checker, Client, Cluster, Generator, Session
 from harness.core.runtime import WallTime
 from harness.core.seed import Seed
 from harness.generators.calls import repeat, sequence
-from harness.run.monitor import Monitor
-from harness.run.phases import RunContext, record
+from harness.run.phases import record
+from harness.run.run_context import RunContext
 from harness.run.stop import Stop
 from harness.spec.run_spec import RunSpec
 from harness.store.journal import read_history
@@ -88,10 +88,9 @@ def recorded(
     directory = Store(store).create(spec.workload, spec.nemesis, spec.seed)
     directory.begin(spec, Engines(), THREE, {})
     nemesis = Composed("none", [], spec.seed, FaultOptions())
-    monitor = Monitor("", spec.time_limit_s)
     troubles = record(
-        RunContext(
-            spec, slow, slow, nemesis, directory, monitor, stop or Stop(), "token", drop=True
+        RunContext.of(
+            spec, slow, directory=directory, workload=slow, nemesis=nemesis, stop=stop, drop=True
         )
     ).troubles
     history = read_history(directory.journal)

@@ -7,13 +7,10 @@ from harness.clusters.sim_cluster import SimCluster
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.script import script
-from harness.run.monitor import Monitor
-from harness.run.phases import RunContext, execute
+from harness.run.phases import execute
+from harness.run.run_context import RunContext
 from harness.run.scenario_runs import scenario_spec
-from harness.run.stop import Stop
 from harness.sim.bugs import PROTOCOLS
-from nemesis.catalogue import parse_nemesis
-from nemesis.options import FaultOptions
 from workloads.scenarios.catalogue import SCENARIOS
 
 
@@ -23,13 +20,8 @@ def reproduced(name: str, protocol: str, number: int = 1) -> bool:
     topology = Topology.of(shards=one.shards, replicas=one.replicas)
     cluster = SimCluster(topology, seed, protocol=protocol)
     cluster.up()
-    plan = scenario_spec(one, seed, ImageChoice())
-    faults = parse_nemesis(one.nemesis, topology, seed, FaultOptions())
-    context = RunContext(
-        plan, cluster, one.workload, faults, None, Monitor("", one.time_limit_s), Stop(),
-        "token", False, script=script(one.steps),
-    )  # fmt: skip
-    outcome = execute(context)
+    spec = scenario_spec(one, seed, ImageChoice())
+    outcome = execute(RunContext.of(spec, cluster, script=script(one.steps)))
     assert one.broke_off(outcome.history) is None
     return one.found(outcome.judgement) is not None
 

@@ -21,15 +21,13 @@ from harness.core.op import Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status, Verdict
-from harness.run.monitor import Monitor, Phase
-from harness.run.phases import RunContext, execute, fresh_token
-from harness.run.stop import Stop
+from harness.run.monitor import Phase
+from harness.run.phases import execute
+from harness.run.run_context import RunContext
 from harness.spec.run_spec import RunSpec
-from harness.spec.workload_options import options_of, workload_of
+from harness.spec.workload_options import options_of
 from harness.store.journal import read_history
 from harness.store.store import RunDirectory, Store
-from nemesis.catalogue import parse_nemesis
-from nemesis.options import FaultOptions
 from workloads.dedup import DedupOptions, TokenInsert, dedup
 
 VALID, INVALID, UNKNOWN = Status.VALID, Status.INVALID, Status.UNKNOWN
@@ -60,21 +58,8 @@ def trial_of(
     )
     directory = Store(store).create(name, "none", spec.seed)
     directory.begin(spec, Engines(), servers.topology, {})
-    nemesis = parse_nemesis("none", servers.topology, spec.seed, FaultOptions())
-    monitor = Monitor(name, seconds)
-    monitor.anomalies = None
-    token = fresh_token(directory.path.name, spec.seed)
-    return RunContext(
-        spec,
-        servers,
-        workload_of(spec),
-        nemesis,
-        directory,
-        monitor,
-        Stop(),
-        token,
-        drop,
-        final_patience_s=final_patience_s,
+    return RunContext.of(
+        spec, servers, directory=directory, drop=drop, final_patience_s=final_patience_s
     )
 
 

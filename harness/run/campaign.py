@@ -13,7 +13,8 @@ from harness.core.protocols import Cluster, Generator, Nemesis, Workload
 from harness.core.topology import Topology
 from harness.core.verdict import Status
 from harness.run.monitor import Monitor, Phase, Show
-from harness.run.phases import RunContext, RunResult, execute, fresh_token, record
+from harness.run.phases import RunResult, execute, record
+from harness.run.run_context import RunContext
 from harness.run.stop import Stop
 from harness.spec.fault_options import fault_options
 from harness.spec.run_spec import RunSpec
@@ -161,15 +162,20 @@ class Campaign:
         *,
         drop: bool,
     ) -> RunContext:
-        workload, script = self.workload(spec), self.script(spec)
-        name = "sim" if cluster.runtime.reproducible else directory.path.name
-        token = fresh_token(name, spec.seed)
         monitor.enter(Phase.SET_UP, "creating tables")
-        stop = self.stop
-        return RunContext(
-            spec, cluster, workload, nemesis, directory, monitor, stop, token, drop, script,
-            self.freeze, self.timed_faults(spec),
-        )  # fmt: skip
+        return RunContext.of(
+            spec,
+            cluster,
+            directory=directory,
+            workload=self.workload(spec),
+            nemesis=nemesis,
+            monitor=monitor,
+            stop=self.stop,
+            drop=drop,
+            script=self.script(spec),
+            freeze=self.freeze,
+            timed_faults=self.timed_faults(spec),
+        )
 
     def execute(
         self, spec: RunSpec, cluster: Cluster, monitor: Monitor, *, drop: bool

@@ -24,15 +24,11 @@ from harness.core.protocols import (
     ANY_NODE,
     Checker,
     Client,
-    Cluster,
     Generator,
     NeedsCalls,
-    Nemesis,
     Session,
     Worker,
-    Workload,
 )
-from harness.core.seed import Seed
 from harness.generators.calls import sequence
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.generators.timing import rate, time_limit, while_answered
@@ -41,40 +37,13 @@ from harness.run.call_ends import HarnessIssues, check_call, checked_state
 from harness.run.conformance import Following, following, freeze
 from harness.run.interpreter import Scheduler, run_threads, workers_on
 from harness.run.monitor import Monitor, Phase
+from harness.run.run_context import RunContext
 from harness.run.simulated import run_tasks
-from harness.run.stop import Stop, watched
+from harness.run.stop import watched
 from harness.sim.world import World
-from harness.spec.run_spec import RunSpec
 from harness.store.journal import Journal, MemoryJournal
-from harness.store.store import RunDirectory
 
 NOTE_LENGTH_MAX = 80
-
-
-@dataclass(frozen=True, slots=True)
-class RunContext:
-    """Everything that one run needs."""
-
-    spec: RunSpec
-    cluster: Cluster
-    workload: Workload
-    nemesis: Nemesis
-    directory: RunDirectory | None
-    """Directory of the run; None if it leaves no files, which only simulated servers allow."""
-    monitor: Monitor
-    stop: Stop
-    token: str
-    """Text that makes the names and paths of its tables unique."""
-    drop: bool
-    """True if the cluster is used again, so that the tables must be dropped."""
-    script: Generator | None = None
-    """Calls and faults in one sequence, instead of the workload's and the nemesis's own."""
-    freeze: bool = False
-    """True if the run ends with paused servers at a departure from the model of the protocol."""
-    timed_faults: Generator | None = None
-    """Faults in place of the nemesis' own."""
-    final_patience_s: float = 30.0
-    """Seconds for which the final reads go on if none of them is answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,9 +459,3 @@ def workers_of(
     served = {worker.node for worker in own}
     rest = [node for node in replicas if node not in served]
     return own + tuple(Worker(concurrency + i, concurrency + i, n) for i, n in enumerate(rest))
-
-
-def fresh_token(name: str, seed: Seed) -> str:
-    """Return a token made of a run's directory name and seed: letters, digits, underscores."""
-    kept = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
-    return f"{kept}_{seed.child(name).value:x}"

@@ -21,9 +21,9 @@ from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.generators.script import ScriptStep, broke_off, timetable
 from harness.run.campaign import FinishedRun
-from harness.run.monitor import Monitor
-from harness.run.phases import RunContext, checkers_of, fresh_token, record, workers_of
+from harness.run.phases import checkers_of, record, workers_of
 from harness.run.rates import SequentialTest
+from harness.run.run_context import RunContext
 from harness.run.run_request import Invocation, RunRequest
 from harness.run.scripted import ScriptedRun, script_of
 from harness.run.stop import Stop
@@ -39,10 +39,8 @@ from harness.search.shrinking import (
 from harness.spec.option_types import as_text
 from harness.spec.run_options import OptionValues, option_texts, with_options
 from harness.spec.run_spec import RunSpec
-from harness.spec.workload_options import workload_of
 from harness.store.run_info import RunInfo
 from harness.store.store import RunDirectory, Store
-from nemesis.catalogue import parse_nemesis
 
 SCRIPT_FILE: Final = "shrunk.toml"
 
@@ -174,18 +172,6 @@ def played_spec(script: ScriptedRun, request: RunRequest) -> RunSpec:
     )
 
 
-def in_memory(
-    spec: RunSpec, request: RunRequest, cluster: SimCluster, calls: Generator
-) -> RunContext:
-    """Return the context of a scripted run that leaves no files."""
-    faults = parse_nemesis(spec.nemesis, cluster.topology, spec.seed, request.fault_options)
-    monitor = Monitor(spec.workload, spec.time_limit_s, anomalies=None)
-    return RunContext(
-        spec, cluster, workload_of(spec), faults, None, monitor, Stop(),
-        fresh_token("sim", spec.seed), drop=False, script=calls,
-    )  # fmt: skip
-
-
 @dataclass(slots=True)
 class OnSimulatedServers:
     """Runs candidates on simulated servers, in memory."""
@@ -205,7 +191,7 @@ class OnSimulatedServers:
         cluster = request.simulated_cluster(spec, lambda _: None)
         try:
             cluster.up()
-            return self._judged(spec, request, cluster, timetable(candidate.calls))
+            return self._judge(spec, cluster, timetable(candidate.calls))
         except HarnessError:
             return CandidateResult(None)
         finally:
@@ -223,10 +209,8 @@ class OnSimulatedServers:
                 self._request = None
         return self._request
 
-    def _judged(
-        self, spec: RunSpec, request: RunRequest, cluster: SimCluster, script: Generator
-    ) -> CandidateResult:
-        context = in_memory(spec, request, cluster, script)
+    def _judge(self, spec: RunSpec, cluster: SimCluster, script: Generator) -> CandidateResult:
+        context = RunContext.of(spec, cluster, script=script)
         history = record(context).history()
         own = [one for one in checkers_of(context) if one.name == self.kind.checker]
         judgement = judge(history, applicable(own, history), spec.check_s, spec.promise)

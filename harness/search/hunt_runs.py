@@ -15,18 +15,15 @@ from harness.core.errors import HarnessError
 from harness.core.verdict import Status
 from harness.generators.script import timetable
 from harness.run.campaign import FinishedRun
-from harness.run.monitor import Monitor
-from harness.run.phases import RunContext, execute, fresh_token
+from harness.run.phases import execute
+from harness.run.run_context import RunContext
 from harness.run.run_request import Invocation, RunRequest
 from harness.run.scripted import ScriptedRun, commented, script_of
 from harness.run.stop import Stop
 from harness.search.hunting import HuntInput, HuntRun
-from harness.spec.fault_options import fault_options
 from harness.spec.option_types import as_text
 from harness.spec.run_options import OPTIONS, command_of, option_texts, with_options
 from harness.spec.run_spec import RunSpec
-from harness.spec.workload_options import workload_of
-from nemesis.catalogue import parse_nemesis
 
 PANIC: Final = "PanicException"
 
@@ -85,13 +82,8 @@ class HuntRuns:
     def _judged(
         self, spec: RunSpec, given: HuntInput, cluster: SimCluster, began_s: float
     ) -> HuntRun:
-        nemesis = parse_nemesis(spec.nemesis, cluster.topology, spec.seed, fault_options(spec))
         timed = None if given.faults is None else timetable(given.faults)
-        context = RunContext(
-            spec, cluster, workload_of(spec), nemesis, None,
-            Monitor(spec.workload, spec.time_limit_s, anomalies=None), self.stop,
-            fresh_token("sim", spec.seed), drop=False, timed_faults=timed,
-        )  # fmt: skip
+        context = RunContext.of(spec, cluster, stop=self.stop, timed_faults=timed)
         try:
             cluster.up()
             result = execute(context)

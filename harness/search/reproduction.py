@@ -15,6 +15,7 @@ from harness.core.protocols import Context, Generator, Step
 from harness.run.campaign import FinishedRun
 from harness.run.phases import record, workers_of
 from harness.run.rates import interval
+from harness.run.run_context import RunContext
 from harness.run.run_request import RunRequest
 from harness.run.scripted import ScriptedRun, commented, read_script
 from harness.run.stop import Stop
@@ -24,7 +25,6 @@ from harness.search.candidates import (
     AnomalyKind,
     OnSimulatedServers,
     RedRun,
-    in_memory,
     played_spec,
     red_run,
     request_of,
@@ -88,7 +88,7 @@ def simulated(script: ScriptedRun) -> PlayedRun:
         cluster.up()
         cluster.simulation.servers.log_messages()
         clocked = _Clocked(script.generator, cluster.simulation.world)
-        history = record(in_memory(spec, request, cluster, clocked)).history()
+        history = record(RunContext.of(spec, cluster, script=clocked)).history()
         replicas = cluster.topology.replicas
         workers = len(workers_of(spec.nodes or replicas, spec.concurrency, replicas)) - 1
         log = cluster.simulation.servers.messages(clocked.ahead_ns or 0)

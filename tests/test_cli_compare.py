@@ -16,7 +16,6 @@ from real_servers import THREE, left
 from report_cases import finished, sound, stale
 
 from compose.releases import CLICKHOUSE
-from harness.cli.bisect_versions import _conclusions, _rounded
 from harness.cli.compare import percent
 from harness.cli.main import app
 from harness.cli.run import request_for
@@ -29,15 +28,9 @@ from harness.run.campaign import Campaign, ClusterSource, FinishedRun
 from harness.run.stop import Stop
 from harness.run.trial import Trial, TryResult
 from harness.search.bisection import Answer, Boundary
-from harness.search.replay import (
-    CRASHES_MAX,
-    Player,
-    RunReplay,
-    ScenarioReplay,
-    VersionTries,
-    replay_of,
-    versions_of,
-)
+from harness.search.replay import RunReplay, ScenarioReplay, replay_of
+from harness.search.version_bisection import conclude, round_down
+from harness.search.version_tries import CRASHES_MAX, Player, VersionTries, versions_of
 from harness.spec.run_spec import RunSpec
 from harness.spec.workload_options import workload_of
 from harness.store.store import RunDirectory, Store
@@ -201,7 +194,7 @@ def test_an_interval_is_rounded_outwards() -> None:
 
 
 def test_a_confidence_is_never_rounded_up() -> None:
-    told = [_rounded(value) for value in (0.5, 0.99, 0.9, 0.996, 0.9999, 0.876)]
+    told = [round_down(value) for value in (0.5, 0.99, 0.9, 0.996, 0.9999, 0.876)]
     assert told == ["0.50", "0.99", "0.90", "0.996", "0.9999", "0.876"]
 
 
@@ -239,7 +232,7 @@ def test_the_last_line_says_where_it_changed(
     fixed, bad, good, between = boundaries
     boundary = Boundary(fixed=fixed, bad=bad, good=good, between=between)
     answer = Answer(reference=bad, boundaries=(boundary,), confidence=0.99)
-    assert _conclusions(answer, {on.name: on for on in versions_of([])}) == [said]
+    assert conclude(answer, {on.name: on for on in versions_of([])}) == [said]
 
 
 SPEC = RunSpec(

@@ -1,9 +1,12 @@
-"""`harness compare`: run a scenario or a stored run on several server versions."""
+"""`harness compare` and `harness bisect`: play a scenario or a stored run on several server
+versions."""
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from math import ceil, floor
 from pathlib import Path
+from typing import Final
 
 import rich_click as click
 from rich.console import Console
@@ -15,14 +18,18 @@ from harness.cli.display import live_display
 from harness.cli.parameter_types import WORD, WORDS, json_option, number, store_option
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
-from harness.core.errors import EXIT_UNKNOWN, EXIT_VALID
+from harness.core.errors import EXIT_UNKNOWN, EXIT_VALID, UsageError
+from harness.core.op import Json
 from harness.run.stop import Stop
 from harness.run.trial import Trial, TryResult
-from harness.search.replay import Player, Replay, VersionTries, replay_of, versions_of
+from harness.search.bisection import CONFIDENCE, TRIES_MAX, Answer, Bisection, Standing
+from harness.search.replay import Replay, replay_of
+from harness.search.version_bisection import bisect_versions, conclude
+from harness.search.version_tries import Player, VersionTries, compare_versions, versions_of
 from harness.store.store import Store
 
-CONFIDENCE = 0.95
-"""Confidence of the interval of a rate."""
+RATE_CONFIDENCE: Final = 0.95
+"""Confidence of the interval of a rate that `harness compare` prints."""
 RESULT_STYLE = {
     TryResult.REPRODUCED: "bold red",
     TryResult.NOT_REPRODUCED: "bold green",
@@ -31,6 +38,13 @@ RESULT_STYLE = {
 }
 
 _STYLES = {status.value: style for status, style in STATUS_STYLE.items()}
+
+STANDING_STYLE = {
+    Standing.BAD: "bold red",
+    Standing.GOOD: "bold green",
+    Standing.UNDECIDED: "bold yellow",
+    Standing.OPEN: "dim",
+}
 
 versions_option = click.option(
     "--versions",
@@ -46,6 +60,21 @@ zookeeper_option = click.option(
     help=f"ZooKeeper version: {known(ZOOKEEPER)}. Default: that of the stored run, else the "
     "default of `harness run`.",
 )
+
+
+def _player(what: str, zookeeper: str | None, store: str, console: Console) -> Player:
+    """Return what plays the tries and prints a line about each. Raises UsageError."""
+    kept = Store(Path(store))
+    if zookeeper:
+        zookeeper_release(zookeeper)
+    return Player(
+        replay=replay_of(what, kept),
+        store=kept,
+        zookeeper=zookeeper,
+        shown=partial(live_display, console=console) if console.is_terminal else None,
+        stop=Stop(),
+        on_try=partial(_print_try, console, kept),
+    )
 
 
 @click.command("compare")
@@ -83,34 +112,91 @@ def compare(
     has the needed mechanisms has a conclusive try, else 2.
     """
     console = Terminal(stderr=as_json, highlight=False)
-    kept = Store(Path(store))
-    if zookeeper:
-        zookeeper_release(zookeeper)
-    replay, columns = replay_of(what, kept), versions_of(versions)
-    console.warn(kept.prepare())
-    stop = Stop()
-    player = Player(
-        replay=replay,
-        store=kept,
-        zookeeper=zookeeper,
-        shown=partial(live_display, console=console) if console.is_terminal else None,
-        stop=stop,
-        on_try=lambda on, one: print_try(console, kept, on, one),
-    )
+    player, columns = _player(what, zookeeper, store, console), versions_of(versions)
+    replay, stop = player.replay, player.stop
+    console.warn(player.store.prepare())
     with stop.obeying_signals():
-        for on in columns:
-            player.play(on, lambda on=on: len(on.tries) < tries)  # type: ignore[misc]
-            if stop:
-                break
+        compare_versions(player, columns, tries)
     if as_json:
-        click.echo(json.dumps(_json(replay, columns)))
+        shown = {"what": replay.name, "reproduced_if": replay.criterion}
+        click.echo(json.dumps({**shown, "versions": [on.json(RATE_CONFIDENCE) for on in columns]}))
     else:
-        _show(console, replay, columns)
+        _show_compared(console, replay, columns)
         if stop:
             console.print(f"interrupted: {stop.reason}", style="yellow")
         console.print(_answer(replay, columns), style="bold", soft_wrap=True)
     answered = all(on.missing or on.tally.conclusive for on in columns)
     return EXIT_VALID if answered and not stop else EXIT_UNKNOWN
+
+
+@click.command("bisect")
+@click.argument("what", type=WORD)
+@versions_option
+@click.option(
+    "--confidence",
+    type=number("confidence"),
+    help="Probability with which the answer must be right before a version counts as good. "
+    f"Default: {CONFIDENCE}, unless --tries is given.",
+)
+@click.option(
+    "--tries",
+    type=number("tries"),
+    help="Decide each version by this many tries; the answer states its confidence. With "
+    f"--confidence: maximum number of tries before a version is UNKNOWN. Default: {TRIES_MAX}.",
+)
+@zookeeper_option
+@store_option
+@json_option
+def bisect(
+    what: str,
+    versions: tuple[str, ...],
+    confidence: float | None,
+    tries: int | None,
+    zookeeper: str | None,
+    store: str,
+    as_json: bool,
+) -> int:
+    """Find the server version in which a bug was introduced or fixed.
+
+    WHAT is the name of a scenario or a stored INVALID run. A try counts as reproduced as with
+    `harness compare`, and is stored as a run.
+
+    One reproduction makes a version bad. To call a version good, the rate of reproduction is first
+    measured on the oldest or newest version that shows the bug (for a stored run, on its own
+    version). A version is good after enough tries without a reproduction that the bug would have
+    shown with the requested confidence. A version whose tries are too few, break off or end UNKNOWN
+    is UNKNOWN, and the answer names the versions between which it is undecided. This assumes that
+    every version with the bug shows it at least at the measured rate, and that the bug was
+    introduced at most once and fixed at most once.
+
+    Ctrl-C ends the current try and shows the results so far. Exit status: 0 decided, 2 undecided.
+    """
+    console = Terminal(stderr=as_json, highlight=False)
+    player, columns = _player(what, zookeeper, store, console), versions_of(versions)
+    replay, stop = player.replay, player.stop
+    if len(columns) < 2:
+        raise UsageError(f"--versions {','.join(versions)}: expected two versions or more")
+    console.warn(player.store.prepare())
+    by_name = {on.name: on for on in columns}
+    met = [on.name for on in columns if on.release.version == replay.met]
+    decision = Bisection(
+        list(by_name),
+        confidence=CONFIDENCE if confidence is None and tries is None else confidence,
+        tries=tries or TRIES_MAX,
+        suspect=met[0] if met else None,
+    )
+    with stop.obeying_signals():
+        bisect_versions(player, decision, by_name)
+    answer = decision.answer()
+    lines = [*([f"interrupted: {stop.reason}"] if stop else []), *conclude(answer, by_name)]
+    if as_json:
+        click.echo(json.dumps(_json(replay, decision, answer, by_name, lines)))
+    else:
+        _show_bisected(console, replay, decision, by_name)
+        style = "bold" if answer.decided and not stop else "bold yellow"
+        for line in lines:
+            console.print(line, style=style)
+    return EXIT_VALID if answer.decided and not stop else EXIT_UNKNOWN
 
 
 def _answer(replay: Replay, columns: list[VersionTries]) -> str:
@@ -125,7 +211,7 @@ def _answer(replay: Replay, columns: list[VersionTries]) -> str:
     return f"{replay.name}: {said}"
 
 
-def print_try(console: Console, store: Store, on: VersionTries, one: Trial) -> None:
+def _print_try(console: Console, store: Store, on: VersionTries, one: Trial) -> None:
     """Print a line about a try, and why it is inconclusive unless an earlier line said so."""
     path = one.run or ""
     within = path.removeprefix(f"{store.root}/")
@@ -137,19 +223,19 @@ def print_try(console: Console, store: Store, on: VersionTries, one: Trial) -> N
         console.print(f"  {one.why}", style="yellow")
 
 
-def title(console: Console, replay: Replay) -> None:
+def _print_title(console: Console, replay: Replay) -> None:
     """Print the heading of the table: what is repeated, and what counts as reproduced."""
     console.print()
     console.print(replay.name, style="bold")
     console.print(f"reproduced: {replay.criterion}", style="dim")
 
 
-def version_cell(on: VersionTries) -> Text:
+def _version_cell(on: VersionTries) -> Text:
     """Return a cell with the exact version, and below it how it was built."""
     return Text.assemble(on.exact, *([("\n" + on.build, "dim")] if on.build else []))
 
 
-def reproduced_cell(on: VersionTries) -> Text:
+def _reproduced_cell(on: VersionTries) -> Text:
     """Return a cell with the share of conclusive tries that reproduced, and the other tries."""
     tally = on.tally
     if not tally.total:
@@ -169,29 +255,21 @@ def percent(low: float, high: float) -> str:
     return f"{floor(100 * low)}–{ceil(100 * high)} %"
 
 
-def _json(replay: Replay, columns: list[VersionTries]) -> dict[str, object]:
-    return {
-        "what": replay.name,
-        "reproduced_if": replay.criterion,
-        "versions": [on.json(CONFIDENCE) for on in columns],
-    }
-
-
-def _show(console: Console, replay: Replay, columns: list[VersionTries]) -> None:
-    title(console, replay)
+def _show_compared(console: Console, replay: Replay, columns: list[VersionTries]) -> None:
+    _print_title(console, replay)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("ClickHouse", no_wrap=True)
     table.add_column("reproduced", no_wrap=True)
-    table.add_column(f"rate, {100 * CONFIDENCE:g}\N{NO-BREAK SPACE}%", no_wrap=True)
+    table.add_column(f"rate, {100 * RATE_CONFIDENCE:g}\N{NO-BREAK SPACE}%", no_wrap=True)
     table.add_column("verdicts, anomalies", overflow="fold")
     for on in columns:
         if on.missing:
             table.add_row(
-                version_cell(on), "–", "", Text(f"NOT APPLICABLE: needs {on.missing}", "yellow")
+                _version_cell(on), "–", "", Text(f"NOT APPLICABLE: needs {on.missing}", "yellow")
             )
             continue
-        rate = percent(*on.tally.rate(CONFIDENCE)) if on.tally.conclusive else "–"
-        table.add_row(version_cell(on), reproduced_cell(on), rate, _verdicts(on))
+        rate = percent(*on.tally.rate(RATE_CONFIDENCE)) if on.tally.conclusive else "–"
+        table.add_row(_version_cell(on), _reproduced_cell(on), rate, _verdicts(on))
     console.print(table)
 
 
@@ -205,3 +283,69 @@ def _verdicts(on: VersionTries) -> Text:
         kinds = ", ".join(f"{kind} {count}" for kind, count in on.kinds.most_common())
         text.append(f"\n{kinds}", "default")
     return text
+
+
+def _show_bisected(
+    console: Console, replay: Replay, decision: Bisection, by_name: dict[str, VersionTries]
+) -> None:
+    _print_title(console, replay)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for name in ("ClickHouse", "reproduced"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("conclusion", overflow="fold")
+    for name, on in by_name.items():
+        table.add_row(_version_cell(on), _reproduced_cell(on), _conclusion(decision, name, on))
+    console.print(table)
+    console.print()
+
+
+def _conclusion(decision: Bisection, name: str, on: VersionTries) -> Text:
+    standing = decision.standing(name)
+    text = Text(standing.value, STANDING_STYLE[standing])
+    if on.missing:
+        return Text(f"NOT APPLICABLE: needs {on.missing}", STANDING_STYLE[Standing.UNDECIDED])
+    tally, confidence = on.tally, decision.confidence or CONFIDENCE
+    if not tally.total:
+        return Text("not tried", "dim")
+    if name == decision.reference:
+        low, _ = tally.rate(confidence)
+        return text.append(f": rate at least {low:.2g}, measured here", "default")
+    if standing is Standing.BAD or not tally.conclusive:
+        return text
+    above, sure = tally.excluded_above(confidence), 100 * confidence
+    text.append(f": excludes a rate above {above:.2g} ({sure:.6g}\N{NO-BREAK SPACE}%)", "default")
+    if standing is not Standing.GOOD and decision.needed is not None:
+        text.append(f", needs {decision.needed:g} tries", "default")
+    return text
+
+
+def _json(
+    replay: Replay,
+    decision: Bisection,
+    answer: Answer,
+    by_name: dict[str, VersionTries],
+    lines: Sequence[str],
+) -> dict[str, Json]:
+    confidence = decision.confidence or CONFIDENCE
+    exact = {name: on.exact for name, on in by_name.items()}
+    return {
+        "what": replay.name,
+        "reproduced_if": replay.criterion,
+        "decided": answer.decided,
+        "measured_on": None if answer.reference is None else exact[answer.reference],
+        "confidence": answer.confidence,
+        "boundaries": [
+            {
+                "change": "fixed" if one.fixed else "introduced",
+                "bad": exact[one.bad],
+                "good": None if one.good is None else exact[one.good],
+                "undecided": [exact[name] for name in one.between],
+            }
+            for one in answer.boundaries
+        ],
+        "text": "; ".join(lines),
+        "versions": [
+            {**on.json(confidence), "standing": decision.standing(name).value}
+            for name, on in by_name.items()
+        ],
+    }

@@ -49,7 +49,7 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, str, str]]]] = {
             "harness compare stale-read --versions 24.8,25.8",
         ),
         "bisect": (
-            "harness.cli.bisect_versions:bisect",
+            "harness.cli.compare:bisect",
             "Find the server version in which a bug was introduced or fixed.",
             "harness bisect stale-read --versions 24.8,25.5,25.8",
         ),

@@ -19,9 +19,9 @@ from pathlib import Path
 from statistics import median
 
 from benches.sim_bugs import TRIALS
-from harness.cli.jobs import side_by_side
 from harness.cli.run import request_for
 from harness.core.seed import Seed
+from harness.run.jobs import side_by_side
 from harness.run.stop import Stop
 from harness.search.hunt_runs import HuntRuns, base_options
 from harness.search.hunting import AHEAD, Hunt, HuntState

@@ -27,7 +27,6 @@ from typing import Any
 from checkers.judge import Judgement
 from checkers.triage.defects import DEFECTS
 from checkers.triage.explanation import KNOWN
-from harness.cli.jobs import side_by_side
 from harness.cli.run import request_for
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import UsageError
@@ -35,6 +34,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status
 from harness.run.campaign import FinishedRun
+from harness.run.jobs import side_by_side
 from harness.run.stop import Stop
 from harness.sim.simulation import simulated_dialect
 from harness.spec.catalogue import WORKLOADS

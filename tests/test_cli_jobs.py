@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from real_servers import wait_until
 
-from harness.cli.jobs import AHEAD, side_by_side
 from harness.cli.run import run as command
 from harness.core.errors import HarnessError, MissingMechanismError, UsageError
+from harness.run.jobs import AHEAD, side_by_side
 from harness.run.stop import Stop
 
 

@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from harness.cli import hunt as hunt_command
 from harness.cli.main import app
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, UsageError
@@ -22,6 +21,7 @@ from harness.core.topology import Topology
 from harness.generators.script import TimedCall
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.run.scripted import ScriptedRun, read_script, script_of
+from harness.search import hunt_session
 from harness.search.fault_edits import faults_of, spliced, timetable_of
 from harness.search.hunt_runs import HuntRuns
 from harness.search.hunting import AHEAD, Hunt, HuntInput, HuntRun, HuntState
@@ -72,7 +72,7 @@ def test_the_seed_decides_every_run_whatever_the_number_of_processes(
 
 
 def _hunt_to_be_killed(store: Path) -> None:
-    hunt_command.SAVE_S = 0.0  # type: ignore[misc]
+    hunt_session.SAVE_S = 0.0  # type: ignore[misc]
     hunted(store, "--runs", "40")
 
 

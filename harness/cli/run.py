@@ -40,7 +40,7 @@ def run(context: click.RichContext, /, **_: object) -> int:
         campaign = request.campaign(output.shown, stop)
         try:
             if options.jobs > 1:
-                from harness.cli.jobs import side_by_side  # slow to load
+                from harness.run.jobs import side_by_side  # slow to load
 
                 with output.side_by_side():
                     made = isolated(request)

@@ -20,7 +20,6 @@ from benches.sim_bugs import TRIALS
 from harness.cli.run import request_for
 from harness.core.seed import Seed
 from harness.core.verdict import Status
-from harness.run.campaign import FinishedRun
 from harness.run.stop import Stop
 from harness.search.candidates import red_run
 from harness.search.script_edits import Sizes
@@ -47,14 +46,13 @@ def red_runs(options: str, runs: int, store: Store) -> Iterator[Path]:
     for seed in range(1, SEEDS_MAX + 1):
         if found == runs:
             return
-        ended: list[FinishedRun] = []
         words = [*options.split(), "--cluster", "sim", "--report", "none"]
         request = request_for([*words, "--store", str(store.root)])
         with contextlib.redirect_stderr(io.StringIO()):
-            request.campaign(None, Stop()).run([request.spec(Seed(seed))], ended.append)
-        if ended[0].outcome.judgement.status is Status.INVALID:
+            run = request.campaign(None, Stop()).run_once(request.spec(Seed(seed)))
+        if run.outcome.judgement.status is Status.INVALID:
             found += 1
-            yield ended[0].directory.path
+            yield run.directory.path
 
 
 def shown(sizes: Sizes) -> str:

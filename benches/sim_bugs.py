@@ -18,7 +18,6 @@ from functools import cache
 from harness.cli.run import request_for
 from harness.core.seed import Seed
 from harness.core.verdict import Status
-from harness.run.campaign import FinishedRun
 from harness.run.stop import Stop
 
 LINEARIZABLE = "--read linearizable --rate 100 --time-limit 10"
@@ -160,13 +159,10 @@ def tried(bug: str, seeds: int) -> str:
 @cache
 def played(options: str, bug: str, seed: int) -> tuple[frozenset[str], int]:
     """Return the checkers that call one run INVALID, and the number of its clients' operations."""
-    ended: list[FinishedRun] = []
     words = [*options.split(), "--cluster", "sim", "--report", "none"]
     with tempfile.TemporaryDirectory() as store, contextlib.redirect_stderr(io.StringIO()):
         request = request_for([*words, "--store", store, *(["--bug", bug] if bug else [])])
-        campaign = request.campaign(None, Stop())
-        campaign.run([request.spec(Seed(seed))], ended.append)
-    outcome = ended[0].outcome
+        outcome = request.campaign(None, Stop()).run_once(request.spec(Seed(seed))).outcome
     by = {v.checker for v in outcome.judgement.verdicts if v.status is Status.INVALID}
     return frozenset(by), outcome.history.columns.calls_count()
 

@@ -33,7 +33,6 @@ from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status
-from harness.run.campaign import FinishedRun
 from harness.run.jobs import side_by_side
 from harness.run.stop import Stop
 from harness.sim.simulation import simulated_dialect
@@ -130,11 +129,9 @@ def one(number: int, first: int, directory: Path) -> dict[str, Any]:
     workload, nemesis = of[number % len(of)]
     store, cpu = directory / "store", time.process_time()
     request = request_for([*arguments(workload, nemesis), "--store", str(store)])
-    ended: list[FinishedRun] = []
     spec = request.spec(Seed(first + number))
     with contextlib.redirect_stderr(io.StringIO()):
-        request.campaign(None, Stop()).run([spec], ended.append)
-    (run,) = ended
+        run = request.campaign(None, Stop()).run_once(spec)
     judged = run.outcome.judgement
     by_f, _ = run.outcome.history.columns.tally(())
     if judged.status is not Status.INVALID:

@@ -122,7 +122,7 @@ def test_a_stored_run_is_repeated_as_it_was_but_for_the_servers(tmp_path: Path) 
     replay = replay_of("latest", Store(tmp_path))
     assert isinstance(replay, RunReplay)
     assert (replay.kinds, replay.met) == ({"cycle", "stale"}, "18.16.1")
-    campaign, spec = replay.opened("25.8", None, Store(tmp_path), None, Stop())
+    campaign, spec = replay.open("25.8", None, Store(tmp_path), None, Stop())
     first, second = spec(0), spec(1)
     was = directory.info().spec
     assert structs.replace(first, clickhouse="18.16", command=was.command) == was
@@ -130,7 +130,7 @@ def test_a_stored_run_is_repeated_as_it_was_but_for_the_servers(tmp_path: Path) 
 
     assert first.command == was.command.replace("--clickhouse 18.16", "--clickhouse 25.8")
     assert not campaign.clusters.leave
-    _, spec = replay.opened("25.8", "3.9", Store(tmp_path), None, Stop())
+    _, spec = replay.open("25.8", "3.9", Store(tmp_path), None, Stop())
     assert "--zookeeper 3.9" in spec(0).command
 
 
@@ -170,7 +170,7 @@ def test_a_run_that_cannot_be_repeated_as_it_was_is_refused(
     edited(stored(tmp_path, *WORDS), **fields)
     replay = replay_of("latest", Store(tmp_path))
     with pytest.raises(UsageError) as refused:
-        replay.opened("25.8", None, Store(tmp_path), None, Stop())
+        replay.open("25.8", None, Store(tmp_path), None, Stop())
     assert why in str(refused.value)
 
 
@@ -253,7 +253,7 @@ class Scripted:
     clusters: list[SimCluster] = field(default_factory=list)
     due: TryResult = UNKNOWN
 
-    def opened(
+    def open(
         self,
         clickhouse: str,
         zookeeper: str | None,
@@ -340,13 +340,13 @@ def test_what_an_interrupted_try_did_not_show_counts_for_nothing(tmp_path: Path)
             replay=replay, store=Store(tmp_path), zookeeper=None, shown=None, stop=stop,
             on_try=lambda *_: None,
         )  # fmt: skip
-        opened = replay.opened
+        opened = replay.open
 
         def stopping(*given: Any, opened: Any = opened, stop: Stop = stop) -> Any:
             campaign, spec = opened(*given)
             return replace(campaign, script=lambda _: stop.request("SIGINT")), spec
 
-        replay.opened = stopping  # type: ignore[method-assign]
+        replay.open = stopping  # type: ignore[method-assign]
         player.play(on, lambda: True)
         assert [one.result for one in on.tries] == [counts]
 

@@ -18,7 +18,7 @@ from harness.run.scripted import ScriptedRun, read_script
 from harness.run.stepwise import Ended, node_step, rule_step
 from harness.run.trial import Trial, TryResult
 from harness.search.candidates import AnomalyKind, RedRun, red_run
-from harness.search.reproduction import Tries, simulated, translation_of
+from harness.search.reproduction import Tries, simulate, translate_run
 from harness.search.translation import rule_of, without_rules
 from harness.store.store import Store
 from nemesis.message_rules import _lacking
@@ -76,7 +76,7 @@ def red(tmp_path_factory: pytest.TempPathFactory) -> RedRun:
 
 
 def test_a_simulation_logs_the_messages_that_end_a_quorum(red: RedRun) -> None:
-    run = simulated(red.script)
+    run = simulate(red.script)
     names = [message.name for message in run.messages]
     assert [call.call.value for call in run.calls] == [0, 1, 2]
     late = names.index("ch1 end 0_1_1_0")
@@ -85,11 +85,11 @@ def test_a_simulation_logs_the_messages_that_end_a_quorum(red: RedRun) -> None:
     by_name = {message.name: message for message in run.messages}
     assert by_name["ch1 last 0_1_1_0"].rule["words"] == ["/quorum/last_part"]
     assert by_name["ch1 end 0_1_1_0"].writes == {"/quorum/status", "/quorum/last_part"}
-    assert simulated(red.script) == run
+    assert simulate(red.script) == run
 
 
 def test_what_is_unusual_about_it_is_a_constraint(red: RedRun) -> None:
-    translation, kind = translation_of(red)
+    translation, kind = translate_run(red)
     found = {(one.earlier.name, one.later.name) for one in translation.constraints if one.earlier}
     assert ("ch2 commit 0_2_2_0", "ch1 end 0_1_1_0") in found
     assert ("ch1 end 0_1_1_0", "ch3 part 0_2_2_0") in found, "or it is on two replicas in time"
@@ -106,12 +106,12 @@ def test_what_is_unusual_about_it_is_a_constraint(red: RedRun) -> None:
         if isinstance(step, Do) and step.call.f == "insert"
     ]
     assert held < inserts[0], "a rule is there before any message"
-    assert translation_of(red)[0].run.text == translation.run.text
+    assert translate_run(red)[0].run.text == translation.run.text
 
 
 def test_its_file_is_read_as_it_was_written(red: RedRun, tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text(translation_of(red)[0].run.text)
-    assert read_script(tmp_path / "s.toml").text == translation_of(red)[0].run.text
+    (tmp_path / "s.toml").write_text(translate_run(red)[0].run.text)
+    assert read_script(tmp_path / "s.toml").text == translate_run(red)[0].run.text
 
 
 # --- refusals ---------------------------------------------------------------------------------
@@ -120,23 +120,23 @@ def test_its_file_is_read_as_it_was_written(red: RedRun, tmp_path: Path) -> None
 def test_a_bug_that_real_servers_do_not_have_is_refused(red: RedRun) -> None:
     options = {**red.script.options, "bug": "ack-early"}
     with pytest.raises(UsageError, match="do not have the planted bug ack-early"):
-        translation_of(replace(red, script=replace(red.script, options=options)))
+        translate_run(replace(red, script=replace(red.script, options=options)))
 
 
 def test_a_run_of_real_servers_is_refused(red: RedRun) -> None:
     options = {**red.script.options, "cluster": "docker"}
     with pytest.raises(UsageError, match="expected a simulated run"):
-        translation_of(replace(red, script=replace(red.script, options=options)))
+        translate_run(replace(red, script=replace(red.script, options=options)))
 
 
 def test_a_kind_that_only_simulated_servers_show_is_refused(red: RedRun) -> None:
     with pytest.raises(UsageError, match="only simulated servers show protocol:session"):
-        translation_of(replace(red, kind=AnomalyKind("protocol", "session")))
+        translate_run(replace(red, kind=AnomalyKind("protocol", "session")))
 
 
 def test_a_script_that_does_not_show_it_is_refused(red: RedRun) -> None:
     with pytest.raises(UsageError, match="does not show"):
-        translation_of(replace(red, script=replace(red.script, calls=red.script.calls[:1])))
+        translate_run(replace(red, script=replace(red.script, calls=red.script.calls[:1])))
 
 
 # --- scripts of steps -------------------------------------------------------------------------

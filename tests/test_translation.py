@@ -11,7 +11,7 @@ from harness.run.stepwise import steps_text
 from harness.search.constraints import Constraint, constraints_of
 from harness.search.message_log import KeyMessage
 from harness.search.played_run import PlayedRun, SimulatedCall, expected, outlasted, stays
-from harness.search.reproduction import _with_own_options
+from harness.search.reproduction import _add_own_options
 from harness.search.translation import rule_of, steps_of, translated
 
 MS = 1_000_000
@@ -256,7 +256,7 @@ def test_options_that_a_workload_lacks_or_that_are_given_are_not_added(
     workload: str, given: str | tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     wanted = {"short-log": "true", "timeout-s": "60"}
-    assert _with_own_options({"workload": workload, "option": given}, wanted) == words
+    assert _add_own_options({"workload": workload, "option": given}, wanted) == words
 
 
 def test_a_race_is_a_constraint_only_beside_a_rare_order() -> None:

@@ -74,7 +74,9 @@ def reproduce(
     chosen = {name.replace("_", "-"): value for name, value in images.items() if value}
     if not reuse and "clickhouse-image" not in chosen:
         chosen = {"clickhouse": MODELLED, **chosen}
-    invocation = Invocation(keep_cluster=keep_cluster, reuse=reuse, store=str(kept.root))
+    invocation = Invocation(
+        keep_cluster=keep_cluster, reuse=reuse, store=str(kept.root), report="none"
+    )
     played = Tries(
         script,
         reproduction.kind,

@@ -126,11 +126,10 @@ def report_of(run: FinishedRun, options: Invocation) -> RunReport:
 
 def isolated(request: RunRequest) -> Callable[[int], RunReport]:
     """Return the function that makes the run of a number; a job process calls it."""
-    ended: list[FinishedRun] = []
     campaign = request.campaign(None, Stop())
 
     def make(number: int) -> RunReport:
-        campaign.run([request.spec(request.given.seed.after(number))], ended.append)
-        return report_of(ended.pop(), request.invocation)
+        run = campaign.run_once(request.spec(request.given.seed.after(number)))
+        return report_of(run, request.invocation)
 
     return make

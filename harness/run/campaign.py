@@ -85,6 +85,11 @@ class Campaign:
                 if self.stop:
                     break
 
+    def run_once(self, spec: RunSpec) -> FinishedRun:
+        """Execute a run alone. Raise HarnessError, with the cluster down."""
+        with self.trials() as trial:
+            return trial(spec, last=True)
+
     @contextmanager
     def trials(self) -> Iterator["Trials"]:
         """Yield what executes one run after another, on clusters that are down afterwards. Raise

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.core.bounded_json import open_regular
-from harness.core.errors import UsageError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.op import NEMESIS, Call, Kind, Op
 from harness.core.protocols import Generator
 from harness.core.ranges import shortened
@@ -94,6 +94,16 @@ class ScriptedRun:
 def commented(run: ScriptedRun, comments: Sequence[str]) -> str:
     """Return the file with these lines above it."""
     return "".join(f"# {line}".rstrip() + "\n" for line in comments) + "\n" + run.text
+
+
+def write_script(path: Path, run: ScriptedRun, comments: Sequence[str]) -> str:
+    """Write the file with these lines above it, and return its text. Raises HarnessError."""
+    text = commented(run, comments)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be written: {error.strerror}") from error
+    return text
 
 
 def script_of(history: Iterable[Op], workers: int) -> tuple[TimedCall, ...]:

@@ -164,7 +164,7 @@ def request_of(
 
 
 def played_spec(script: ScriptedRun, request: RunRequest) -> RunSpec:
-    """Return the run of a script that simulated servers play."""
+    """Return the run of a script."""
     return structs.replace(
         request.spec(Seed(int(str(script.options["seed"]), 0))),
         time_limit_s=length_ns(script) / 1e9,
@@ -258,13 +258,9 @@ class OnRealServers:
     @contextmanager
     def on_cluster(self, red: RedRun, store: Path, stop: Stop) -> Iterator[None]:
         """Play candidates as runs of one campaign while the block runs."""
-        request = request_of(red.script, Invocation(store=str(store)))
+        request = request_of(red.script, Invocation(store=str(store), report="none"))
         played = red.script
-        campaign = replace(
-            request.campaign(None, stop),
-            reported=frozenset(),
-            script=lambda _: timetable(played.calls),
-        )
+        campaign = replace(request.campaign(None, stop), script=lambda _: timetable(played.calls))
         with campaign.trials() as trial:
 
             def play(candidate: ScriptedRun) -> FinishedRun:
@@ -272,12 +268,7 @@ class OnRealServers:
                 if stop:
                     raise OutOfBudgetError
                 played = candidate
-                spec = structs.replace(
-                    request.spec(request.given.seed),
-                    time_limit_s=float(str(candidate.options["time-limit"])),
-                    concurrency=candidate.clients,
-                )
-                return trial(spec)
+                return trial(played_spec(candidate, request))
 
             self._play = play
             yield

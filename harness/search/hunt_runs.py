@@ -118,7 +118,7 @@ class HuntRuns:
     def _given(self, given: HuntInput) -> RunSpec:
         return with_options(RunSpec(), {**self.base, **given.options})
 
-    def stored(self, given: HuntInput, file: Path, why: Sequence[str]) -> FinishedRun:
+    def store_run(self, given: HuntInput, file: Path, why: Sequence[str]) -> FinishedRun:
         """Play an input as a run of the store; `file` gets its script, if it has one."""
         spec = self._given(given)
         if given.faults is not None:
@@ -126,6 +126,4 @@ class HuntRuns:
             file.write_text(self.text(given, why), encoding="utf-8")
             spec = structs.replace(spec, script=str(file))
         request = RunRequest(spec, Invocation(store=str(self.store), report="invalid"))
-        runs: list[FinishedRun] = []
-        request.campaign(None, Stop()).run([request.spec(spec.seed)], runs.append)
-        return runs[0]
+        return request.campaign(None, Stop()).run_once(request.spec(spec.seed))

@@ -144,7 +144,7 @@ class HuntSession:
         if not scarce:
             return False
         why = [f"Found by run {state.taken} of a hunt: {' '.join(run.kinds)}."]
-        stored = self.made.stored(given, self._find, why)
+        stored = self.made.store_run(given, self._find, why)
         path = str(stored.directory.path)
         same = kinds_of(stored.outcome.judgement)
         if same != run.kinds:

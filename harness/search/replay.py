@@ -52,7 +52,7 @@ class Replay(Protocol):
         """The exact version that is known to have shown it; None: no version is known."""
         ...
 
-    def opened(
+    def open(
         self,
         clickhouse: str,
         zookeeper: str | None,
@@ -93,7 +93,7 @@ class ScenarioReplay:
         """The finding."""
         return f"what the scenario is about ({self.scenario.finding})"
 
-    def opened(
+    def open(
         self,
         clickhouse: str,
         zookeeper: str | None,
@@ -132,7 +132,7 @@ class RunReplay:
         """The version of the stored run."""
         return _version(self.info.engines, Role.CLICKHOUSE)
 
-    def opened(
+    def open(
         self,
         clickhouse: str,
         zookeeper: str | None,

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from msgspec import structs
 
 from checkers.phrasing import number as counted
-from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, HarnessError, UsageError
+from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, UsageError
 from harness.core.op import Op
 from harness.core.protocols import Context, Generator, Step
 from harness.run.campaign import FinishedRun
@@ -17,7 +17,7 @@ from harness.run.phases import record, workers_of
 from harness.run.rates import interval
 from harness.run.run_context import RunContext
 from harness.run.run_request import RunRequest
-from harness.run.scripted import ScriptedRun, commented, read_script
+from harness.run.scripted import ScriptedRun, read_script, write_script
 from harness.run.stop import Stop
 from harness.run.trial import Trial, TryCounts, TryResult
 from harness.search.candidates import (
@@ -79,7 +79,7 @@ class _Clocked:
         return self.inner.update(context, event)
 
 
-def simulated(script: ScriptedRun) -> PlayedRun:
+def simulate(script: ScriptedRun) -> PlayedRun:
     """Run a script on simulated servers and return what happened. Raises HarnessError."""
     request = request_of(script)
     spec = played_spec(script, request)
@@ -97,7 +97,7 @@ def simulated(script: ScriptedRun) -> PlayedRun:
         cluster.down()
 
 
-def translation_of(red: RedRun) -> tuple[Translation, AnomalyKind]:
+def translate_run(red: RedRun) -> tuple[Translation, AnomalyKind]:
     """Return the script of a simulated run for real servers, and what it must show there. Raises
     UsageError for a run that has no counterpart there."""
     script = red.script
@@ -124,10 +124,10 @@ def translation_of(red: RedRun) -> tuple[Translation, AnomalyKind]:
         raise UsageError(f"run {red.name}: its script does not show {red.kind} any more")
     faultless = replace(script, calls=tuple(one for one in script.calls if one.by >= 0))
     others = [
-        simulated(replace(faultless, options={**faultless.options, "seed": str(FIRST_OTHER + n)}))
+        simulate(replace(faultless, options={**faultless.options, "seed": str(FIRST_OTHER + n)}))
         for n in range(OTHER_SEEDS)
     ]
-    what = expected(simulated(script))
+    what = expected(simulate(script))
     found = constraints_of(what, others)
     wanted: dict[str, str] = {}
     if any(message.what == "lose" for message in what.messages):
@@ -135,11 +135,11 @@ def translation_of(red: RedRun) -> tuple[Translation, AnomalyKind]:
     if outlasted(what):
         wanted["timeout-s"] = str(PATIENCE_S)
     if wanted:
-        options["option"] = _with_own_options(options, wanted)
+        options["option"] = _add_own_options(options, wanted)
     return translated(replace(script, options=options), what, found), kind
 
 
-def _with_own_options(
+def _add_own_options(
     options: Mapping[str, str | tuple[str, ...]], wanted: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Return the workload's own options with those of `wanted` that it has and that are not
@@ -170,7 +170,7 @@ class RunReproduction:
         shrunk = red.directory.path / SCRIPT_FILE
         if shrunk.exists():
             red = replace(red, script=read_script(shrunk))
-        return RunReproduction(red, *translation_of(red))
+        return RunReproduction(red, *translate_run(red))
 
     @property
     def path(self) -> Path:
@@ -192,10 +192,7 @@ class RunReproduction:
             "",
             "Play it with: harness run --script THIS-FILE --clickhouse VERSION",
         ]
-        try:
-            self.path.write_text(commented(script, comments), encoding="utf-8")
-        except OSError as error:
-            raise HarnessError(f"{self.path}: cannot be written: {error.strerror}") from error
+        write_script(self.path, script, comments)
 
 
 @dataclass(slots=True)
@@ -220,11 +217,7 @@ class Tries:
     def play(self, request: RunRequest, stop: Stop) -> None:
         """Play the script on one cluster until there are enough tries, or a stop is requested.
         Raises HarnessError, with the cluster down."""
-        campaign = replace(
-            request.campaign(None, stop),
-            reported=frozenset(),
-            script=lambda _: self.script.generator,
-        )
+        campaign = replace(request.campaign(None, stop), script=lambda _: self.script.generator)
         with campaign.trials() as trial:
             for spec in self._specs(request.spec(request.given.seed)):
                 self._take(trial(spec))

@@ -11,11 +11,10 @@ import msgspec
 from msgspec import structs
 
 from checkers.phrasing import number
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import UsageError
 from harness.core.op import Json
-from harness.run.campaign import FinishedRun
 from harness.run.run_request import Invocation
-from harness.run.scripted import ScriptedRun, commented
+from harness.run.scripted import ScriptedRun, write_script
 from harness.run.stop import Stop
 from harness.run.trial import TryCounts
 from harness.search.candidates import (
@@ -164,18 +163,13 @@ def store_shrunk(result: Shrunk, store: Store) -> str | None:
     from harness.report.run_files import facts_in
     from harness.report.shrunk import write_comparison  # its templates are slow to load
 
-    text = commented(result.small, result.comments)
-    try:
-        result.path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise HarnessError(f"{result.path}: cannot be written: {error.strerror}") from error
-    runs: list[FinishedRun] = []
+    text = write_script(result.path, result.small, result.comments)
     request = request_of(result.small, Invocation(store=str(store.root)), result.path)
     again = structs.replace(request.spec(request.given.seed), command=result.command)
-    request.campaign(None, Stop()).run([again], runs.append)
+    run = request.campaign(None, Stop()).run_once(again)
     return write_comparison(
         result.red.directory.shrunk_page,
-        [facts_in(result.red.directory), facts_in(runs[0].directory)],
+        [facts_in(result.red.directory), facts_in(run.directory)],
         result.json(),
         text,
     )

@@ -134,7 +134,7 @@ class Player:
                 self._take(on, Trial(TryResult.BROKE_OFF, str(error)))
 
     def _on_one_cluster(self, on: VersionTries, more: Callable[[], bool]) -> None:
-        campaign, spec = self.replay.opened(
+        campaign, spec = self.replay.open(
             on.name, self.zookeeper, self.store, self.shown, self.stop
         )
         with campaign.trials() as trial:

@@ -17,7 +17,8 @@ from harness.generators.script import Do, Joined, Rest, Until, broke_off
 from harness.run.scripted import ScriptedRun, read_script
 from harness.run.stepwise import Ended, node_step, rule_step
 from harness.run.trial import Trial, TryResult
-from harness.search.candidates import AnomalyKind, RedRun, red_run
+from harness.search.anomaly_kind import AnomalyKind
+from harness.search.candidates import RedRun, red_run
 from harness.search.reproduction import Tries, simulate, translate_run
 from harness.search.translation import rule_of, without_rules
 from harness.store.store import Store

@@ -25,11 +25,6 @@ class TryResult(StrEnum):
     BROKE_OFF = "broke off"
     """A step of its script or the cluster failed."""
 
-    @property
-    def conclusive(self) -> bool:
-        """Return whether it counts for or against the anomaly."""
-        return self in (TryResult.REPRODUCED, TryResult.NOT_REPRODUCED)
-
 
 class Trial(msgspec.Struct, frozen=True):
     """One try: a run, which is stored like any other, and what it says about the anomaly."""

@@ -1,7 +1,7 @@
 """Candidates of `harness shrink`: a stored run as a script, and what plays a script and looks for
 the anomaly, on simulated or on real servers."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,12 +14,11 @@ from checkers.replication.protocol import applicable
 from checkers.witness import gravest
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import HarnessError, UsageError
-from harness.core.history import History
 from harness.core.protocols import Generator
 from harness.core.ranges import quoted
 from harness.core.seed import Seed
 from harness.core.verdict import Status
-from harness.generators.script import ScriptStep, broke_off, timetable
+from harness.generators.script import timetable
 from harness.run.campaign import FinishedRun
 from harness.run.phases import checkers_of, record, workers_of
 from harness.run.rates import SequentialTest
@@ -27,7 +26,8 @@ from harness.run.run_context import RunContext
 from harness.run.run_request import Invocation, RunRequest
 from harness.run.scripted import ScriptedRun, script_of
 from harness.run.stop import Stop
-from harness.run.trial import Trial, TryCounts, TryResult
+from harness.run.trial import TryCounts, TryResult
+from harness.search.anomaly_kind import AnomalyKind, kinds_of
 from harness.search.replay import check_same, repeatable_spec
 from harness.search.script_edits import length_ns, simplified
 from harness.search.shrinking import (
@@ -43,49 +43,6 @@ from harness.store.run_info import RunInfo
 from harness.store.store import RunDirectory, Store
 
 SCRIPT_FILE: Final = "shrunk.toml"
-
-
-@dataclass(frozen=True, slots=True)
-class AnomalyKind:
-    """What a candidate must show: an anomaly of this kind, found by this checker."""
-
-    checker: str
-    kind: str
-
-    def __str__(self) -> str:
-        return f"{self.checker}:{self.kind}"
-
-    def find_in(self, judgement: Judgement, history: History) -> Reproduction | None:
-        """Return when it was seen and by which calls, if it decides the verdict."""
-        found = [
-            anomaly
-            for verdict in judgement.deciding
-            if verdict.status is Status.INVALID and verdict.checker == self.checker
-            for anomaly in verdict.anomalies
-            if anomaly.kind == self.kind
-        ]
-        if not found:
-            return None
-        first = min(found, key=lambda anomaly: (history[anomaly.ops[-1]].time_ns, len(anomaly.ops)))
-        ops = set(first.ops)
-        proof = frozenset(
-            place
-            for place, pair in enumerate(history.pairs)
-            if pair.invoke.index in ops or (pair.end is not None and pair.end.index in ops)
-        )
-        return Reproduction(max(history[op].time_ns for op in ops), proof)
-
-    def judge(self, run: FinishedRun, steps: Sequence[ScriptStep] = ()) -> Trial:
-        """Return the try that a run was; it is inconclusive if it broke off in these steps."""
-        judgement, history = run.outcome.judgement, run.outcome.history
-        if self.find_in(judgement, history) is not None:
-            return Trial.of(run, TryResult.REPRODUCED)
-        if steps and (why := broke_off(steps, history)):
-            return Trial.of(run, TryResult.BROKE_OFF, why)
-        verdicts = [one for one in judgement.verdicts if one.checker == self.checker]
-        if not verdicts or any(one.status is Status.UNKNOWN for one in verdicts):
-            return Trial.of(run, TryResult.UNKNOWN, f"{self.checker} reached no conclusion")
-        return Trial.of(run, TryResult.NOT_REPRODUCED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +92,14 @@ def red_run(what: str, store: Store, kind: str | None = None) -> RedRun:
 
 def _kind(given: str | None, name: str, judgement: Judgement) -> AnomalyKind:
     """Return the kind of anomaly to keep: the one given, or the gravest."""
-    known = {
-        str(AnomalyKind(verdict.checker, anomaly.kind)): AnomalyKind(verdict.checker, anomaly.kind)
-        for verdict in judgement.deciding
-        if verdict.status is Status.INVALID
-        for anomaly in verdict.anomalies
-    }
     if given is None:
         found = gravest(judgement)
         assert found is not None, "the run is INVALID"
         return AnomalyKind(found[0].checker, found[1].kind)
+    known = kinds_of(judgement)
     if given not in known:
-        raise UsageError(f"--kind {quoted(given)}: run {name} has {' '.join(sorted(known))}")
-    return known[given]
+        raise UsageError(f"--kind {quoted(given)}: run {name} has {' '.join(known)}")
+    return AnomalyKind.parse(given)
 
 
 def request_of(

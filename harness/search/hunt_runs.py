@@ -9,7 +9,6 @@ from typing import Final
 
 from msgspec import structs
 
-from checkers.judge import Judgement
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
@@ -20,23 +19,13 @@ from harness.run.run_context import RunContext
 from harness.run.run_request import Invocation, RunRequest
 from harness.run.scripted import ScriptedRun, commented, script_of
 from harness.run.stop import Stop
+from harness.search.anomaly_kind import kinds_of
 from harness.search.hunting import HuntInput, HuntRun
 from harness.spec.option_types import as_text
 from harness.spec.run_options import OPTIONS, command_of, option_texts, with_options
 from harness.spec.run_spec import RunSpec
 
 PANIC: Final = "PanicException"
-
-
-def kinds_of(judgement: Judgement) -> tuple[str, ...]:
-    """Return the kinds of anomalies that make a run INVALID, as CHECKER:KIND."""
-    found = {
-        f"{verdict.checker}:{anomaly.kind}"
-        for verdict in judgement.deciding
-        if verdict.status is Status.INVALID
-        for anomaly in verdict.anomalies
-    }
-    return tuple(sorted(found))
 
 
 def base_options(spec: RunSpec) -> dict[str, str | tuple[str, ...]]:

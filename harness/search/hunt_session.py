@@ -14,7 +14,8 @@ from harness.core.errors import HarnessError
 from harness.core.op import Json
 from harness.core.seed import Seed
 from harness.run.stop import Stop
-from harness.search.hunt_runs import HuntRuns, kinds_of
+from harness.search.anomaly_kind import kinds_of
+from harness.search.hunt_runs import HuntRuns
 from harness.search.hunting import AHEAD, Hunt, HuntInput, HuntRun, HuntState, ranked
 from harness.store.disk import why_unwritable
 

@@ -20,9 +20,9 @@ from harness.run.run_request import RunRequest
 from harness.run.scripted import ScriptedRun, read_script, write_script
 from harness.run.stop import Stop
 from harness.run.trial import Trial, TryCounts, TryResult
+from harness.search.anomaly_kind import AnomalyKind
 from harness.search.candidates import (
     SCRIPT_FILE,
-    AnomalyKind,
     OnSimulatedServers,
     RedRun,
     played_spec,
@@ -115,7 +115,7 @@ def translate_run(red: RedRun) -> tuple[Translation, AnomalyKind]:
         workload, other = COUNTERPARTS[str(kind)]
         if not {one.call.f for one in script.calls if one.by >= 0} <= SET_CALLS:
             raise UsageError(f"run {red.name}: only simulated servers show {kind}")
-        options["workload"], kind = workload, AnomalyKind(*other.split(":"))
+        options["workload"], kind = workload, AnomalyKind.parse(other)
     elif kind.checker == "protocol":
         raise UsageError(
             f"run {red.name}: only simulated servers show {kind}; expected another --kind"

@@ -94,7 +94,7 @@ def hunt(
     gc.freeze()  # exempt the loaded modules from every later collection
     shown = console.status("") if console.is_terminal else nullcontext()
     with stop.obeying_signals(), shown as spinner:
-        session.run(_Progress(session, spinner).show)
+        session.run(_HuntProgress(session, spinner).show)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(session.report)))
     else:
@@ -102,7 +102,7 @@ def hunt(
     return worst(Status(name) for name in stored.state.statuses).exit_status
 
 
-class _Progress:
+class _HuntProgress:
     """Line about the state of a hunt, once a second."""
 
     def __init__(self, session: HuntSession, spinner: Spinner | None) -> None:

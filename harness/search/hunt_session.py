@@ -102,7 +102,7 @@ class HuntSession:
         from harness.run.jobs import side_by_side  # slow to load
 
         self._trim()
-        with self.file(RUNS_FILE).open("a", encoding="utf-8") as log:
+        with self._file(RUNS_FILE).open("a", encoding="utf-8") as log:
             for run in side_by_side(self.made, self._inputs(), self.jobs, self.stop, AHEAD):
                 if self.stop:
                     break  # what was cancelled is among the results that follow
@@ -119,11 +119,11 @@ class HuntSession:
     def _inputs(self) -> Iterator[HuntInput]:
         """Yield those that a resumed hunt has drawn already, then new ones."""
         yield from tuple(self.state.waiting)
-        while not (self._spent or self.stop):
+        while not (self._is_spent or self.stop):
             yield self.hunt.draw()
 
     @property
-    def _spent(self) -> bool:
+    def _is_spent(self) -> bool:
         late = self.hours is not None and self.spent_s >= self.hours * 3_600
         return late or (self.runs is not None and self.state.drawn >= self.runs)
 
@@ -139,7 +139,7 @@ class HuntSession:
         if run.trouble:
             if len(state.troubles[run.trouble]) > self.keep:
                 return False
-            self._script(given, [run.trouble])
+            self._write_script(given, [run.trouble])
             return True
         scarce = [kind for kind in run.kinds if len(state.stored.get(kind, [])) < self.keep]
         if not scarce:
@@ -159,23 +159,22 @@ class HuntSession:
     @property
     def _find(self) -> Path:
         """Script of the run whose result was taken last."""
-        return self.file(f"finds/{self.state.taken}.toml")
+        return self._file(f"finds/{self.state.taken}.toml")
 
-    def _script(self, given: HuntInput, why: list[str]) -> None:
+    def _write_script(self, given: HuntInput, why: list[str]) -> None:
         self._find.parent.mkdir(exist_ok=True)
         self._find.write_text(self.made.text(given, why), encoding="utf-8")
 
     # --- the directory --------------------------------------------------------------------------
 
-    def file(self, name: str) -> Path:
-        """Return the path of a file of the hunt."""
+    def _file(self, name: str) -> Path:
         return self.path / name
 
     def _save(self) -> None:
         """Replace the state. Raises HarnessError."""
         self.state.spent_s = round(self.spent_s, 3)
         self._saved_s = self.spent_s
-        file = self.file(STATE_FILE)
+        file = self._file(STATE_FILE)
         fresh = file.with_suffix(".new")
         try:
             fresh.write_bytes(msgspec.json.encode(self.stored))
@@ -187,7 +186,7 @@ class HuntSession:
     def _trim(self) -> None:
         """Drop lines of runs that the state does not know, because the hunt was killed: they are
         made again."""
-        file = self.file(RUNS_FILE)
+        file = self._file(RUNS_FILE)
         lines = file.read_text().splitlines(keepends=True) if file.exists() else []
         file.write_text("".join(lines[: self.state.taken]))
 

@@ -32,7 +32,7 @@ from harness.generators import (
     time_limit,
     together,
 )
-from harness.native.simulator import Scheduler
+from harness.native.generators import Scheduler
 from harness.run.interpreter import run_threads, workers_on
 from harness.store.journal import Journal, read_history
 from nemesis.options import FaultOptions

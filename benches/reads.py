@@ -22,7 +22,7 @@ from harness.core.protocols import Cluster, Session
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators import numbered, time_limit
-from harness.native.simulator import Scheduler
+from harness.native.generators import Scheduler
 from harness.run.interpreter import run_threads, workers_on
 from harness.run.monitor import Monitor
 from harness.store.journal import Journal

@@ -54,7 +54,7 @@ class Stub:
 STUBS: Final = (
     Stub(
         "harness/native/_native.pyi",
-        ("histories", "simulator"),
+        ("histories", "generators", "simulator"),
         "harness.native.simulator",
         "harness/native/simulator.py",
     ),

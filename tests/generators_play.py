@@ -19,7 +19,7 @@ from harness.generators import (
     time_limit,
     together,
 )
-from harness.native.simulator import Assigned, Scheduler
+from harness.native.generators import Assigned, Scheduler
 from harness.run.interpreter import workers_on
 from nemesis.options import FaultOptions
 from nemesis.schedule import Schedule, Track, schedule

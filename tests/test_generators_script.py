@@ -10,7 +10,7 @@ from harness.core.history import History
 from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import ANY_NODE
 from harness.generators.script import Do, Joined, Rest, Script, ScriptStep, Then, Until, broke_off
-from harness.native.simulator import Scheduler
+from harness.native.generators import Scheduler
 from harness.run.interpreter import workers_on
 
 MS = 1_000_000

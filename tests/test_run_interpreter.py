@@ -30,7 +30,7 @@ from harness.generators import (
     time_limit,
     together,
 )
-from harness.native.simulator import Scheduler
+from harness.native.generators import Scheduler
 from harness.run.interpreter import HarnessIssues, Limits, run_threads, workers_on
 
 

@@ -32,7 +32,7 @@ from harness.generators import (
     sequence,
     time_limit,
 )
-from harness.native.simulator import Assigned, Scheduler
+from harness.native.generators import Assigned, Scheduler
 from harness.run.interpreter import run_threads, workers_on
 from harness.run.live import Live
 

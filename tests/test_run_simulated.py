@@ -34,7 +34,7 @@ from harness.generators import (
     until_ok,
 )
 from harness.generators.steps import PENDING
-from harness.native.simulator import Scheduler
+from harness.native.generators import Scheduler
 from harness.run import simulated
 from harness.run.interpreter import HarnessIssues, workers_on
 from harness.run.live import Live

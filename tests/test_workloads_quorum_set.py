@@ -20,14 +20,14 @@ from harness.core.op import Done, Kind, Op
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status
+from harness.generators.steps import nanoseconds
 from harness.generators.timing import time_limit
-from harness.native.simulator import Scheduler
+from harness.native.generators import Scheduler
 from harness.run.interpreter import workers_on
 from workloads.quorum_set import (
-    HANGING_NS,
-    PACED_INSERTS,
-    PAUSE_NS,
-    REFUSED_PAUSE_NS,
+    HANGING_S,
+    PACED,
+    REFUSED_PAUSE_S,
     QuorumSet,
     QuorumSetOptions,
 )
@@ -79,7 +79,7 @@ def test_nodes_insert_in_turns_and_no_more_than_writers_at_a_time() -> None:
     history = played(QuorumSetOptions(writers=1), quick)
     nodes = [p.invoke.node for p in history.pairs if p.invoke.f == "insert"]
     turns = [len(list(same)) for _, same in itertools.groupby(nodes)]
-    assert min(turns[:-1]) >= PACED_INSERTS, "a node inserts until its turn is over"
+    assert min(turns[:-1]) >= PACED[0], "a node inserts until its turn is over"
     assert set(nodes) == set(NODES)
     for writers in (1, 2, 3):
         assert in_flight_at_most(played(QuorumSetOptions(writers=writers), quick)) == writers
@@ -93,7 +93,8 @@ def test_some_turns_insert_without_a_pause_and_some_with() -> None:
         if begin.kind is Kind.INVOKE
     }
     assert min(gaps) < 10 * MS
-    assert any(PAUSE_NS <= gap < PAUSE_NS + 10 * MS for gap in gaps)
+    pause_ns = nanoseconds(PACED[1])
+    assert any(pause_ns <= gap < pause_ns + 10 * MS for gap in gaps)
 
 
 def in_flight_at_most(history: History) -> int:
@@ -111,7 +112,8 @@ def test_a_node_whose_insert_hangs_loses_its_turn_and_goes_on_reading() -> None:
 
     history = played(QuorumSetOptions(writers=1), hangs_on_ch3)
     hung = next(p.invoke for p in history.pairs if (p.invoke.f, p.invoke.node) == ("insert", "ch3"))
-    after = [p.invoke for p in history.pairs if p.invoke.time_ns > hung.time_ns + HANGING_NS]
+    since_ns = hung.time_ns + nanoseconds(HANGING_S)
+    after = [p.invoke for p in history.pairs if p.invoke.time_ns > since_ns]
     assert {op.node for op in after if op.f == "insert"} & {"ch1", "ch2"}
     assert "ch3" in {op.node for op in after if op.f == "read"}
 
@@ -123,7 +125,7 @@ def test_what_was_refused_is_tried_a_moment_later() -> None:
         if op.kind is Kind.FAIL:
             last[op.process] = op.time_ns
         elif op.process in last:
-            assert op.time_ns - last.pop(op.process) >= REFUSED_PAUSE_NS
+            assert op.time_ns - last.pop(op.process) >= nanoseconds(REFUSED_PAUSE_S)
     assert len(history) > 1_000
 
 

@@ -34,7 +34,7 @@ from harness.core.dialect import Dialect, Mechanism
 from harness.core.op import Call, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
 from harness.core.seed import Seed
-from harness.generators.calls import AtMostInFlight
+from harness.generators.calls import at_most_in_flight
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload, inserts_and_reads, look_once
 from workloads.zookeeper_looks import log_types
@@ -100,7 +100,7 @@ def alter(options: AlterOptions, seed: Seed, promise: Level, faults_expected: bo
         create=create,
         calls=inserts_and_reads(seed, 2, 1),
         per_s=options.ops_per_s,
-        beside=AtMostInFlight(_alter, options.alters, pause_ns, seed.child("alters")),
+        beside=at_most_in_flight(_alter, options.alters, pause_ns, seed.child("alters")),
         look=look_once(TYPES),
         final_once=(COLUMNS,),
         judges=(

@@ -21,7 +21,7 @@ from harness.clients.table_session import TableSession
 from harness.core.op import Call, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
 from harness.core.seed import Seed
-from harness.generators.calls import AtMostInFlight, numbered
+from harness.generators.calls import at_most_in_flight, numbered
 from harness.generators.choose import mix
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload, look_once
@@ -87,7 +87,7 @@ def drop_partition(
         create=create,
         calls=mix(seed.child("calls"), calls),
         per_s=options.ops_per_s,
-        beside=AtMostInFlight(
+        beside=at_most_in_flight(
             lambda n: Call(f=DROP, key=1 + n % (PARTITIONS - 1)),
             options.drops,
             pause_ns,

@@ -25,7 +25,7 @@ from harness.clients.table_session import TableSession
 from harness.core.op import Call, Op, Value
 from harness.core.protocols import Cluster, Session, Workload
 from harness.core.seed import Seed
-from harness.generators.calls import AtMostInFlight, numbered
+from harness.generators.calls import at_most_in_flight, numbered
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload
 from workloads.zookeeper_looks import MutationLook
@@ -113,7 +113,7 @@ def mutations(
         create=create,
         calls=numbered(lambda n: Call(f="insert", value=n, key=n % PARTITIONS)),
         per_s=options.ops_per_s,
-        beside=AtMostInFlight(mutation, options.mutations, pause_ns, seed.child("mutations")),
+        beside=at_most_in_flight(mutation, options.mutations, pause_ns, seed.child("mutations")),
         observer=(OBSERVE, LOOKS_PER_S),
         final_reads=(ROWS,),
         judges=(

@@ -31,8 +31,11 @@ from harness.core.protocols import Checker, Client, Cluster, Generator, Session
 from harness.core.ranges import AUTO, Quorum, majority, quoted, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
+from harness.generators.calls import numbered, repeat
+from harness.generators.choose import key_rounds
 from harness.generators.order import FINAL_TRIES, final_reads_on, phases, until_ok
-from harness.native.simulator import Combinator
+from harness.generators.timing import rest_after_fail
+from harness.generators.workers import on_few_nodes
 from workloads.options import WorkloadOptions
 
 FINAL_INSERT = "final-insert"
@@ -51,17 +54,18 @@ PARALLEL_DOCUMENTED = (
     "insert_quorum_parallel"
 )
 
-REFUSED_PAUSE_NS = 20_000_000
+REFUSED_PAUSE_S = 0.02
 """Pause after a refused insert: about the duration of a quorum insert, so that the next may
 succeed."""
 
-PAUSE_NS = 400_000_000
-"""Pause between inserts in turns with pauses: most of the time no session has a write in flight."""
+BURST = (40, 0.0)
+"""Inserts of a turn as fast as they can: it shows how far a replica lags. It takes some three
+seconds, as a paced turn does."""
+PACED = (6, 0.4)
+"""Inserts of a turn with pauses in seconds: most of the time no session has a write in flight, so
+that sessions become idle."""
 
-BURST_INSERTS, PACED_INSERTS = 40, 6
-"""Number of inserts of a turn without and with pauses; both take some three seconds."""
-
-HANGING_NS = 500_000_000
+HANGING_S = 0.5
 """Duration after which an insert counts as hanging, some ten times that of a normal one."""
 
 
@@ -252,18 +256,22 @@ class QuorumSet:
 
 def set_calls(options: QuorumSetOptions, seed: Seed) -> Generator:
     """Return inserts on a few nodes at a time, which take turns, and reads on all nodes, without
-    end. crates/simulator/src/interpreter/set_calls.rs has the rules and their reasons."""
-    rules = {
-        "keys": options.keys,
-        "ops_per_key": options.ops_per_key,
-        "writers": options.writers,
-        "refused_pause_ns": REFUSED_PAUSE_NS,
-        "pause_ns": PAUSE_NS,
-        "burst_inserts": BURST_INSERTS,
-        "paced_inserts": PACED_INSERTS,
-        "hanging_ns": HANGING_NS,
-    }
-    return Combinator.set_calls(seed.value, rules)
+    end.
+
+    Only a few nodes insert, because the server has one quorum insert of a table in flight, and
+    because a ZooKeeper session keeps its requests in order: a node whose write hangs cannot read.
+    Nodes without a write in flight then show old states.
+    """
+    calls = on_few_nodes(
+        numbered(lambda n: Call(f="insert", value=n)),
+        repeat(Call(f="read")),
+        seed,
+        nodes_max=options.writers,
+        turns=(BURST, PACED),
+        hanging_s=HANGING_S,
+    )
+    keyed = key_rounds(calls, seed, keys=options.keys, ops_per_key=options.ops_per_key)
+    return rest_after_fail(keyed, REFUSED_PAUSE_S)
 
 
 class _QuorumSetSession(OneTable):

@@ -36,7 +36,7 @@ from harness.core.protocols import Cluster, Generator, Session, Workload
 from harness.core.ranges import validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
-from harness.generators.calls import AtMostInFlight, numbered, repeat
+from harness.generators.calls import at_most_in_flight, numbered, repeat
 from harness.generators.choose import mix
 from workloads.options import PacedOptions
 from workloads.store_looks import StoreLooks
@@ -189,12 +189,12 @@ def _rebuilds(options: ZeroCopyOptions, seed: Seed) -> Generator | None:
     chosen += [Call(f=REBUILD, value={"by": "another"})] if options.drop_replica else []
     if not chosen:
         return None
-    return AtMostInFlight(
+    return at_most_in_flight(
         lambda n: chosen[n % len(chosen)],
         most=1,
         pause_ns=_BETWEEN_NS,
         seed=seed.child("rebuilds"),
-        due_ns=_BETWEEN_NS,
+        first_ns=_BETWEEN_NS,
     )
 
 

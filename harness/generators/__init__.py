@@ -5,6 +5,9 @@ the generator that has seen an event. Nothing here asks a clock, sleeps, or draw
 does not follow from a seed and a counter, so both interpreters run the same generators, and the
 same seed makes the same calls. The model is Jepsen's generators, made smaller and typed.
 
+Combinators are Rust (`crates/generators`); a generator with calls of its own, such as a script, may
+be Python.
+
 A test, put together:
 
     together(
@@ -13,20 +16,38 @@ A test, put together:
     )
 """
 
-from harness.generators.calls import numbered, once, repeat, sequence
-from harness.generators.choose import mix, per_key
+from harness.generators.calls import at_most_in_flight, numbered, once, repeat, sequence
+from harness.generators.choose import key_rounds, mix, per_key
 from harness.generators.order import cycle, phases, stop_when, until_ok
-from harness.generators.timing import Gaps, limit, rate, sleep, time_limit, while_answered
-from harness.generators.workers import each_node, on_clients, on_nemesis, reserve, together
+from harness.generators.timing import (
+    Gaps,
+    limit,
+    rate,
+    rest_after_fail,
+    sleep,
+    time_limit,
+    while_answered,
+)
+from harness.generators.workers import (
+    each_node,
+    on_clients,
+    on_few_nodes,
+    on_nemesis,
+    reserve,
+    together,
+)
 
 __all__ = [
     "Gaps",
+    "at_most_in_flight",
     "cycle",
     "each_node",
+    "key_rounds",
     "limit",
     "mix",
     "numbered",
     "on_clients",
+    "on_few_nodes",
     "on_nemesis",
     "once",
     "per_key",
@@ -34,6 +55,7 @@ __all__ = [
     "rate",
     "repeat",
     "reserve",
+    "rest_after_fail",
     "sequence",
     "sleep",
     "stop_when",

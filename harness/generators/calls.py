@@ -2,13 +2,10 @@
 
 from collections.abc import Callable, Iterable
 
-import msgspec
-from msgspec.structs import replace
-
-from harness.core.op import Call, Op, Process
-from harness.core.protocols import Context, Generator, Pending, Ready, Step
+from harness.core.op import Call
+from harness.core.protocols import Generator
 from harness.core.seed import Seed
-from harness.native.simulator import Combinator
+from harness.native.generators import Combinator
 
 
 def numbered(make: Callable[[int], Call]) -> Generator:
@@ -18,7 +15,7 @@ def numbered(make: Callable[[int], Call]) -> Generator:
 
 def repeat(call: Call) -> Generator:
     """Return a generator that repeats one call without end."""
-    return numbered(lambda _: call)
+    return Combinator.repeat(call)
 
 
 def sequence(calls: Iterable[Call]) -> Generator:
@@ -31,33 +28,10 @@ def once(call: Call) -> Generator:
     return sequence((call,))
 
 
-class AtMostInFlight(msgspec.Struct, frozen=True):
-    """`make(0)`, `make(1)`, … without end, at most `most` of them in flight, each at least
-    `pause_ns` after one has ended, on workers that the seed draws."""
-
-    make: Callable[[int], Call]
-    most: int
-    pause_ns: int
-    seed: Seed
-    number: int = 0
-    due_ns: int = 0
-    in_flight: frozenset[Process] = frozenset()
-
-    def op(self, context: Context) -> tuple[Step, Generator]:
-        """Return the next call, if it is due and fewer than `most` are in flight."""
-        workers = [worker for worker in context.free if worker.number >= 0]
-        if len(self.in_flight) >= self.most or not workers:
-            return Pending(), self
-        if context.time_ns < self.due_ns:
-            return Pending(self.due_ns), self
-        worker = self.seed.choice(self.number, workers)
-        in_flight = self.in_flight | {worker.process}
-        after = replace(self, number=self.number + 1, in_flight=in_flight)
-        return Ready(self.make(self.number), worker), after
-
-    def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
-        """Learn which calls have ended."""
-        if event.process not in self.in_flight:
-            return self
-        in_flight = self.in_flight - {event.process}
-        return replace(self, in_flight=in_flight, due_ns=event.time_ns + self.pause_ns)
+def at_most_in_flight(
+    make: Callable[[int], Call], most: int, pause_ns: int, seed: Seed, *, first_ns: int = 0
+) -> Generator:
+    """Return `make(0)`, `make(1)`, … without end, at most `most` of them in flight, each at least
+    `pause_ns` after one has ended and none before `first_ns` of the run, on workers that the seed
+    draws. `make` must be pure."""
+    return Combinator.at_most_in_flight(make, most, pause_ns, seed.value, first_ns)

@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from harness.core.errors import UsageError
-from harness.core.op import Call, Op
-from harness.core.protocols import Context, Generator, Step, Worker
+from harness.core.op import Call
+from harness.core.protocols import Generator
 from harness.core.seed import Seed
 from harness.generators.calls import repeat
-from harness.generators.steps import ask, in_place, listen, narrowed, updated
+from harness.generators.steps import nanoseconds
 from harness.generators.timing import rate
-from harness.native.simulator import Combinator
+from harness.native.generators import Combinator
 
 
 def on_clients(generator: Generator) -> Generator:
@@ -31,46 +29,17 @@ def together(*generators: Generator) -> Generator:
     return Combinator.together(generators)
 
 
-class Reserve(msgspec.Struct, frozen=True):
-    """Each part has workers of its own. See `reserve`."""
-
-    parts: tuple[Generator, ...]
-    bounds: tuple[int, ...]
-    """Part i has the workers from bounds[i] up to, not including, bounds[i + 1]; the last part
-    has all others."""
-    listens: bool
-
-    def op(self, context: Context) -> tuple[Step, Generator]:
-        """Return a call of some part; the part of the preferred worker is asked first."""
-        clients = [self._part(worker) for worker in context.free if worker.number >= 0]
-        start = clients[0] if clients else 0
-        step, _, after = ask(self.parts, start, context, lambda at: self._own(at, context))
-        # An exhausted part keeps its place, for places name the workers.
-        return step, Reserve(in_place(self.parts, after), self.bounds, self.listens)
-
-    def _part(self, worker: Worker) -> int:
-        return max(at for at, bound in enumerate(self.bounds) if bound <= worker.number)
-
-    def _own(self, at: int, context: Context) -> Context:
-        return narrowed(context, lambda w: w.number >= 0 and self._part(w) == at)
-
-    def update(self, context: Context, event: Op) -> Generator:
-        """Pass the event to every part."""
-        parts = updated(self.parts, context, event)
-        return self if parts is self.parts else Reserve(parts, self.bounds, self.listens)
-
-
 def reserve(shares: Sequence[tuple[int, Generator]], rest: Generator) -> Generator:
     """Divide the clients' workers: `reserve([(2, writes)], reads)` gives workers 0 and 1 to writes,
     all others to reads. Consecutive workers are on consecutive nodes, so a share spreads over
     nodes. Raises UsageError for a share below 1."""
-    bounds = [0]
-    for count, _ in shares:
+    first, parts = 0, []
+    for count, part in shares:
         if count < 1:
             raise UsageError(f"reserve: a share of {count} workers given, at least 1 expected")
-        bounds.append(bounds[-1] + count)
-    parts = (*(part for _, part in shares), rest)
-    return Reserve(parts, tuple(bounds), listen(parts))
+        parts.append((first, part))
+        first += count
+    return Combinator.reserve([*parts, (first, rest)])
 
 
 def each_node(generator: Generator, nodes: Sequence[str] = ()) -> Generator:
@@ -81,6 +50,35 @@ def each_node(generator: Generator, nodes: Sequence[str] = ()) -> Generator:
     Final reads: `each_node(until_ok([Call(f="read", key=k) for k in keys], tries=20))`.
     """
     return Combinator.each_node(generator, list(nodes))
+
+
+def on_few_nodes(
+    few: Generator,
+    others: Generator,
+    seed: Seed,
+    *,
+    nodes_max: int,
+    turns: Sequence[tuple[int, float]],
+    hanging_s: float,
+) -> Generator:
+    """Return the calls of `few` on a few nodes at a time, which take turns, one call in flight on
+    each; all workers that have none of these calls make those of `others`. It is exhausted when
+    `others` is.
+
+    A turn has 1 to `nodes_max` nodes and one of the kinds `turns`, all drawn from the seed. A kind
+    is a number of calls and the pause in seconds from the end of one to the next. The turn is over
+    after its calls or when each of its nodes has one in flight, but while calls of `few` are in
+    flight only if all of them have hung for `hanging_s`. Raises UsageError for numbers below 1.
+    """
+    for what, number in (("nodes_max", nodes_max), *(("turns", calls) for calls, _ in turns)):
+        if number < 1:
+            raise UsageError(f"on_few_nodes: {what}: {number} given, at least 1 expected")
+    if not turns:
+        raise UsageError("on_few_nodes: no turns given, at least one kind expected")
+    kinds = [(calls, nanoseconds(pause_s)) for calls, pause_s in turns]
+    return Combinator.on_few_nodes(
+        few, others, seed.value, nodes_max, kinds, nanoseconds(hanging_s)
+    )
 
 
 def with_observer(calls: Generator, f: str, per_s: float, seed: Seed) -> Generator:

@@ -1,4 +1,4 @@
-"""Written by distribution/stubs.py from the crates histories, simulator."""
+"""Written by distribution/stubs.py from the crates histories, generators, simulator."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self, final
@@ -202,6 +202,127 @@ class Findings:
     def appeared(self) -> int:
         """Number of inserts of unknown outcome that some read shows."""
 
+@final
+class Combinator:
+    """A generator of harness/core/protocols.py in Rust. It is immutable; the generators that it
+    holds may be written in Python. harness/generators documents each of them."""
+    def op(self, context: Any) -> tuple[Any, Combinator]:
+        """Return the step and the next generator. Raises UsageError for a call that no worker could
+        ever take, and passes on the exceptions of a generator in Python."""
+    def update(self, context: Any, event: Any) -> Self:
+        """Return the generator after the end of a call; itself if nothing changes."""
+    @property
+    def listens(self) -> bool:
+        """Whether events matter to the generator."""
+    def unlimited(self) -> Combinator:
+        """Return the generator that a time limit limits, in its current state. Raises TypeError for
+        any other generator."""
+    @staticmethod
+    def numbered(make: Callable[[int], Any]) -> Combinator: ...
+    @staticmethod
+    def repeat(call: Any) -> Combinator: ...
+    @staticmethod
+    def sequence(calls: Sequence[Any]) -> Combinator: ...
+    @staticmethod
+    def until_ok(calls: Sequence[Any], tries: int, pause_ns: int) -> Combinator: ...
+    @staticmethod
+    def at_most_in_flight(
+        make: Callable[[int], Any], most: int, pause_ns: int, seed: int, first_ns: int
+    ) -> Combinator: ...
+    @staticmethod
+    def mix(seed: int, parts: Sequence[tuple[float, Any]]) -> Combinator: ...
+    @staticmethod
+    def per_key(
+        seed: int, make: Callable[[int], Any], keys: int, ops_per_key: int
+    ) -> Combinator: ...
+    @staticmethod
+    def key_rounds(generator: Any, seed: int, keys: int, ops_per_key: int) -> Combinator: ...
+    @staticmethod
+    def phases(parts: Sequence[Any]) -> Combinator: ...
+    @staticmethod
+    def cycle(make: Callable[[int], Any]) -> Combinator: ...
+    @staticmethod
+    def stop_when(is_awaited: Callable[[Any], bool], generator: Any) -> Combinator: ...
+    @staticmethod
+    def rate(generator: Any, mean_ns: float, seed: int, exponential: bool) -> Combinator: ...
+    @staticmethod
+    def time_limit(generator: Any, length_ns: int) -> Combinator: ...
+    @staticmethod
+    def while_answered(generator: Any, patience_ns: int) -> Combinator: ...
+    @staticmethod
+    def limit(generator: Any, ops: int) -> Combinator: ...
+    @staticmethod
+    def sleep(length_ns: int) -> Combinator: ...
+    @staticmethod
+    def rest_after_fail(generator: Any, pause_ns: int) -> Combinator: ...
+    @staticmethod
+    def on_clients(generator: Any) -> Combinator: ...
+    @staticmethod
+    def on_nemesis(generator: Any) -> Combinator: ...
+    @staticmethod
+    def together(parts: Sequence[Any]) -> Combinator: ...
+    @staticmethod
+    def reserve(parts: Sequence[tuple[int, Any]]) -> Combinator:
+        """Each part has the number of its first worker, ascending from 0."""
+    @staticmethod
+    def each_node(generator: Any, nodes: Sequence[str]) -> Combinator:
+        """If `nodes` is empty: all nodes that workers use at the first question."""
+    @staticmethod
+    def on_few_nodes(
+        few: Any,
+        others: Any,
+        seed: int,
+        nodes_max: int,
+        turns: Sequence[tuple[int, int]],
+        hanging_ns: int,
+    ) -> Combinator:
+        """`turns` are the kinds of turns: the number of calls, and the pause after each."""
+
+@final
+class Scheduler:
+    """Schedules one history: which worker does what next, and the index of each operation.
+
+    This is a state machine without threads, clocks or I/O: the caller passes the time and the calls
+    that ended. It outlives generators, so that the phases of one run form one history. An info
+    retires a client's process: the worker continues as process + number of clients. Two threads
+    must not use it at the same time."""
+    def __new__(cls, workers: Sequence[Any], sink: Callable[[Any], object]) -> Scheduler:
+        """Create a scheduler. The first of `workers` is used first. `sink` receives every operation
+        in the order of the history, except those that others record; its exceptions are passed on.
+        """
+    @property
+    def workers(self) -> tuple[Any, ...]:
+        """All workers by number, the nemesis first."""
+    def call_of(self, number: int) -> Any | None:
+        """Return the worker's call in flight."""
+    @property
+    def generator(self) -> Combinator:
+        """The current generator in its current state."""
+    def follow(self, generator: Any) -> None:
+        """Take all further calls from this generator. The history continues."""
+    def poll(self, now_ns: int, prefer: int | None = None) -> Any:
+        """Begin the generator's next call, if it has one now: return Assigned, Pending or
+        Exhausted. `prefer` is the number of the worker that asks: if it is free, the generator sees
+        it first.
+
+        Exhausted means that there are no more calls; some may still be in flight. Raises
+        HarnessError if the generator waits for a call to end although none is in flight, if it
+        waits for a time that has passed, or if it gives a call to a worker that is not free."""
+    def begin(self, number: int, call: Any, now_ns: int) -> Any:
+        """Record a call that no generator made, such as the healing after a run, in flight on a
+        free worker. Return the operation."""
+    def complete(self, number: int, done: Any, now_ns: int) -> Any:
+        """Record the end of a worker's call and free the worker. An end without a value gets its
+        call's value. Return the operation."""
+
+@final
+class Assigned:
+    """A call that was assigned to a worker and is in flight from now on."""
+    @property
+    def op(self) -> Any: ...
+    @property
+    def worker(self) -> Any: ...
+
 FETCH_NS: int
 """Median time of reading, sending and writing a small part."""
 
@@ -242,47 +363,6 @@ class Disks:
         """Flip the flipped bits of a disk back, unless their files are gone."""
     def sync(self) -> None:
         """Make everything durable on all disks."""
-
-@final
-class Combinator:
-    """A generator of harness/core/protocols.py in Rust. It is immutable; the generators that it
-    holds may be written in Python. harness/generators documents each of them."""
-    def op(self, context: Any) -> tuple[Any, Combinator]:
-        """Return the step and the next generator. Raises UsageError for a call that no worker could
-        ever take, and passes on the exceptions of a generator in Python."""
-    def update(self, context: Any, event: Any) -> Self:
-        """Return the generator after the end of a call; itself if nothing changes."""
-    @property
-    def listens(self) -> bool:
-        """Whether events matter to the generator."""
-    def unlimited(self) -> Combinator:
-        """Return the generator that a time limit limits, in its current state. Raises TypeError for
-        any other generator."""
-    @staticmethod
-    def numbered(make: Callable[[int], Any]) -> Combinator: ...
-    @staticmethod
-    def sequence(calls: Sequence[Any]) -> Combinator: ...
-    @staticmethod
-    def time_limit(generator: Any, length_ns: int) -> Combinator: ...
-    @staticmethod
-    def rate(generator: Any, mean_ns: float, seed: int, exponential: bool) -> Combinator: ...
-    @staticmethod
-    def on_clients(generator: Any) -> Combinator: ...
-    @staticmethod
-    def on_nemesis(generator: Any) -> Combinator: ...
-    @staticmethod
-    def together(parts: Sequence[Any]) -> Combinator: ...
-    @staticmethod
-    def phases(parts: Sequence[Any]) -> Combinator: ...
-    @staticmethod
-    def each_node(generator: Any, nodes: Sequence[str]) -> Combinator:
-        """If `nodes` is empty: all nodes that workers use at the first question."""
-    @staticmethod
-    def until_ok(calls: Sequence[Any], tries: int, pause_ns: int) -> Combinator: ...
-    @staticmethod
-    def set_calls(seed: int, rules: dict[str, int]) -> Combinator:
-        """Generate the calls of quorum-set. `rules` are keys, ops_per_key, writers, burst_inserts,
-        paced_inserts, and in nanoseconds refused_pause_ns, pause_ns, hanging_ns."""
 
 @final
 class Interpreter:
@@ -389,51 +469,6 @@ class Members:
     ) -> None:
         """Ask the server `by` to make a server "participant" or "observer", or to remove it,
         for ""."""
-
-@final
-class Scheduler:
-    """Schedules one history: which worker does what next, and the index of each operation.
-
-    This is a state machine without threads, clocks or I/O: the caller passes the time and the calls
-    that ended. It outlives generators, so that the phases of one run form one history. An info
-    retires a client's process: the worker continues as process + number of clients. Two threads
-    must not use it at the same time."""
-    def __new__(cls, workers: Sequence[Any], sink: Callable[[Any], object]) -> Scheduler:
-        """Create a scheduler. The first of `workers` is used first. `sink` receives every operation
-        in the order of the history, except those of calls that an `Interpreter` makes; its
-        exceptions are passed on."""
-    @property
-    def workers(self) -> tuple[Any, ...]:
-        """All workers by number, the nemesis first."""
-    def call_of(self, number: int) -> Any | None:
-        """Return the worker's call in flight."""
-    @property
-    def generator(self) -> Combinator:
-        """The current generator in its current state."""
-    def follow(self, generator: Any) -> None:
-        """Take all further calls from this generator. The history continues."""
-    def poll(self, now_ns: int, prefer: int | None = None) -> Any:
-        """Begin the generator's next call, if it has one now: return Assigned, Pending or
-        Exhausted. `prefer` is the number of the worker that asks: if it is free, the generator sees
-        it first.
-
-        Exhausted means that there are no more calls; some may still be in flight. Raises
-        HarnessError if the generator waits for a call to end although none is in flight, if it
-        waits for a time that has passed, or if it gives a call to a worker that is not free."""
-    def begin(self, number: int, call: Any, now_ns: int) -> Any:
-        """Record a call that no generator made, such as the healing after a run, in flight on a
-        free worker. Return the operation."""
-    def complete(self, number: int, done: Any, now_ns: int) -> Any:
-        """Record the end of a worker's call and free the worker. An end without a value gets its
-        call's value. Return the operation."""
-
-@final
-class Assigned:
-    """A call that was assigned to a worker and is in flight from now on."""
-    @property
-    def op(self) -> Any: ...
-    @property
-    def worker(self) -> Any: ...
 
 @final
 class Simulation:

@@ -4,27 +4,21 @@ from typing import Any, Protocol, TypedDict
 
 from harness.native._native import (
     FETCH_NS,
-    Assigned,
-    Combinator,
     Disks,
     Interpreter,
     Machines,
     Members,
-    Scheduler,
     Simulation,
 )
 
 __all__ = [
     "FETCH_NS",
-    "Assigned",
-    "Combinator",
     "Disks",
     "Host",
     "Interpreter",
     "Machines",
     "Members",
     "ReplicaState",
-    "Scheduler",
     "Simulation",
 ]
 

@@ -16,7 +16,7 @@ from harness.core.errors import HarnessError
 from harness.core.op import Done, Kind, Op
 from harness.core.protocols import Client, Exhausted, Generator, Worker
 from harness.generators.steps import NEMESIS_NUMBER
-from harness.native.simulator import Assigned, Scheduler
+from harness.native.generators import Assigned, Scheduler
 from harness.run.call_ends import HarnessIssues, checked_end
 
 

@@ -16,7 +16,8 @@ from harness.core.lines import decoded, encoded
 from harness.core.op import NEMESIS, Done, Kind, Op
 from harness.core.outcomes import Outcome
 from harness.core.protocols import Client, Generator
-from harness.native.simulator import Interpreter, Scheduler
+from harness.native.generators import Scheduler
+from harness.native.simulator import Interpreter
 from harness.run.call_ends import HarnessIssues, check_call, checked_end
 from harness.run.live import Live
 from harness.sim.world import World

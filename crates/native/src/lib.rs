@@ -7,5 +7,6 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     histories::python::add_to(module)?;
+    generators::python::add_to(module)?;
     simulator::python::add_to(module)
 }

@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::rc::Rc;
 use std::time::Instant;
 
+use seed::Seed;
 use simulator::network::Network;
-use simulator::seed::Seed;
 use simulator::world::{World, SECOND};
 
 /// Number of packets under way at a time.

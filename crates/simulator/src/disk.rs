@@ -6,8 +6,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use crate::seed::Seed;
 use crate::world::{Ns, SECOND};
+use seed::Seed;
 
 /// Age at which the kernel writes data by itself (dirty_expire_centisecs).
 const WRITEBACK_NS: Ns = 30 * SECOND;

@@ -6,23 +6,18 @@
 //! the two lines of the history. `Host` executes every other call, and every fault.
 
 mod client_task;
-pub mod finals;
-pub mod generator;
-pub mod generators;
-pub mod scheduler;
-pub mod set_calls;
 pub mod statements;
-pub mod workers;
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-pub use histories::journal::Kind;
+use generators::scheduler::{Ended, Next, Scheduler};
+use generators::workers::Slot;
+use generators::{Failure, Kind};
 use histories::journal::{self, line, Line, Process, Value};
 
 use crate::block::Block;
@@ -32,12 +27,7 @@ use crate::simulation::Simulation;
 use crate::table::parts;
 use crate::world::{Action, Ns};
 use client_task::{ClientTask, Request};
-use scheduler::{Ended, Next, Scheduler};
 use statements::Statement;
-use workers::Slot;
-
-/// An error of a generator or of a host.
-pub type Failure = Box<dyn Error>;
 
 /// Executes the calls that are not statements: those of the workload's own clients, and the
 /// nemesis's. It must not use the scheduler while it is called.
@@ -273,10 +263,10 @@ impl Interpreter {
                 self.last_key = Some(key);
             }
         }
-        let plain = call.foreign.as_ref().is_none_or(|foreign| foreign.plain);
+        let is_plain = call.foreign.is_none();
         let mut statements = self.statements.iter();
         let statement = statements.find(|statement| statement.f == call.f);
-        let statement = statement.filter(|s| plain && s.takes(call.value, call.key));
+        let statement = statement.filter(|s| is_plain && s.takes(call.value, call.key));
         let Some(statement) = statement else {
             self.lines.extend(host.begin(&scheduler, slot)?);
             return Ok(());

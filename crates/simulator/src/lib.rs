@@ -16,7 +16,6 @@ pub mod message_json;
 pub mod network;
 pub mod protocol;
 pub mod protocol_trace;
-pub mod seed;
 pub mod server;
 pub mod simulation;
 pub mod sql;

@@ -2,13 +2,10 @@
 
 mod allocator;
 mod disks;
-mod generator;
 mod interpreter;
 mod machines;
 mod members;
-mod scheduler;
 mod value;
-mod vocabulary;
 mod words;
 
 use std::cell::RefCell;
@@ -32,7 +29,6 @@ use crate::message_json::message_json;
 use crate::network::Node;
 use crate::protocol::Mechanisms;
 use crate::protocol_trace::trace_json;
-use crate::seed::Seed;
 use crate::server::Settings;
 use crate::simulation::{self, Member, Options, Role};
 use crate::table::fetch::FETCH_NS;
@@ -40,6 +36,7 @@ use crate::table::parts::Value;
 use crate::table::settings::TableSettings;
 use crate::world::{Action, Ns};
 use allocator::Allocator;
+use seed::Seed;
 use value::Word;
 use words::{columns, found, linked, operation, reading, said_of, texts};
 
@@ -553,11 +550,8 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Median time of reading, sending and writing a small part.
     module.add("FETCH_NS", FETCH_NS)?;
     module.add_class::<disks::Disks>()?;
-    module.add_class::<generator::Combinator>()?;
     module.add_class::<interpreter::Interpreter>()?;
     module.add_class::<machines::Machines>()?;
     module.add_class::<members::Members>()?;
-    module.add_class::<scheduler::Scheduler>()?;
-    module.add_class::<scheduler::Assigned>()?;
     module.add_class::<Simulation>()
 }

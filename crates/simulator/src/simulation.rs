@@ -17,7 +17,6 @@ use crate::keeper::session::KeeperSession;
 use crate::network::{Network, Node};
 use crate::protocol::Mechanisms;
 use crate::protocol_trace::ProtocolTrace;
-use crate::seed::Seed;
 use crate::server::host::Deployment;
 use crate::server::{Common, Refusal, Reply, Server, ServerDisk, Settings};
 use crate::sql::{Queries, Query};
@@ -25,6 +24,7 @@ use crate::store::{ObjectStore, Objects};
 use crate::table::parts::Row;
 use crate::table::settings::TableSettings;
 use crate::world::{Ns, Process, Promise, World, MS, SECOND};
+use seed::Seed;
 
 /// Median delay between a client and a server. Faults do not affect this network, which is the
 /// harness's own.

@@ -25,7 +25,7 @@ use std::task::{Context, Poll, Waker};
 
 use rustc_hash::FxHashMap;
 
-use crate::seed::{scaled, Seed};
+use seed::{scaled, Seed};
 
 pub use action::Action;
 use action::Run;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
+use seed::Seed;
 use simulator::bugs::Bugs;
 use simulator::disk::Lost;
 use simulator::errors::{KeeperError, CONNECTION_LOSS, SESSION_EXPIRED};
@@ -14,7 +15,6 @@ use simulator::keeper::session::{Found, KeeperSession, Reading, Readings};
 use simulator::keeper::tree::{Data, Operation};
 use simulator::network::{Network, Node};
 use simulator::protocol_trace::{Fact, ProtocolTrace};
-use simulator::seed::Seed;
 use simulator::world::{Ns, Process, Promise, World, MS, SECOND};
 
 /// The node of the clients.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use simulator::seed::Seed;
+use seed::Seed;
 use simulator::world::{Ns, Process, World, SECOND};
 
 /// Starts a process that notes the time after each second by its clock.

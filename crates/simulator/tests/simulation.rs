@@ -5,10 +5,10 @@ mod cluster;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use seed::Seed;
 use simulator::block::Block;
 use simulator::errors::ServerError;
 use simulator::network::{Network, Node};
-use simulator::seed::Seed;
 use simulator::server::Settings;
 use simulator::simulation::{Role, Simulation};
 use simulator::table::parts::Value;

@@ -10,10 +10,10 @@ use super::words::found;
 use super::Simulation;
 use crate::disk::{Device, FaultKind, Fsync, Request, Served};
 use crate::network::Node;
-use crate::seed::Seed;
 use crate::simulation;
 use crate::simulation::disks::Wanted;
 use crate::world::{Ns, MS};
+use seed::Seed;
 
 /// The disks of a simulation's servers. For one thread only.
 #[pyclass(module = "harness.native.simulator")]

@@ -4,17 +4,16 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use generators::python::{self, begun_op, ended_op, kind_of, raised};
+use generators::workers::Slot;
+use generators::{scheduler, Failure, Kind};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::scheduler::Scheduler;
-use super::vocabulary::{begun_op, ended_op, kind_of, raised};
 use super::{Simulation, Word};
 use crate::errors::ServerError;
-use crate::interpreter::scheduler;
 use crate::interpreter::statements::Statement;
-use crate::interpreter::workers::Slot;
-use crate::interpreter::{self, Failure, Host, Kind, ServerNode, Stop};
+use crate::interpreter::{self, Host, ServerNode, Stop};
 use crate::network::Node;
 use crate::server::Settings;
 use crate::world::Ns;
@@ -34,6 +33,9 @@ unsafe impl Sync for Interpreter {}
 /// What `Interpreter` says of `statements`.
 /// In Python: `tuple[bool, str, Sequence[dict[str, int | str]], int]`.
 type StatementWords = (bool, String, Vec<HashMap<String, Word>>, Ns);
+
+/// The scheduler of the history. In Python: `Scheduler`.
+type Scheduler = python::Scheduler;
 
 /// Executes the other calls. In Python: `Host`.
 type PyHost = PyAny;

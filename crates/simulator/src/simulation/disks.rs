@@ -6,9 +6,9 @@ use super::{Host, Simulation};
 use crate::bugs::Bugs;
 use crate::disk::{Device, Fsync, Lost};
 use crate::network::Node;
-use crate::seed::Seed;
 use crate::table::damage::{self, PartFile};
 use crate::table::replica::Table;
+use seed::Seed;
 
 /// What a power cut took, and whether of the two files that were marked before the synced and the
 /// other one survived.

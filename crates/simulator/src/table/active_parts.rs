@@ -206,7 +206,7 @@ fn in_turn<'a, T: 'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seed::Seed;
+    use seed::Seed;
 
     /// A sequence of draws.
     struct Draws {

@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use crate::bugs::{Bug, Bugs};
 use crate::disk::{Content, Lost};
-use crate::seed::Seed;
 use crate::table::part_files::FILES;
 use crate::table::parts::{rows_repr, Part, Row, Rows, Value};
 use crate::table::replica::{Table, TableDisk};
 use crate::world::{Ns, SECOND};
+use seed::Seed;
 
 /// Age after which a removal is certainly durable.
 const REMEMBERED_NS: Ns = 6 * SECOND;

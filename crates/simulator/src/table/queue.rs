@@ -224,7 +224,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seed::Seed;
+    use seed::Seed;
 
     #[test]
     fn a_part_that_cannot_be_fetched_leaves_the_turn_to_the_merge_that_uses_it() {

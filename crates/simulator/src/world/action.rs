@@ -142,7 +142,7 @@ impl<D: Run> KindOf<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seed::Seed;
+    use seed::Seed;
     use std::rc::Rc;
 
     /// Returns whether the action is stored inline and what it did, and checks that nothing of it

@@ -280,7 +280,7 @@ impl<T: Default> Events<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seed::Seed;
+    use seed::Seed;
 
     #[test]
     fn events_come_in_order() {

@@ -121,7 +121,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seed::Seed;
+    use seed::Seed;
 
     #[test]
     fn new_connections_are_refused_until_the_next_life() {

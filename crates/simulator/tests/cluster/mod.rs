@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
+use seed::Seed;
 use simulator::bugs::Bugs;
 use simulator::network::Node;
 use simulator::protocol::Mechanisms;
-use simulator::seed::Seed;
 use simulator::simulation::{Member, Options, Role, Simulation};
 use simulator::table::settings::TableSettings;
 use simulator::world::{Ns, SECOND};

@@ -6,8 +6,8 @@
 
 use crate::disk::{Fsync, Lost, Request};
 use crate::keeper::server::{KeeperServer, State};
-use crate::seed::Seed;
 use crate::world::{Ns, SECOND};
+use seed::Seed;
 
 const UNSYNCED_NS: Ns = SECOND;
 

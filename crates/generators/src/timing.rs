@@ -1,10 +1,9 @@
-//! Implements the combinators between the scheduler and a workload's calls. harness/generators,
-//! where Python creates them, documents them.
+//! Decides when calls are made: rates, limits, pauses.
 
-use crate::interpreter::generator::{Context, Event, Generator, Step, Waits, WakeCondition};
-use crate::interpreter::Failure;
-use crate::seed::Seed;
-use crate::world::Ns;
+use seed::Seed;
+
+use crate::generator::{Context, Event, Generator, Resting, Step, WakeCondition};
+use crate::{Failure, Kind, Ns};
 
 /// Calls until a time has passed.
 #[derive(Clone)]
@@ -115,24 +114,39 @@ impl Generator for Rate {
     }
 }
 
-/// Restricts a generator to clients.
+/// Calls as long as some succeed.
 #[derive(Clone)]
-pub struct OnClients(pub Box<dyn Generator>);
+pub struct WhileAnswered {
+    pub generator: Box<dyn Generator>,
+    pub patience_ns: Ns,
+    /// Time of the last success, or of the first question; `None` before that.
+    pub since_ns: Option<Ns>,
+}
 
-impl Generator for OnClients {
+impl Generator for WhileAnswered {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
-        self.0.op(&Context {
-            nemesis: false,
-            ..*context
-        })
+        let end_ns = *self.since_ns.get_or_insert(context.time_ns) + self.patience_ns;
+        if context.time_ns >= end_ns {
+            return Ok(Step::Exhausted);
+        }
+        let mut step = self.generator.op(context)?;
+        if let Step::Pending(wake_ns, _) = &mut step {
+            *wake_ns = Some(wake_ns.map_or(end_ns, |wake_ns| wake_ns.min(end_ns)));
+        }
+        Ok(step)
     }
 
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
-        Ok(!event.is_fault && self.0.update(context, event)?)
+        let changed = self.generator.update(context, event)?;
+        let is_answer = event.kind == Kind::Ok;
+        if is_answer {
+            self.since_ns = Some(event.time_ns);
+        }
+        Ok(changed || is_answer)
     }
 
     fn listens(&self) -> bool {
-        self.0.listens()
+        true
     }
 
     fn copied(&self) -> Box<dyn Generator> {
@@ -140,55 +154,25 @@ impl Generator for OnClients {
     }
 }
 
-/// Restricts a generator to the nemesis.
+/// A limited number of calls.
 #[derive(Clone)]
-pub struct OnNemesis {
+pub struct Limit {
     pub generator: Box<dyn Generator>,
-    /// The generator has no call for a free nemesis before this.
-    pub quiet_ns: Option<Ns>,
-    /// It had no call for a busy nemesis. Nothing that it sees will change until that call has
-    /// ended, which is reported to it.
-    pub waits: bool,
+    pub left: u64,
 }
 
-impl Generator for OnNemesis {
+impl Generator for Limit {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
-        if self.waits {
-            return Ok(Step::Pending(None, WakeCondition::FreedWorker));
+        if self.left == 0 {
+            return Ok(Step::Exhausted);
         }
-        if let Some(quiet_ns) = self.quiet_ns.filter(|&quiet_ns| context.time_ns < quiet_ns) {
-            return Ok(Step::Pending(Some(quiet_ns), WakeCondition::TimeOnly));
-        }
-        let step = self.generator.op(&Context {
-            clients: false,
-            ..*context
-        })?;
-        self.quiet_ns = None;
-        let is_free = context.nemesis && context.workers.nemesis_is_free();
-        let is_busy = context.nemesis && context.workers.nemesis_is_busy();
-        Ok(match step {
-            Step::Pending(Some(wake_ns), _) if is_free => {
-                self.quiet_ns = Some(wake_ns);
-                Step::Pending(Some(wake_ns), WakeCondition::TimeOnly)
-            }
-            Step::Pending(None, _) if is_busy && self.generator.listens() => {
-                self.waits = true;
-                Step::Pending(None, WakeCondition::FreedWorker)
-            }
-            step => step,
-        })
+        let step = self.generator.op(context)?;
+        self.left -= u64::from(matches!(step, Step::Ready(..)));
+        Ok(step)
     }
 
     fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
-        if !event.is_fault {
-            return Ok(false);
-        }
-        self.waits = false;
-        let changed = self.generator.update(context, event)?;
-        if changed {
-            self.quiet_ns = None;
-        }
-        Ok(changed)
+        self.generator.update(context, event)
     }
 
     fn listens(&self) -> bool {
@@ -200,84 +184,87 @@ impl Generator for OnNemesis {
     }
 }
 
-/// Generators that run at the same time.
+/// A pause without a call.
 #[derive(Clone)]
-pub struct Together {
-    parts: Vec<Box<dyn Generator>>,
-    /// Number of calls made.
-    turn: usize,
-    /// The part that is asked first; it advances in a circle with `turn`.
-    first: usize,
-    /// Indices of the parts that are exhausted and will be removed.
-    exhausted: Vec<usize>,
+pub struct Sleep {
+    pub length_ns: Ns,
+    /// `None` before the first question.
+    pub end_ns: Option<Ns>,
 }
 
-impl Together {
-    pub fn new(parts: Vec<Box<dyn Generator>>, turn: usize) -> Together {
-        Together {
-            first: turn % parts.len().max(1),
-            parts,
-            turn,
-            exhausted: Vec::new(),
-        }
-    }
-
-    #[cold]
-    fn remove_exhausted(&mut self) {
-        self.exhausted.sort_unstable();
-        while let Some(at) = self.exhausted.pop() {
-            self.parts.remove(at);
-        }
-        self.first = self.turn % self.parts.len().max(1);
-    }
-
-    fn after(&self, at: usize) -> usize {
-        match at + 1 {
-            next if next < self.parts.len() => next,
-            _ => 0,
-        }
-    }
-}
-
-impl Generator for Together {
+impl Generator for Sleep {
     fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
-        if self.parts.is_empty() {
-            return Ok(Step::Exhausted);
-        }
-        let (mut at, mut waits) = (self.first, Waits::default());
-        let step = loop {
-            let step = self.parts[at].op(context);
-            match step {
-                Ok(Step::Pending(wake_ns, condition)) => waits.add(wake_ns, condition),
-                Ok(Step::Exhausted) => self.exhausted.push(at),
-                Ok(Step::Ready(..)) => {
-                    self.turn += 1;
-                    self.first = self.after(self.first);
-                    break step;
-                }
-                Err(_) => return step,
-            }
-            at = self.after(at);
-            if at == self.first {
-                break Ok(waits.step());
-            }
-        };
-        if !self.exhausted.is_empty() {
-            self.remove_exhausted();
-        }
-        step
+        let end_ns = *self.end_ns.get_or_insert(context.time_ns + self.length_ns);
+        Ok(match context.time_ns >= end_ns {
+            true => Step::Exhausted,
+            false => Step::Pending(Some(end_ns), WakeCondition::AnyEvent),
+        })
     }
 
-    fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
-        let mut changed = false;
-        for part in &mut self.parts {
-            changed |= part.update(context, event)?;
-        }
-        Ok(changed)
+    fn update(&mut self, _: &Context<'_>, _: &Event<'_>) -> Result<bool, Failure> {
+        Ok(false)
     }
 
     fn listens(&self) -> bool {
-        self.parts.iter().any(|part| part.listens())
+        false
+    }
+
+    fn copied(&self) -> Box<dyn Generator> {
+        Box::new(self.clone())
+    }
+}
+
+/// A generator that gives no call to a process for a while after one of the process's calls failed.
+/// Otherwise refusals, which cost no time, would crowd out everything else.
+#[derive(Clone)]
+pub struct RestAfterFail {
+    generator: Box<dyn Generator>,
+    pause_ns: Ns,
+    /// Processes that rest, and until when.
+    resting: Vec<(i64, Ns)>,
+}
+
+impl RestAfterFail {
+    pub fn new(generator: Box<dyn Generator>, pause_ns: Ns) -> RestAfterFail {
+        RestAfterFail {
+            generator,
+            pause_ns,
+            resting: Vec::new(),
+        }
+    }
+}
+
+impl Generator for RestAfterFail {
+    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
+        self.resting
+            .retain(|&(_, until_ns)| until_ns > context.time_ns);
+        let resting = Resting {
+            processes: &self.resting,
+            others: context.resting,
+        };
+        let mut step = self.generator.op(&Context {
+            resting: Some(&resting),
+            ..*context
+        })?;
+        if let Step::Pending(wake_ns, _) = &mut step {
+            let rested_ns = self.resting.iter().map(|&(_, until_ns)| until_ns);
+            *wake_ns = rested_ns.chain(*wake_ns).min();
+        }
+        Ok(step)
+    }
+
+    fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
+        let changed = self.generator.update(context, event)?;
+        let is_refusal = event.kind == Kind::Fail;
+        if is_refusal {
+            let until_ns = event.time_ns + self.pause_ns;
+            self.resting.push((event.process, until_ns));
+        }
+        Ok(changed || is_refusal)
+    }
+
+    fn listens(&self) -> bool {
+        true
     }
 
     fn copied(&self) -> Box<dyn Generator> {

@@ -6,33 +6,45 @@ use std::rc::Rc;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
+use seed::Seed;
 
 use super::vocabulary::{call_of, classes, python_call, python_object, raised, KnownWorkers};
-use crate::interpreter::finals::{EachNode, Phases, Sequence, UntilOk};
-use crate::interpreter::generator::{assign, Context, Event, Generator, Step, WakeCondition};
-use crate::interpreter::generators::{OnClients, OnNemesis, Rate, TimeLimit, Together};
-use crate::interpreter::set_calls::{Rules, SetCalls};
-use crate::interpreter::workers::{Slot, Worker, Workers};
-use crate::interpreter::{Failure, Kind};
-use crate::seed::Seed;
-use crate::world::Ns;
+use crate::calls::{AtMostInFlight, Numbered, Repeat, Sequence, UntilOk};
+use crate::choose::{KeyRounds, Mix, PerKey};
+use crate::few_nodes::{FewNodes, Turn};
+use crate::generator::{Context, Event, Generator, MakeCall, MakeGenerator, Step, WakeCondition};
+use crate::order::{Cycle, IsAwaited, Phases, StopWhen};
+use crate::shares::{EachNode, OnClients, OnNemesis, Reserve, Together};
+use crate::timing::{Limit, Rate, RestAfterFail, Sleep, TimeLimit, WhileAnswered};
+use crate::workers::{Slot, Worker, Workers};
+use crate::{Failure, Kind, Ns};
 
 /// A generator of harness/core/protocols.py in Rust. It is immutable; the generators that it
 /// holds may be written in Python. harness/generators documents each of them.
-#[pyclass(module = "harness.native.simulator", frozen)]
+#[pyclass(module = "harness.native.generators", frozen)]
 pub struct Combinator(pub(super) Box<dyn Generator>);
 
-// SAFETY: as for `Simulation`.
+// SAFETY: only holders of the interpreter's lock access it. The module requires the lock
+// (`gil_used`), and no method releases it, so threads take turns. Garbage is dropped by whichever
+// thread collects it.
 unsafe impl Send for Combinator {}
 // SAFETY: as above.
 unsafe impl Sync for Combinator {}
 
 type Parts<'py> = Vec<Bound<'py, PyAny>>;
 /// Makes the call of a number. In Python: `Callable[[int], Any]`.
-type MakeCall = PyAny;
-/// Numbers by name. In Python: `dict[str, int]`.
-type Numbers = PyDict;
+type CallMaker = PyAny;
+/// Makes the generator of a number. In Python: `Callable[[int], Any]`.
+type GeneratorMaker = PyAny;
+/// Says whether an operation is the awaited end. In Python: `Callable[[Any], bool]`.
+type Predicate = PyAny;
+
+impl Combinator {
+    fn of(generator: impl Generator + 'static) -> Combinator {
+        Combinator(Box::new(generator))
+    }
+}
 
 #[pymethods]
 impl Combinator {
@@ -80,25 +92,110 @@ impl Combinator {
         Ok(Combinator(inner))
     }
 
+    // --- calls ----------------------------------------------------------------------------------
+
     #[staticmethod]
-    fn numbered(make: Py<MakeCall>) -> Combinator {
-        Combinator(Box::new(Numbered { make, number: 0 }))
+    fn numbered(make: Py<CallMaker>) -> Combinator {
+        let make = call_maker(make);
+        Combinator::of(Numbered { make, number: 0 })
+    }
+
+    #[staticmethod]
+    fn repeat(call: &Bound<'_, PyAny>) -> PyResult<Combinator> {
+        Ok(Combinator::of(Repeat(call_of(call)?)))
     }
 
     #[staticmethod]
     fn sequence(calls: Parts<'_>) -> PyResult<Combinator> {
         let calls = calls.iter().map(call_of).collect::<PyResult<_>>()?;
-        Ok(Combinator(Box::new(Sequence(calls))))
+        Ok(Combinator::of(Sequence(calls)))
     }
 
     #[staticmethod]
-    fn time_limit(generator: &Bound<'_, PyAny>, length_ns: Ns) -> PyResult<Combinator> {
-        Ok(Combinator(Box::new(TimeLimit {
-            generator: generator_of(generator)?,
-            length_ns,
-            end_ns: None,
-        })))
+    fn until_ok(calls: Parts<'_>, tries: u64, pause_ns: Ns) -> PyResult<Combinator> {
+        let calls = calls.iter().map(call_of).collect::<PyResult<_>>()?;
+        Ok(Combinator::of(UntilOk::new(calls, tries, pause_ns)))
     }
+
+    #[staticmethod]
+    fn at_most_in_flight(
+        make: Py<CallMaker>,
+        most: usize,
+        pause_ns: Ns,
+        seed: u64,
+        first_ns: Ns,
+    ) -> Combinator {
+        let make = call_maker(make);
+        Combinator::of(AtMostInFlight::new(
+            make,
+            most,
+            pause_ns,
+            Seed(seed),
+            first_ns,
+        ))
+    }
+
+    // --- choices --------------------------------------------------------------------------------
+
+    #[staticmethod]
+    fn mix(seed: u64, parts: Vec<(f64, Bound<'_, PyAny>)>) -> PyResult<Combinator> {
+        let parts = parts.iter();
+        let parts = parts.map(|(weight, part)| Ok((*weight, generator_of(part)?)));
+        let parts = parts.collect::<PyResult<_>>()?;
+        Ok(Combinator::of(Mix::new(Seed(seed), parts)))
+    }
+
+    #[staticmethod]
+    fn per_key(
+        seed: u64,
+        make: Py<GeneratorMaker>,
+        keys: i64,
+        ops_per_key: u64,
+    ) -> PyResult<Combinator> {
+        let generator = PerKey::new(Seed(seed), generator_maker(make), keys, ops_per_key);
+        Ok(Combinator::of(generator.map_err(raised)?))
+    }
+
+    #[staticmethod]
+    fn key_rounds(
+        generator: &Bound<'_, PyAny>,
+        seed: u64,
+        keys: u64,
+        ops_per_key: u64,
+    ) -> PyResult<Combinator> {
+        Ok(Combinator::of(KeyRounds {
+            generator: generator_of(generator)?,
+            seed: Seed(seed),
+            keys,
+            ops_per_key,
+            number: 0,
+        }))
+    }
+
+    // --- order ----------------------------------------------------------------------------------
+
+    #[staticmethod]
+    fn phases(parts: Parts<'_>) -> PyResult<Combinator> {
+        let parts = parts.iter().map(generator_of).collect::<PyResult<_>>()?;
+        Ok(Combinator::of(Phases::new(parts)))
+    }
+
+    #[staticmethod]
+    fn cycle(make: Py<GeneratorMaker>) -> PyResult<Combinator> {
+        let generator = Cycle::new(generator_maker(make));
+        Ok(Combinator::of(generator.map_err(raised)?))
+    }
+
+    #[staticmethod]
+    fn stop_when(is_awaited: Py<Predicate>, generator: &Bound<'_, PyAny>) -> PyResult<Combinator> {
+        Ok(Combinator::of(StopWhen {
+            generator: generator_of(generator)?,
+            is_awaited: predicate(is_awaited),
+            over: false,
+        }))
+    }
+
+    // --- time -----------------------------------------------------------------------------------
 
     #[staticmethod]
     fn rate(
@@ -107,7 +204,7 @@ impl Combinator {
         seed: u64,
         exponential: bool,
     ) -> PyResult<Combinator> {
-        Ok(Combinator(Box::new(Rate {
+        Ok(Combinator::of(Rate {
             generator: generator_of(generator)?,
             mean_ns,
             seed: Seed(seed),
@@ -115,33 +212,78 @@ impl Combinator {
             number: 0,
             due_ns: None,
             spaced_ns: 0,
-        })))
+        }))
     }
 
     #[staticmethod]
+    fn time_limit(generator: &Bound<'_, PyAny>, length_ns: Ns) -> PyResult<Combinator> {
+        Ok(Combinator::of(TimeLimit {
+            generator: generator_of(generator)?,
+            length_ns,
+            end_ns: None,
+        }))
+    }
+
+    #[staticmethod]
+    fn while_answered(generator: &Bound<'_, PyAny>, patience_ns: Ns) -> PyResult<Combinator> {
+        Ok(Combinator::of(WhileAnswered {
+            generator: generator_of(generator)?,
+            patience_ns,
+            since_ns: None,
+        }))
+    }
+
+    #[staticmethod]
+    fn limit(generator: &Bound<'_, PyAny>, ops: i64) -> PyResult<Combinator> {
+        Ok(Combinator::of(Limit {
+            generator: generator_of(generator)?,
+            left: ops.max(0) as u64,
+        }))
+    }
+
+    #[staticmethod]
+    fn sleep(length_ns: Ns) -> Combinator {
+        Combinator::of(Sleep {
+            length_ns,
+            end_ns: None,
+        })
+    }
+
+    #[staticmethod]
+    fn rest_after_fail(generator: &Bound<'_, PyAny>, pause_ns: Ns) -> PyResult<Combinator> {
+        let generator = generator_of(generator)?;
+        Ok(Combinator::of(RestAfterFail::new(generator, pause_ns)))
+    }
+
+    // --- workers --------------------------------------------------------------------------------
+
+    #[staticmethod]
     fn on_clients(generator: &Bound<'_, PyAny>) -> PyResult<Combinator> {
-        Ok(Combinator(Box::new(OnClients(generator_of(generator)?))))
+        Ok(Combinator::of(OnClients(generator_of(generator)?)))
     }
 
     #[staticmethod]
     fn on_nemesis(generator: &Bound<'_, PyAny>) -> PyResult<Combinator> {
-        Ok(Combinator(Box::new(OnNemesis {
+        Ok(Combinator::of(OnNemesis {
             generator: generator_of(generator)?,
             quiet_ns: None,
             waits: false,
-        })))
+        }))
     }
 
     #[staticmethod]
     fn together(parts: Parts<'_>) -> PyResult<Combinator> {
         let parts = parts.iter().map(generator_of).collect::<PyResult<_>>()?;
-        Ok(Combinator(Box::new(Together::new(parts, 0))))
+        Ok(Combinator::of(Together::new(parts, 0)))
     }
 
+    /// Each part has the number of its first worker, ascending from 0.
     #[staticmethod]
-    fn phases(parts: Parts<'_>) -> PyResult<Combinator> {
-        let parts = parts.iter().map(generator_of).collect::<PyResult<_>>()?;
-        Ok(Combinator(Box::new(Phases::new(parts))))
+    fn reserve(parts: Vec<(i64, Bound<'_, PyAny>)>) -> PyResult<Combinator> {
+        let parts = parts.iter();
+        let parts = parts.map(|(first, part)| Ok((*first, generator_of(part)?)));
+        let parts = parts.collect::<PyResult<_>>()?;
+        Ok(Combinator::of(Reserve { parts }))
     }
 
     /// If `nodes` is empty: all nodes that workers use at the first question.
@@ -149,31 +291,28 @@ impl Combinator {
     fn each_node(generator: &Bound<'_, PyAny>, nodes: Vec<String>) -> PyResult<Combinator> {
         let nodes = nodes.into_iter().map(Rc::from).collect();
         let generator = EachNode::new(generator_of(generator)?, nodes);
-        Ok(Combinator(Box::new(generator)))
+        Ok(Combinator::of(generator))
     }
 
+    /// `turns` are the kinds of turns: the number of calls, and the pause after each.
     #[staticmethod]
-    fn until_ok(calls: Parts<'_>, tries: u64, pause_ns: Ns) -> PyResult<Combinator> {
-        let calls = calls.iter().map(call_of).collect::<PyResult<_>>()?;
-        Ok(Combinator(Box::new(UntilOk::new(calls, tries, pause_ns))))
-    }
-
-    /// Generate the calls of quorum-set. `rules` are keys, ops_per_key, writers, burst_inserts,
-    /// paced_inserts, and in nanoseconds refused_pause_ns, pause_ns, hanging_ns.
-    #[staticmethod]
-    fn set_calls(seed: u64, rules: &Bound<'_, Numbers>) -> PyResult<Combinator> {
-        let rule = |name: &str| rules.as_any().get_item(name);
-        let rules = Rules {
-            keys: rule("keys")?.extract()?,
-            ops_per_key: rule("ops_per_key")?.extract()?,
-            writers: rule("writers")?.extract()?,
-            refused_pause_ns: rule("refused_pause_ns")?.extract()?,
-            pause_ns: rule("pause_ns")?.extract()?,
-            burst_inserts: rule("burst_inserts")?.extract()?,
-            paced_inserts: rule("paced_inserts")?.extract()?,
-            hanging_ns: rule("hanging_ns")?.extract()?,
-        };
-        Ok(Combinator(Box::new(SetCalls::new(rules, Seed(seed)))))
+    fn on_few_nodes(
+        few: &Bound<'_, PyAny>,
+        others: &Bound<'_, PyAny>,
+        seed: u64,
+        nodes_max: u64,
+        turns: Vec<(u64, Ns)>,
+        hanging_ns: Ns,
+    ) -> PyResult<Combinator> {
+        let turn = |(calls, pause_ns)| Turn { calls, pause_ns };
+        Ok(Combinator::of(FewNodes::new(
+            generator_of(few)?,
+            generator_of(others)?,
+            Seed(seed),
+            nodes_max,
+            turns.into_iter().map(turn).collect(),
+            hanging_ns,
+        )))
     }
 }
 
@@ -259,6 +398,7 @@ struct CallEnd {
     is_fault: bool,
     kind: Kind,
     f: String,
+    key: Option<i64>,
     node: String,
     time_ns: Ns,
     op: Rc<dyn Any>,
@@ -275,6 +415,7 @@ impl CallEnd {
             is_fault,
             kind: Kind::from_name(&kind).ok_or_else(|| PyTypeError::new_err(kind))?,
             f: op.getattr("f")?.extract()?,
+            key: op.getattr("key")?.extract()?,
             node: node.unwrap_or_default(),
             time_ns: op.getattr("time_ns")?.extract()?,
             op: Rc::new(op.clone().unbind()),
@@ -287,6 +428,7 @@ impl CallEnd {
             process: self.process,
             kind: self.kind,
             f: &self.f,
+            key: self.key,
             node: &self.node,
             time_ns: self.time_ns,
             op,
@@ -388,36 +530,25 @@ impl Generator for PythonGenerator {
     }
 }
 
-/// An endless sequence of calls, each a function of its number.
-struct Numbered {
-    make: Py<PyAny>,
-    number: u64,
+fn call_maker(make: Py<PyAny>) -> MakeCall {
+    Rc::new(move |number| {
+        let call = Python::attach(|py| call_of(&make.bind(py).call1((number,))?));
+        Ok(call?)
+    })
 }
 
-impl Generator for Numbered {
-    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
-        let call = Python::attach(|py| call_of(&self.make.bind(py).call1((self.number,))?))?;
-        Ok(match assign(&call, context)? {
-            Some(slot) => {
-                self.number += 1;
-                Step::Ready(slot, call)
-            }
-            None => Step::Pending(None, WakeCondition::AnyEvent),
-        })
-    }
+fn generator_maker(make: Py<PyAny>) -> MakeGenerator {
+    Rc::new(move |number| {
+        let generator = Python::attach(|py| generator_of(&make.bind(py).call1((number,))?));
+        Ok(generator?)
+    })
+}
 
-    fn update(&mut self, _: &Context<'_>, _: &Event<'_>) -> Result<bool, Failure> {
-        Ok(false)
-    }
-
-    fn listens(&self) -> bool {
-        false
-    }
-
-    fn copied(&self) -> Box<dyn Generator> {
-        Box::new(Numbered {
-            make: Python::attach(|py| self.make.clone_ref(py)),
-            number: self.number,
-        })
-    }
+fn predicate(asked: Py<PyAny>) -> IsAwaited {
+    Rc::new(move |op| {
+        let op = python_object(op);
+        Ok(Python::attach(|py| {
+            asked.bind(py).call1((op,))?.is_truthy()
+        })?)
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::interpreter::Failure;
+use crate::Failure;
 
 /// The index of a worker: clients by number, then the nemesis.
 pub type Slot = usize;

@@ -1,35 +1,27 @@
-//! Defines the generator protocol of harness/core/protocols.py, for generators that change in
-//! place.
+//! Defines what a generator is: it is asked for a step, and learns how calls end. Generators
+//! change in place.
 
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::rc::Rc;
 
-use crate::interpreter::workers::{Slot, Workers};
-use crate::interpreter::{Failure, Kind};
-use crate::world::Ns;
+use crate::workers::{Slot, Workers};
+use crate::{Failure, Kind, Ns};
 
 /// A call that a generator requests.
 #[derive(Clone)]
 pub struct Call {
     pub f: Rc<str>,
+    /// The value, if it is a number.
     pub value: Option<i64>,
     pub key: Option<i64>,
     /// The node on which it must run; `None` for that of whichever worker takes it.
     pub node: Option<Rc<str>>,
     /// Whether it is a fault for the nemesis.
     pub nemesis: bool,
-    /// The host's own form of the call; `None` if the fields above are complete.
-    pub foreign: Option<Foreign>,
-}
-
-/// A call that the host created.
-#[derive(Clone)]
-pub struct Foreign {
-    pub call: Rc<dyn Any>,
-    /// Whether `value` represents its value completely: a number or none.
-    pub plain: bool,
+    /// The host's form of any other value.
+    pub foreign: Option<Rc<dyn Any>>,
 }
 
 /// An error of whoever combined the generators, as opposed to one of the harness.
@@ -43,6 +35,17 @@ impl fmt::Display for UsageError {
 }
 
 impl Error for UsageError {}
+
+impl UsageError {
+    pub fn failure(text: String) -> Failure {
+        Box::new(UsageError(text))
+    }
+}
+
+/// Makes the call of a number; pure.
+pub type MakeCall = Rc<dyn Fn(u64) -> Result<Call, Failure>>;
+/// Makes the generator of a number; pure.
+pub type MakeGenerator = Rc<dyn Fn(u64) -> Result<Box<dyn Generator>, Failure>>;
 
 /// Returns the first free worker that may take the call; `None` if all of those are busy. Fails if
 /// no worker, free or busy, could ever take it.
@@ -70,7 +73,7 @@ pub fn assign(call: &Call, context: &Context<'_>) -> Result<Option<Slot>, Failur
          node (concurrency), and give a generator the workers that it needs",
         call.f
     );
-    Err(Box::new(UsageError(text)))
+    Err(UsageError::failure(text))
 }
 
 pub enum Step {
@@ -112,6 +115,11 @@ impl Waits {
         }
     }
 
+    /// Whether no generator waits.
+    pub fn is_empty(&self) -> bool {
+        !self.any
+    }
+
     /// Returns the combined wait, in which no generator has a call.
     pub fn step(&self) -> Step {
         match self.any {
@@ -129,10 +137,28 @@ pub struct Context<'a> {
     /// Whether clients' workers are visible, and whether the nemesis is.
     pub clients: bool,
     pub nemesis: bool,
+    /// Only clients' workers with numbers from the first up to, not including, the second are
+    /// visible.
+    pub numbers: (i64, i64),
     /// If given, only the workers of this node are visible.
     pub node: Option<&'a str>,
     /// The client's worker that asks, if it is free: it comes first.
     pub prefer: Option<Slot>,
+    /// Processes that make no call now, as if they had one in flight.
+    pub resting: Option<&'a Resting<'a>>,
+}
+
+/// Processes that rest, each until a time, and those that rest for other reasons.
+pub struct Resting<'a> {
+    pub processes: &'a [(i64, Ns)],
+    pub others: Option<&'a Resting<'a>>,
+}
+
+impl Resting<'_> {
+    fn has(&self, process: i64) -> bool {
+        self.processes.iter().any(|&(own, _)| own == process)
+            || self.others.is_some_and(|others| others.has(process))
+    }
 }
 
 impl<'a> Context<'a> {
@@ -143,8 +169,10 @@ impl<'a> Context<'a> {
             workers,
             clients: true,
             nemesis: true,
+            numbers: (i64::MIN, i64::MAX),
             node: None,
             prefer: None,
+            resting: None,
         }
     }
 
@@ -157,17 +185,33 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub fn sees(&self, slot: Slot) -> bool {
-        let kind = match slot == self.workers.nemesis() {
-            true => self.nemesis,
-            false => self.clients,
-        };
-        kind && self.is_here(slot)
+    /// Returns the context restricted to clients' workers with numbers in this range.
+    pub fn numbered(&self, from: i64, until: i64) -> Context<'a> {
+        let (first, end) = self.numbers;
+        Context {
+            nemesis: false,
+            numbers: (first.max(from), end.min(until)),
+            ..*self
+        }
     }
 
+    pub fn sees(&self, slot: Slot) -> bool {
+        match slot == self.workers.nemesis() {
+            true => self.nemesis && self.node.is_none(),
+            false => self.clients && self.is_here(slot),
+        }
+    }
+
+    /// Whether a client's worker is visible, if clients are.
     fn is_here(&self, slot: Slot) -> bool {
-        let on = |node: &str| *self.workers.of(slot).node == *node;
-        self.node.is_none_or(on)
+        let worker = self.workers.of(slot);
+        let (first, end) = self.numbers;
+        (first..end).contains(&worker.number) && self.node.is_none_or(|node| *worker.node == *node)
+    }
+
+    fn rests(&self, slot: Slot) -> bool {
+        let process = self.workers.of(slot).process;
+        self.resting.is_some_and(|resting| resting.has(process))
     }
 
     /// Iterates over the free workers, the preferred one first.
@@ -175,12 +219,15 @@ impl<'a> Context<'a> {
         let (first, free) = (self.prefer, self.workers.free().iter().copied());
         let others = free.filter(move |&slot| Some(slot) != first);
         let free = first.into_iter().chain(others);
-        free.filter(|&slot| self.sees(slot))
+        free.filter(|&slot| self.sees(slot) && !self.rests(slot))
     }
 
+    /// Iterates over the workers that have a call in flight or rest.
     pub fn busy(&self) -> impl Iterator<Item = Slot> + '_ {
         let busy = self.workers.busy().iter().copied();
-        busy.filter(|&slot| self.sees(slot))
+        let free = self.workers.free().iter().copied();
+        let resting = free.filter(|&slot| self.rests(slot));
+        busy.chain(resting).filter(|&slot| self.sees(slot))
     }
 
     pub fn free_clients(&self) -> impl Iterator<Item = Slot> + '_ {
@@ -194,7 +241,12 @@ impl<'a> Context<'a> {
             .copied()
             .filter(move |&slot| Some(slot) != first);
         let free = first.into_iter().chain(others);
-        free.filter(|&slot| self.is_here(slot))
+        free.filter(|&slot| self.is_here(slot) && !self.rests(slot))
+    }
+
+    /// Iterates over all workers of clients, by number.
+    pub fn clients(&self) -> impl Iterator<Item = Slot> + '_ {
+        (0..self.workers.nemesis()).filter(|&slot| self.sees(slot))
     }
 }
 
@@ -205,6 +257,7 @@ pub struct Event<'a> {
     pub process: i64,
     pub kind: Kind,
     pub f: &'a str,
+    pub key: Option<i64>,
     pub node: &'a str,
     pub time_ns: Ns,
     /// Returns the operation as the host represents it.

@@ -11,11 +11,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyInt, PyString};
 
-use crate::interpreter::generator::{Call, Foreign, UsageError};
-use crate::interpreter::scheduler::{Ended, Scheduler};
-use crate::interpreter::workers::{Slot, Worker};
-use crate::interpreter::Failure;
-use crate::world::Ns;
+use crate::generator::{Call, UsageError};
+use crate::scheduler::{Ended, Scheduler};
+use crate::workers::{Slot, Worker};
+use crate::{Failure, Ns};
 
 /// The classes and constants of harness/core/protocols.py and op.py.
 pub(super) struct Classes {
@@ -107,10 +106,10 @@ pub(super) fn call_of(call: &Bound<'_, PyAny>) -> PyResult<Call> {
             false => Some(node.cast::<PyString>()?.to_str()?.into()),
         },
         nemesis: call.getattr("nemesis")?.extract()?,
-        foreign: Some(Foreign {
-            call: Rc::new(call.clone().unbind()),
-            plain: number.is_some() || value.is_none(),
-        }),
+        foreign: match number.is_some() || value.is_none() {
+            true => None,
+            false => Some(Rc::new(value.unbind())),
+        },
     })
 }
 
@@ -123,19 +122,13 @@ pub(super) fn python_call<'py>(py: Python<'py>, call: &Call) -> PyResult<Bound<'
     fields.set_item("nemesis", call.nemesis)?;
     match &call.foreign {
         None => fields.set_item("value", call.value)?,
-        Some(foreign) => {
-            let known = python_object(&*foreign.call).bind(py);
-            if known.getattr("node")?.eq(call.node.as_deref())? {
-                return Ok(known.clone());
-            }
-            fields.set_item("value", known.getattr("value")?)?;
-        }
+        Some(value) => fields.set_item("value", python_object(&**value))?,
     }
     classes(py)?.call.bind(py).call((), Some(&fields))
 }
 
 /// Returns the kind of a Python Done.
-pub(super) fn kind_of(done: &Bound<'_, PyAny>) -> PyResult<Kind> {
+pub fn kind_of(done: &Bound<'_, PyAny>) -> PyResult<Kind> {
     let kind = done.getattr(intern!(done.py(), "kind"))?;
     let name: &str = kind.extract()?;
     let known = Kind::from_name(name).filter(|kind| *kind != Kind::Invoke);
@@ -143,7 +136,7 @@ pub(super) fn kind_of(done: &Bound<'_, PyAny>) -> PyResult<Kind> {
 }
 
 /// Returns the invocation of the call in flight.
-pub(super) fn begun_op<'py>(
+pub fn begun_op<'py>(
     py: Python<'py>,
     scheduler: &Scheduler,
     slot: Slot,
@@ -159,7 +152,7 @@ pub(super) fn begun_op<'py>(
 }
 
 /// Returns the end of a call. An end without a value gets its call's value.
-pub(super) fn ended_op<'py>(
+pub fn ended_op<'py>(
     py: Python<'py>,
     ended: &Ended,
     done: &Bound<'py, PyAny>,
@@ -204,12 +197,7 @@ fn op_of<'py>(
     };
     match (own, &call.foreign) {
         (Some(value), _) => fields.set_item(intern!(py, "value"), value)?,
-        (None, Some(foreign)) if !foreign.plain => {
-            let value = python_object(&*foreign.call)
-                .bind(py)
-                .getattr(intern!(py, "value"))?;
-            fields.set_item(intern!(py, "value"), value)?;
-        }
+        (None, Some(value)) => fields.set_item(intern!(py, "value"), python_object(&**value))?,
         _ => fields.set_item(intern!(py, "value"), call.value)?,
     }
     fields.set_item(intern!(py, "key"), call.key)?;
@@ -222,7 +210,7 @@ fn op_of<'py>(
 
 // --- errors ------------------------------------------------------------------------------------
 
-pub(super) fn raised(failure: Failure) -> PyErr {
+pub fn raised(failure: Failure) -> PyErr {
     match failure.downcast::<PyErr>() {
         Ok(error) => *error,
         Err(failure) => {

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::generator::{generator_of, Combinator};
+use super::combinator::{generator_of, Combinator};
 use super::vocabulary::{
     begun_op, call_of, classes, ended_op, harness_error, kind_of, raised, KnownWorkers,
 };
-use crate::interpreter::scheduler::{self, Next};
-use crate::interpreter::workers::{Slot, Worker, Workers};
-use crate::world::Ns;
+use crate::scheduler::{self, Next};
+use crate::workers::{Slot, Worker, Workers};
+use crate::Ns;
 
 /// Schedules one history: which worker does what next, and the index of each operation.
 ///
@@ -21,14 +21,14 @@ use crate::world::Ns;
 /// that ended. It outlives generators, so that the phases of one run form one history. An info
 /// retires a client's process: the worker continues as process + number of clients. Two threads
 /// must not use it at the same time.
-#[pyclass(module = "harness.native.simulator", frozen)]
+#[pyclass(module = "harness.native.generators", frozen)]
 pub struct Scheduler {
-    pub(super) inner: Rc<RefCell<scheduler::Scheduler>>,
+    pub inner: Rc<RefCell<scheduler::Scheduler>>,
     sink: Py<Sink>,
     known: RefCell<KnownWorkers>,
 }
 
-// SAFETY: as for `Simulation`.
+// SAFETY: as for `Combinator`.
 unsafe impl Send for Scheduler {}
 // SAFETY: as above.
 unsafe impl Sync for Scheduler {}
@@ -37,7 +37,7 @@ unsafe impl Sync for Scheduler {}
 type Sink = PyAny;
 
 /// A call that was assigned to a worker and is in flight from now on.
-#[pyclass(module = "harness.native.simulator", frozen, get_all)]
+#[pyclass(module = "harness.native.generators", frozen, get_all)]
 pub struct Assigned {
     op: Py<PyAny>,
     worker: Py<PyAny>,
@@ -46,8 +46,7 @@ pub struct Assigned {
 #[pymethods]
 impl Scheduler {
     /// Create a scheduler. The first of `workers` is used first. `sink` receives every operation
-    /// in the order of the history, except those of calls that an `Interpreter` makes; its
-    /// exceptions are passed on.
+    /// in the order of the history, except those that others record; its exceptions are passed on.
     #[new]
     fn new(py: Python<'_>, workers: Vec<Bound<'_, PyAny>>, sink: Py<Sink>) -> PyResult<Scheduler> {
         let roams = &classes(py)?.any_node;

@@ -1,5 +1,4 @@
-//! Schedules for both interpreters: which worker does what next, and the index of each operation in
-//! the history.
+//! Schedules one history: which worker does what next, and the index of each operation.
 //!
 //! This is a state machine without threads, clocks or I/O. The caller passes the time and the calls
 //! that ended; the scheduler asks the generator and numbers operations and processes. It outlives
@@ -10,10 +9,9 @@ use std::rc::Rc;
 
 use histories::journal::{Index, Kind};
 
-use crate::interpreter::generator::{Call, Context, Event, Generator, Step, WakeCondition};
-use crate::interpreter::workers::{Slot, Workers};
-use crate::interpreter::Failure;
-use crate::world::Ns;
+use crate::generator::{Call, Context, Event, Generator, Step, WakeCondition};
+use crate::workers::{Slot, Workers};
+use crate::{Failure, Ns};
 
 /// What to do at the time that was passed to `poll`.
 pub enum Next {
@@ -125,7 +123,6 @@ impl Scheduler {
     ///
     /// Fails if the generator waits for a call to end although none is in flight, if it waits for a
     /// time that has passed, or if it gives a call to a worker that is not free.
-    /// waits for a time that is over, and when it gives a call to a worker that is not free.
     pub fn poll(&mut self, now_ns: Ns, prefer: Option<Slot>) -> Result<Next, Failure> {
         if self.exhausted {
             return Ok(Next::Exhausted);
@@ -251,6 +248,7 @@ impl Scheduler {
             process: ended.process,
             kind: ended.kind,
             f: &ended.call.f,
+            key: ended.call.key,
             node: ended.node.as_deref().unwrap_or_default(),
             time_ns: ended.time_ns,
             op,

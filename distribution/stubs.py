@@ -20,7 +20,7 @@ import importlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -43,32 +43,32 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Stub:
-    """A stub, the crates that fill its module, and the Python module with types of Python alone."""
+    """A stub, the crates that fill its module, and the files of the Python modules with types of
+    Python alone."""
 
     path: str
     crates: tuple[str, ...]
-    types: str
-    types_file: str
+    types: Mapping[str, str]
 
 
 STUBS: Final = (
     Stub(
         "harness/native/_native.pyi",
-        ("histories", "generators", "simulator"),
-        "harness.native.simulator",
-        "harness/native/simulator.py",
+        ("histories", "generators", "simulator", "interpreter"),
+        {
+            "harness.native.interpreter": "harness/native/interpreter.py",
+            "harness.native.simulator": "harness/native/simulator.py",
+        },
     ),
     Stub(
         "harness/native/_explorer.pyi",
         ("explorer",),
-        "harness.native.explorer",
-        "harness/native/explorer.py",
+        {"harness.native.explorer": "harness/native/explorer.py"},
     ),
     Stub(
         "crates/porcupine/python/pyporcupine/_pyporcupine.pyi",
         ("porcupine",),
-        "pyporcupine.protocols",
-        "crates/porcupine/python/pyporcupine/protocols.py",
+        {"pyporcupine.protocols": "crates/porcupine/python/pyporcupine/protocols.py"},
     ),
 )
 _SAME: Final = {
@@ -141,6 +141,8 @@ class Writer:
     """Writes what Python sees of a crate."""
 
     crate: Crate
+    others: Sequence[Crate]
+    """Crates of the same module, some of whose types it uses."""
     written: set[str] = field(default_factory=set)
     wanted: list[str] = field(default_factory=list)
     """Classes that types name."""
@@ -261,7 +263,8 @@ class Writer:
 
     def _named(self, name: str, item: Item, given: bool) -> str | None:
         """Return the Python type of a type of the crate, or of one without arguments."""
-        mine = self.crate.type_named(name, item.path)
+        named = (crate.type_named(name, item.path) for crate in (self.crate, *self.others))
+        mine = next(filter(None, named), None)
         said = _SAID.search(mine.doc) if mine else None
         if mine and said:
             told = _WORD.sub(lambda word: self._told(word[0], mine), said[1].replace("\n", " "))
@@ -370,7 +373,8 @@ def body(doc: str, indent: int) -> str:
 
 def stub_text(stub: Stub) -> str:
     """Return what a stub must be."""
-    code = "\n".join(part for name in stub.crates for part in Writer(Crate(name)).module())
+    crates = [Crate(name) for name in stub.crates]
+    code = "\n".join(part for crate in crates for part in Writer(crate, crates).module())
     tree = ast.parse(code)
     used = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     names = {node.id for node in used if isinstance(node.ctx, ast.Load)}
@@ -379,10 +383,11 @@ def stub_text(stub: Stub) -> str:
     homes: dict[str, list[str]] = {}
     for name in sorted(names - vars(builtins).keys()):
         homes.setdefault(home_of(name, stub), []).append(name)
-    ours = homes.pop(stub.types, None)
+    ours = {home: homes.pop(home) for home in stub.types if home in homes}
     imports = [f"from {home} import {', '.join(words)}" for home, words in sorted(homes.items())]
-    imports += [f"\nfrom {stub.types} import {', '.join(ours)}"] if ours else []
-    header = f'"""Written by distribution/stubs.py from the crates {", ".join(stub.crates)}."""\n\n'
+    imports += [""] if ours else []
+    imports += [f"from {home} import {', '.join(words)}" for home, words in ours.items()]
+    header = f'"""Written by distribution/stubs.py from crates {", ".join(stub.crates)}."""\n\n'
     text = header + "\n".join(imports) + "\n\n" + code
     ruff = [sys.executable, "-m", "ruff", "format", "--stdin-filename", stub.path, "-"]
     done = subprocess.run(ruff, cwd=ROOT, input=text, capture_output=True, text=True, check=False)
@@ -396,9 +401,10 @@ def home_of(name: str, stub: Stub) -> str:
     for home in _HOMES:
         if hasattr(importlib.import_module(home), name):
             return home
-    for node in ast.parse((ROOT / stub.types_file).read_text("utf-8")).body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return stub.types
+    for home, file in stub.types.items():
+        for node in ast.parse((ROOT / file).read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name == name:
+                return home
     raise RustError(f"{stub.path}: {name}: no module has this type")
 
 

@@ -3,6 +3,7 @@ figures of its layout."""
 
 import ast
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from importlib import import_module
@@ -91,6 +92,12 @@ def test_files_of_a_crate_make_no_circle(src: Path) -> None:
     files = files_of(src)
     uses = {file: used(file, text, files) for file, text in files.items()}
     assert circles(uses) == []
+
+
+def test_generators_and_the_simulator_do_not_know_each_other() -> None:
+    for crate, other in (("generators", "simulator"), ("simulator", "generators")):
+        manifest = tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text())
+        assert other not in manifest["dependencies"]
 
 
 def test_simulated_zookeeper_does_not_know_its_clients() -> None:

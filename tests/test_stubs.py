@@ -69,7 +69,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Counter>()
 }
 """
-STUB = '''"""Written by distribution/stubs.py from the crates made."""
+STUB = '''"""Written by distribution/stubs.py from crates made."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, final
@@ -100,7 +100,7 @@ class Tally:
     @staticmethod
     def table(rows: dict[str, list[int]], sink: Any) -> None: ...
 '''
-MADE = stubs.Stub("harness/made.pyi", ("made",), "made.host", "host.py")
+MADE = stubs.Stub("harness/made.pyi", ("made",), {"made.host": "host.py"})
 
 
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> stubs.Stub:

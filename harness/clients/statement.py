@@ -1,5 +1,5 @@
 """Calls that are one statement. A client executes them on a real server, and the simulator executes
-them itself (`crates/simulator/src/interpreter/statements.rs`)."""
+them itself (`crates/interpreter/src/statements.rs`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

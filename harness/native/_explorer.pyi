@@ -1,4 +1,4 @@
-"""Written by distribution/stubs.py from the crates explorer."""
+"""Written by distribution/stubs.py from crates explorer."""
 
 from collections.abc import Sequence
 from typing import Literal, final

@@ -1,9 +1,10 @@
-"""Written by distribution/stubs.py from the crates histories, generators, simulator."""
+"""Written by distribution/stubs.py from crates histories, generators, simulator, interpreter."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self, final
 
-from harness.native.simulator import Host, ReplicaState
+from harness.native.interpreter import Host
+from harness.native.simulator import ReplicaState
 
 class FormError(ValueError):
     """A line does not have the form that the journal writes. It may still be a valid operation.
@@ -365,44 +366,6 @@ class Disks:
         """Make everything durable on all disks."""
 
 @final
-class Interpreter:
-    """Executes a generator's calls on a simulation's servers and writes the lines of their history.
-    For one thread only."""
-    def __new__(
-        cls,
-        simulation: Simulation,
-        scheduler: Scheduler,
-        statements: dict[str, tuple[bool, str, Sequence[dict[str, int | str]], int]],
-        zero_ns: int,
-    ) -> Interpreter:
-        """Execute the calls of the scheduler's generator. `statements` gives for each f whether it
-        is an INSERT of the call's key and value, the SQL (of a SELECT without the key), settings
-        that successive values use in turn, and the timeout in nanoseconds. `zero_ns` is the
-        simulation's time at the history's time 0."""
-    @property
-    def over(self) -> bool:
-        """Whether nothing is in flight and nothing will be."""
-    def exhaust(self) -> None:
-        """Start no more calls."""
-    def step(self, host: Host) -> int | None:
-        """Run the simulation; return the caller's next due number, or None if the run is over or
-        `lines` have waited for 20 ms. Raises as `Scheduler.poll` does, and passes on the host's
-        exceptions."""
-    def pump(self, host: Host) -> None:
-        """Start every call that is due now. Raises as `step` does."""
-    def end(self, host: Host, number: int, done: Any) -> None:
-        """End a call of the host's; `pump` must follow. Passes on exceptions of generator and
-        host."""
-    def lines(self) -> bytes:
-        """Return the history's lines since the last call."""
-    def counts(self) -> tuple[int, list[tuple[str, str, int]]]:
-        """Return, since the last call: the number of client calls that began, and the numbers that
-        ended, by f and kind."""
-    @property
-    def keys(self) -> list[int]:
-        """Every key that clients named, ascending."""
-
-@final
 class Machines:
     """What lies under the servers of a simulation. Resources have the names of the nemeses that
     take them away."""
@@ -612,3 +575,41 @@ class Simulation:
     def answer(self, number: int) -> tuple[Any, tuple[int, str] | tuple[str, str] | None]:
         """Return the answer when the number is due, once; or instead the error: a ClickHouse
         server's code and text, or ZooKeeper's code and path."""
+
+@final
+class Interpreter:
+    """Executes a generator's calls on a simulation's servers and writes the lines of their history.
+    For one thread only."""
+    def __new__(
+        cls,
+        simulation: Simulation,
+        scheduler: Scheduler,
+        statements: dict[str, tuple[bool, str, Sequence[dict[str, int | str]], int]],
+        zero_ns: int,
+    ) -> Interpreter:
+        """Execute the calls of the scheduler's generator. `statements` gives for each f whether it
+        is an INSERT of the call's key and value, the SQL (of a SELECT without the key), settings
+        that successive values use in turn, and the timeout in nanoseconds. `zero_ns` is the
+        simulation's time at the history's time 0."""
+    @property
+    def over(self) -> bool:
+        """Whether nothing is in flight and nothing will be."""
+    def exhaust(self) -> None:
+        """Start no more calls."""
+    def step(self, host: Host) -> int | None:
+        """Run the simulation; return the caller's next due number, or None if the run is over or
+        `lines` have waited for 20 ms. Raises as `Scheduler.poll` does, and passes on the host's
+        exceptions."""
+    def pump(self, host: Host) -> None:
+        """Start every call that is due now. Raises as `step` does."""
+    def end(self, host: Host, number: int, done: Any) -> None:
+        """End a call of the host's; `pump` must follow. Passes on exceptions of generator and
+        host."""
+    def lines(self) -> bytes:
+        """Return the history's lines since the last call."""
+    def counts(self) -> tuple[int, list[tuple[str, str, int]]]:
+        """Return, since the last call: the number of client calls that began, and the numbers that
+        ended, by f and kind."""
+    @property
+    def keys(self) -> list[int]:
+        """Every key that clients named, ascending."""

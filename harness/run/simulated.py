@@ -1,7 +1,7 @@
 """The interpreter for simulated servers: their events, calls and faults on one virtual time.
 
-`simulator.Interpreter` makes the calls that are one statement. All others are made here, each in a
-task of the simulated world: while it waits, the world goes on, and other calls with it.
+`Interpreter` makes the calls that are one statement. All others are made here, each in a task of
+the simulated world: while it waits, the world goes on, and other calls with it.
 """
 
 import threading
@@ -17,7 +17,7 @@ from harness.core.op import NEMESIS, Done, Kind, Op
 from harness.core.outcomes import Outcome
 from harness.core.protocols import Client, Generator
 from harness.native.generators import Scheduler
-from harness.native.simulator import Interpreter
+from harness.native.interpreter import Interpreter
 from harness.run.call_ends import HarnessIssues, check_call, checked_end
 from harness.run.live import Live
 from harness.sim.world import World

@@ -8,5 +8,6 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     histories::python::add_to(module)?;
     generators::python::add_to(module)?;
-    simulator::python::add_to(module)
+    simulator::python::add_to(module)?;
+    interpreter::python::add_to(module)
 }

@@ -8,7 +8,6 @@ pub mod bugs;
 pub mod coverage;
 pub mod disk;
 pub mod errors;
-pub mod interpreter;
 pub mod keeper;
 pub mod link_quality;
 pub mod members;

@@ -2,7 +2,6 @@
 
 mod allocator;
 mod disks;
-mod interpreter;
 mod machines;
 mod members;
 mod value;
@@ -21,7 +20,6 @@ use rustc_hash::FxHashMap;
 use crate::block::Block;
 use crate::bugs::Bugs;
 use crate::errors::{KeeperError, ServerError};
-use crate::interpreter::is_own;
 use crate::keeper::session::{Found, KeeperSession};
 use crate::keeper::tree::Done;
 use crate::link_quality::LinkFault;
@@ -34,10 +32,10 @@ use crate::simulation::{self, Member, Options, Role};
 use crate::table::fetch::FETCH_NS;
 use crate::table::parts::Value;
 use crate::table::settings::TableSettings;
-use crate::world::{Action, Ns};
+use crate::world::{Action, Ns, RESERVED_NUMBERS};
 use allocator::Allocator;
 use seed::Seed;
-use value::Word;
+pub use value::Word;
 use words::{columns, found, linked, operation, reading, said_of, texts};
 
 #[global_allocator]
@@ -74,8 +72,8 @@ enum Answer {
 /// they are due when `step` returns their number. For one thread only.
 #[pyclass(module = "harness.native.simulator")]
 pub struct Simulation {
-    simulation: Rc<simulation::Simulation>,
-    nodes: HashMap<String, Node>,
+    pub simulation: Rc<simulation::Simulation>,
+    pub nodes: HashMap<String, Node>,
     answers: Rc<RefCell<FxHashMap<u64, Answer>>>,
     sessions: Rc<RefCell<FxHashMap<u64, Rc<KeeperSession>>>>,
 }
@@ -202,7 +200,7 @@ impl Simulation {
     /// `until_ns`, which is then the current time.
     fn step(&self, until_ns: Ns) -> Option<u64> {
         let mut due = || self.simulation.world.step(until_ns);
-        std::iter::from_fn(&mut due).find(|&number| !is_own(number))
+        std::iter::from_fn(&mut due).find(|&number| number < RESERVED_NUMBERS)
     }
 
     /// Record that none of the caller's tasks runs any more.
@@ -550,7 +548,6 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Median time of reading, sending and writing a small part.
     module.add("FETCH_NS", FETCH_NS)?;
     module.add_class::<disks::Disks>()?;
-    module.add_class::<interpreter::Interpreter>()?;
     module.add_class::<machines::Machines>()?;
     module.add_class::<members::Members>()?;
     module.add_class::<Simulation>()

@@ -40,6 +40,9 @@ use wall_clock::WallClock;
 /// Nanoseconds of virtual time.
 pub type Ns = i64;
 
+/// The first of the due numbers that only callers in Rust use. Python does not see them.
+pub const RESERVED_NUMBERS: u64 = 1 << 63;
+
 pub const MS: Ns = 1_000_000;
 pub const SECOND: Ns = 1_000_000_000;
 

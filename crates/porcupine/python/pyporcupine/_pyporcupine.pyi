@@ -1,4 +1,4 @@
-"""Written by distribution/stubs.py from the crates porcupine."""
+"""Written by distribution/stubs.py from crates porcupine."""
 
 from collections.abc import Iterable, Sequence
 from os import PathLike

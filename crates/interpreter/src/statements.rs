@@ -6,12 +6,11 @@ use std::rc::Rc;
 use histories::digits::Digits;
 use histories::journal::Called;
 use rustc_hash::FxHashMap;
-
-use crate::server::Settings;
-use crate::simulation::Simulation;
-use crate::sql::Query;
-use crate::table::parts::{Row, Value};
-use crate::world::Ns;
+use simulator::server::Settings;
+use simulator::simulation::Simulation;
+use simulator::sql::Query;
+use simulator::table::parts::{Row, Value};
+use simulator::world::Ns;
 
 /// An INSERT of a key and a value, or a SELECT of a key's values.
 pub struct Statement {

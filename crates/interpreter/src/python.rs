@@ -1,31 +1,32 @@
-//! Exposes the interpreter as a Python class with a Python host.
+//! Defines the Python module `harness.native.interpreter`: the interpreter as a class, with a host in
+//! Python.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use generators::python::{self, begun_op, ended_op, kind_of, raised};
+use generators::python::{begun_op, ended_op, kind_of, raised};
 use generators::workers::Slot;
 use generators::{scheduler, Failure, Kind};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use simulator::errors::ServerError;
+use simulator::network::Node;
+use simulator::python::Word;
+use simulator::server::Settings;
+use simulator::world::Ns;
 
-use super::{Simulation, Word};
-use crate::errors::ServerError;
-use crate::interpreter::statements::Statement;
-use crate::interpreter::{self, Host, ServerNode, Stop};
-use crate::network::Node;
-use crate::server::Settings;
-use crate::world::Ns;
+use crate::statements::Statement;
+use crate::{Host, ServerNode, Stop};
 
 /// Executes a generator's calls on a simulation's servers and writes the lines of their history.
 /// For one thread only.
-#[pyclass(module = "harness.native.simulator")]
+#[pyclass(module = "harness.native.interpreter")]
 pub struct Interpreter {
-    inner: interpreter::Interpreter,
+    inner: crate::Interpreter,
 }
 
-// SAFETY: as for `Simulation`.
+// SAFETY: only holders of the interpreter's lock access it, as they do a Simulation.
 unsafe impl Send for Interpreter {}
 // SAFETY: as above.
 unsafe impl Sync for Interpreter {}
@@ -34,8 +35,11 @@ unsafe impl Sync for Interpreter {}
 /// In Python: `tuple[bool, str, Sequence[dict[str, int | str]], int]`.
 type StatementWords = (bool, String, Vec<HashMap<String, Word>>, Ns);
 
+/// The simulated servers. In Python: `Simulation`.
+type Simulation = simulator::python::Simulation;
+
 /// The scheduler of the history. In Python: `Scheduler`.
-type Scheduler = python::Scheduler;
+type Scheduler = generators::python::Scheduler;
 
 /// Executes the other calls. In Python: `Host`.
 type PyHost = PyAny;
@@ -64,7 +68,7 @@ impl Interpreter {
         let nodes = simulation.nodes.iter();
         let node = |(name, node): (&String, &Node)| ServerNode::new(name, *node);
         Ok(Interpreter {
-            inner: interpreter::Interpreter::new(
+            inner: crate::Interpreter::new(
                 simulation.simulation.clone(),
                 nodes.map(node).collect(),
                 scheduler.get().inner.clone(),
@@ -163,4 +167,9 @@ impl Host for PythonHost<'_, '_> {
         let op = self.0.call_method1("op", (line,))?;
         Ok(Rc::new(op.unbind()))
     }
+}
+
+/// Adds `harness.native.interpreter` to the extension module.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Interpreter>()
 }

@@ -2,11 +2,14 @@
 //! world.
 //!
 //! `Scheduler` decides what to do; here its calls share the timing wheels with the servers' events.
-//! A call that is one statement is executed entirely in this module: the request, its answer and
-//! the two lines of the history. `Host` executes every other call, and every fault.
+//! A call that is one statement is executed entirely in this crate: the request, its answer and the
+//! two lines of the history. `Host` executes every other call, and every fault.
 
 mod client_task;
 pub mod statements;
+
+#[cfg(feature = "python")]
+pub mod python;
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -19,13 +22,13 @@ use generators::scheduler::{Ended, Next, Scheduler};
 use generators::workers::Slot;
 use generators::{Failure, Kind};
 use histories::journal::{self, line, Line, Process, Value};
+use simulator::block::Block;
+use simulator::errors::ServerError;
+use simulator::network::Node;
+use simulator::simulation::Simulation;
+use simulator::table::parts;
+use simulator::world::{Action, Ns, RESERVED_NUMBERS};
 
-use crate::block::Block;
-use crate::errors::ServerError;
-use crate::network::Node;
-use crate::simulation::Simulation;
-use crate::table::parts;
-use crate::world::{Action, Ns};
 use client_task::{ClientTask, Request};
 use statements::Statement;
 
@@ -93,14 +96,9 @@ impl ServerNode {
 
 /// Marks the events that the interpreter handles itself: a worker's request is due, its answer has
 /// arrived, or (with an interpreter's number) the generator must be polled.
-const INTERPRETER: u64 = 1 << 63;
+const INTERPRETER: u64 = RESERVED_NUMBERS;
 const ANSWER: u64 = 1 << 62;
 const WAKE: u64 = 1 << 61;
-
-/// Returns whether an event belongs to an interpreter, possibly to one that is over.
-pub fn is_own(number: u64) -> bool {
-    number & INTERPRETER != 0
-}
 
 const NEVER_NS: Ns = 1 << 62;
 /// Maximum time for which lines wait to be taken.
@@ -204,7 +202,7 @@ impl Interpreter {
             }
             let due = self.simulation.world.step(NEVER_NS);
             let number = due.ok_or("nothing will ever happen again, and it is not over")?;
-            if !is_own(number) {
+            if number < RESERVED_NUMBERS {
                 return Ok(Stop::Due(number));
             }
             let slot = (number & !INTERPRETER & !ANSWER) as Slot;

@@ -3,14 +3,14 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::block::Block;
-use crate::errors::ServerError;
-use crate::network::Node;
-use crate::server::Settings;
-use crate::simulation::Simulation;
-use crate::sql::Query;
-use crate::table::parts::Row;
-use crate::world::{Ns, Task};
+use simulator::block::Block;
+use simulator::errors::ServerError;
+use simulator::network::Node;
+use simulator::server::Settings;
+use simulator::simulation::Simulation;
+use simulator::sql::Query;
+use simulator::table::parts::Row;
+use simulator::world::{Ns, Task};
 
 pub type Answer = Result<Rc<Block>, ServerError>;
 

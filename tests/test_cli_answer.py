@@ -11,8 +11,8 @@ from checkers.headline import headline
 from checkers.judge import Judgement, judge
 from checkers.ladder import Level
 from checkers.suite import set_checkers
-from harness.cli.answer import CommandAnswer
 from harness.cli.progress import Pace, rate, span
+from harness.cli.result import CommandAnswer
 from harness.core.history import History
 from harness.core.verdict import Status
 

@@ -10,7 +10,8 @@ from report_cases import finished, stale
 from rich.text import Text
 
 from harness.cli.main import app
-from harness.cli.terminal import Terminal, printable
+from harness.cli.terminal import Terminal
+from harness.core.printable import printable
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b2J\u202etxet\r\x00"
 SHOWN = "␛]0;owned␇␛[2J␛[31mred�2J�txet␍␀"

@@ -19,17 +19,10 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.verdict import Status
-from harness.nights.findings import CellRecord, FailOn, records_before, verdict
+from harness.nights.findings import CellRecord, FailOn, records_before
 from harness.nights.matrix import read_matrix
 from harness.nights.night import JOURNAL, Night
-from harness.nights.night_summary import (
-    as_json,
-    cells,
-    headline,
-    junit,
-    night_status,
-    steps_before,
-)
+from harness.nights.night_summary import NightSummary, cells, headline, steps_before
 from harness.nights.rota import Rota, steps_of
 from harness.run.monitor import show_nothing
 from harness.run.stop import Stop
@@ -44,6 +37,12 @@ seed = 7
 cluster = "sim"
 time-limit = 5
 """
+
+
+def summary_of(night, names=("a",), earlier=None, missing=None, **more):
+    return NightSummary(
+        night=night, cells=cells(night, names, earlier or {}, missing or {}), **more
+    )
 
 
 def harness(*words, cwd, **more):
@@ -65,12 +64,13 @@ def test_what_a_version_cannot_run_is_said_and_counts_as_nothing(tmp_path):
     night.say("directory", 0, path="a/0")
     night.say("recorded", 0, troubles=[], seconds=5.0, phases={})
     night.say("judged", 0, status="VALID", reason="r", kinds=[], first_ns=None)
-    of = cells(night, ["a on 18.16", "a on 25.8"], {}, {"a on 25.8": "leaders"})
-    report = as_json(night, of)
+    missing = {"a on 25.8": "leaders"}
+    summary = summary_of(night, ["a on 18.16", "a on 25.8"], missing=missing)
+    report = summary.results()
     assert report["status"] == "VALID"
     output = [(cell["name"], cell["runs"], cell["not_applicable"]) for cell in report["cells"]]
     assert output == [("a on 18.16", 1, None), ("a on 25.8", 0, "leaders")]
-    xml = junit(of)
+    xml = summary.junit()
     assert (xml.tests, xml.failures, xml.errors, xml.skipped) == (2, 0, 0, 1)
     assert [suite.name for suite in xml] == ["a on 18.16", "a on 25.8"]
 
@@ -108,18 +108,19 @@ def test_a_journal_says_what_was_said_and_a_line_cut_off_was_not(tmp_path):
     (night.path / JOURNAL).write_bytes(whole + b"nonsense\n")
     with pytest.raises(HarnessError, match="is no journal of a night"):
         Night.read(night.path)
-    of = cells(night, ["a", "b"], {})
-    assert [(c.count(Status.INVALID), c.killed, c.broken, c.new) for c in of] == [
+    summary = summary_of(night, ["a", "b"])
+    cells_ = summary.cells
+    assert [(c.count(Status.INVALID), c.killed, c.broken, c.new) for c in cells_] == [
         (1, 0, 1, ("unexplained stale",)),
         (0, 1, 0, ()),
     ]
-    report = as_json(night, of)
+    report = summary.results()
     assert report["statuses"] == {"VALID": 0, "UNKNOWN": 2, "INVALID": 1}
     assert report["cells"][0]["first_anomaly_s"] == 2.0
-    xml = junit(of)
+    xml = summary.junit()
     assert (xml.tests, xml.failures, xml.errors) == (3, 1, 2)
     assert [case.name for suite in xml for case in suite] == ["a #1", "a #2", "b #1"]
-    assert verdict(night.slots[1]) is Status.UNKNOWN
+    assert night.slots[1].verdict is Status.UNKNOWN
 
 
 def judged_night(path, *causes, accept=()):
@@ -149,11 +150,11 @@ def test_known_failures_are_told_apart_and_unexplained_runs_come_first(tmp_path)
     known = Cause("known", (defect,), ()).results()
     partly = Cause("partly", (defect,), ("set-full lost: value 3",)).results()
     night = judged_night(tmp_path / "night", known, partly, None)
-    of = cells(night, ["a"], {})
-    report = as_json(night, of)
+    summary = summary_of(night)
+    report = summary.results()
     assert report["causes"] == {"not explained": 2, "stale-read": 1}
     assert [run["run"] for run in report["runs_by_number"]] == [1, 2, 0]
-    (suite,) = junit(of)
+    (suite,) = summary.junit()
     assert [case.result[0].type for case in suite] == ["KNOWN", "INVALID", "INVALID"]
     messages = [case.result[0].message for case in suite]
     assert messages[0] == "explained by stale-read (known since 18.16.1); r"
@@ -216,11 +217,12 @@ POLICIES = {
 def test_which_runs_fail_a_night(tmp_path, runs, fail_on, status, failed):
     judged_night(tmp_path / "1", known("early-snapshot"))
     night = judged_night(tmp_path / "2", *runs, accept=["stale-read"])
-    of = cells(night, ["a"], records_before(night.path))
-    report = as_json(night, of, fail_on)
-    assert (night_status(of, fail_on), report["exit_status"]) == (status, status.exit_status)
+    summary = summary_of(night, earlier=records_before(night.path), fail_on=fail_on)
+    report = summary.results()
+    assert (summary.status, report["exit_status"]) == (status, status.exit_status)
+    assert [slot.number for slot in night.runs if summary.fails(slot)] == failed
     assert report["failed"] == failed
-    (suite,) = junit(of, fail_on)
+    (suite,) = summary.junit()
     *runs, accepted = suite
     skipped = [
         run for run, case in enumerate(runs) if case.result and case.result[0]._tag == "skipped"
@@ -239,12 +241,13 @@ def test_an_accepted_defect_is_gone_when_its_rate_would_have_shown_it(tmp_path):
         night = judged_night(
             tmp_path / f"2-{runs}", *[""] * runs, accept=["stale-read", "skipped-part"]
         )
-        of = cells(night, ["a"], {"a": records_before(tmp_path / "2")["a"]})
-        report = as_json(night, of)
+        summary = summary_of(night, earlier={"a": records_before(tmp_path / "2")["a"]})
+        report = summary.results()
         assert (report["gone"], report["exit_status"]) == (gone, 2 if gone else 0)
-        assert [[*cell.gone] for cell in of] == [gone]
-    assert headline(of) == "19 of 19 runs, in 1 of 1 cells; accepted and gone: stale-read"
-    (case,) = [case for case in next(iter(junit(of))) if case.name == "a accepts stale-read"]
+        assert [[*cell.gone] for cell in summary.cells] == [gone]
+    text = headline(summary.cells)
+    assert text == "19 of 19 runs, in 1 of 1 cells; accepted and gone: stale-read"
+    (case,) = [case for case in next(iter(summary.junit())) if case.name == "a accepts stale-read"]
     assert (case.result[0].type, case.result[0].message) == (
         "GONE",
         "not seen in the last 19 runs, and in 5 of those before: accept it no longer",
@@ -269,20 +272,20 @@ def test_cells_whose_runs_take_rare_steps_have_more_runs(tmp_path):
     night = taken(tmp_path / "1", *first, ("a", common))
     rota, order = Rota(["a", "b", "c"]), []
     for run in range(4, 14):
-        cell = rota.names[rota.next(list(night.slots.values()))]
+        cell = rota.names[rota.next(night.runs)]
         night.say("begin", run, cell=cell, seed="0x1")
         order.append(cell)
     assert order == ["b", "b", "c", "a", "b", "b", "c", "a", "b", "b"]
     # Steps that many runs of earlier nights took are not rare.
     often = Rota(rota.names, {"MarkLost": 100, "CloneReplica": 100})
-    assert often.turns(list(night.slots.values()), "b") == 1
+    assert often.turns(night.runs, "b") == 1
 
 
 def test_without_steps_the_cells_run_in_turn(tmp_path):
     night = taken(tmp_path / "1")
     rota, order = Rota(["a", "b"]), []
     for run in range(5):
-        order.append(rota.names[rota.next(list(night.slots.values()))])
+        order.append(rota.names[rota.next(night.runs)])
         night.say("begin", run, cell=order[-1], seed="0x1")
     assert order == ["a", "b", "a", "b", "a"]
 
@@ -290,7 +293,7 @@ def test_without_steps_the_cells_run_in_turn(tmp_path):
 def test_a_cell_that_says_nothing_new_has_one_turn_in_three_rounds(tmp_path):
     night, rota, order = taken(tmp_path / "1"), Rota(["a", "b"]), []
     for run in range(20):
-        cell = rota.names[rota.next(list(night.slots.values()))]
+        cell = rota.names[rota.next(night.runs)]
         order.append(cell)
         night.say("begin", run, cell=cell, seed="0x1")
         night.say("recorded", run, troubles=[], seconds=5.0, phases={})
@@ -311,7 +314,7 @@ def test_known_defects_that_a_cell_has_shown_before_are_nothing_new(tmp_path):
         night.say("judged", run, **said, steps=[], cause=cause.results())
 
     def next_cell():
-        return rota.names[rota.next(list(night.slots.values()))]
+        return rota.names[rota.next(night.runs)]
 
     for run, defect in enumerate(["stale-read", "stale-read", "stale-read", "stale-read"]):
         judged(run, "a", defect)
@@ -326,7 +329,7 @@ def test_the_summary_lists_the_steps_that_no_run_took(tmp_path):
     nights = tmp_path / "torture"
     for name, steps in (("1", "Insert MarkLost"), ("2", "Insert PullLog")):
         night = taken(nights / "m" / name, ("a", steps), ("a", "Insert"))
-        report = as_json(night, cells(night, ["a"], {}), earlier=steps_before(night.path))
+        report = summary_of(night, earlier_steps=steps_before(night.path)).results()
         (night.path / "summary.json").write_text(json.dumps(report))
     assert report["steps"] == {"Insert": 2, "PullLog": 1}
     assert {*report["steps_not_taken"]} - {*report["steps_never_taken"]} == {"MarkLost"}
@@ -339,7 +342,7 @@ def test_a_step_that_the_servers_of_a_night_lack_is_not_missing(tmp_path):
     assert steps_with(new) - steps_with(old) == {"AttachPart", "AlterMetadata"}
     assert steps_with(new) == STEPS
     night = taken(tmp_path / "1", ("a", " ".join(steps_with(old))))
-    report = as_json(night, cells(night, ["a"], {}), steps=steps_with(old))
+    report = summary_of(night, steps=steps_with(old)).results()
     assert report["steps_not_taken"] == report["steps_never_taken"] == []
 
 

@@ -1,6 +1,5 @@
 """`harness audit`: judge what the servers of somebody else logged about a table."""
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,9 +9,9 @@ import rich_click as click
 from rich.table import Table
 
 from checkers.replication.audited import Audited
-from harness.cli.answer import CommandAnswer, print_answer
 from harness.cli.parameter_types import WORD, json_option, number
-from harness.cli.terminal import Terminal
+from harness.cli.result import CommandAnswer, print_answer
+from harness.cli.terminal import Terminal, print_json
 from harness.core.clock import utc_now
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
@@ -103,7 +102,7 @@ def audit(
         raise UsageError(f"--since {request.since:%FT%T}: expected before {request.until:%FT%T}")
     verdict = Audited().check(audited(file.cluster(), request))
     if as_json:
-        click.echo(json.dumps(_json(verdict)))
+        print_json(_json(verdict))
     else:
         _show(verdict, Terminal())
     return verdict.status.exit_status

@@ -18,7 +18,6 @@ from checkers.judge import fitting, judge
 from checkers.ladder import Level
 from checkers.replication.protocol import EVERY_RUN, applicable
 from harness.cli import check_files
-from harness.cli.answer import CommandAnswer, open_page, print_answer
 from harness.cli.parameter_types import (
     WORD,
     Name,
@@ -28,7 +27,7 @@ from harness.cli.parameter_types import (
     store_option,
 )
 from harness.cli.progress import Pace
-from harness.cli.result import print_result, result
+from harness.cli.result import CommandAnswer, open_page, print_answer, print_result, result
 from harness.cli.terminal import Terminal
 from harness.core.errors import HarnessError, UsageError
 from harness.core.ranges import quoted

@@ -1,7 +1,6 @@
 """`harness check STORE`: judge all runs of a store, with processes of this machine or on Spark."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,15 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.phrasing import number
-from harness.cli.answer import CommandAnswer, print_answer
 from harness.cli.progress import Pace
-from harness.cli.result import STATUS_STYLE
-from harness.cli.spark_fleet import spark_fleet
+from harness.cli.result import STATUS_STYLE, CommandAnswer, print_answer
 from harness.cli.terminal import Terminal
 from harness.core.clock import WallClock
 from harness.core.errors import UsageError
 from harness.core.verdict import Status, worst
 from harness.fleet import processes
+from harness.fleet.engine import choose_engine, spark_fleet
 from harness.fleet.found_runs import Found
 from harness.fleet.location import Location
 from harness.fleet.plan import Item
@@ -104,19 +102,6 @@ def _unwritten_summary(checked: Checked, report: Mapping[str, Any]) -> str:
         why = str(error) if summary.path is None else why_unwritable(summary.path, error)
         return f"{summary.shown}: cannot be written: {why}"
     return ""
-
-
-def choose_engine(master: str | None) -> tuple[bool, str]:
-    """Return whether to judge on Spark, and what judges.
-
-    Spark on one machine is never faster than its processes, whatever the size of the store: a
-    history costs both the same, and Spark takes seconds to start (docs/lab/fleet.md).
-    """
-    if master is not None:
-        return True, f"Spark ({master})"
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return True, "Spark, by spark-submit"
-    return False, "processes of this machine; --spark MASTER judges on a cluster"
 
 
 def _judge_on_spark(

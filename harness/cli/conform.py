@@ -1,6 +1,5 @@
 """`harness conform`: check a real run's ZooKeeper transactions against the model."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from rich.text import Text
 from checkers.phrasing import number
 from harness.cli.parameter_types import WORD, json_option, store_option
 from harness.cli.result import STATUS_STYLE
-from harness.cli.terminal import Terminal
+from harness.cli.terminal import Terminal, print_json
 from harness.clusters.logs import TRANSACTIONS_FILE
 from harness.conform.ensemble import Ensemble, merged, read_archive
 from harness.conform.fetches import Fetch, FetchSources, fetch_sources, read_fetches
@@ -62,7 +61,7 @@ def conform(run: str, store: str, as_json: bool) -> int:
     """
     found = conformance(Store(Path(store)).find(run))
     if as_json:
-        click.echo(json.dumps(_json(found)))
+        print_json(_json(found))
     else:
         _show(found, Terminal())
     return found.status.exit_status

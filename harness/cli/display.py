@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.phrasing import number
-from harness.cli.terminal import printable
 from harness.core.op import Kind
+from harness.core.printable import printable
 from harness.run.monitor import Monitor, Phase
 
 KIND_STYLE = {Kind.OK: "green", Kind.FAIL: "yellow", Kind.INFO: "magenta"}

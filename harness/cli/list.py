@@ -1,6 +1,5 @@
 """`harness list`: the names that the other commands accept."""
 
-import json
 from collections.abc import Mapping
 from typing import Final
 
@@ -18,7 +17,7 @@ from compose.releases import (
     Release,
 )
 from harness.cli.parameter_types import json_option
-from harness.cli.terminal import Terminal
+from harness.cli.terminal import Terminal, print_json
 from harness.core import plugins
 from harness.core.errors import UsageError
 from harness.core.ranges import unknown_name
@@ -78,7 +77,7 @@ def list_(name: str | None, as_json: bool) -> None:
     `harness list quorum-set` a single one, with its options if it is a workload.
     """
     if as_json:
-        click.echo(json.dumps(_as_json(name)))
+        print_json(_as_json(name))
         return
     console = Terminal(highlight=False)
     if name is None:

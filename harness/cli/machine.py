@@ -4,7 +4,6 @@
 them.
 """
 
-import json
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.text import Text
 
 from compose.releases import ImageChoice, ImageOptions
 from harness.cli.parameter_types import image_options, json_option, store_option
-from harness.cli.terminal import Terminal
+from harness.cli.terminal import Terminal, print_json
 from harness.clusters.images import build_images
 from harness.clusters.removal import clean as remove
 from harness.clusters.removal import kept_clusters
@@ -33,7 +32,7 @@ def doctor(as_json: bool, **servers: str | None) -> int:
     """
     found = requirements(ImageChoice.of(ImageOptions(**servers)))
     if as_json:
-        click.echo(json.dumps([asdict(requirement) for requirement in found]))
+        print_json([asdict(requirement) for requirement in found])
     else:
         table = Table(box=None, pad_edge=False, header_style="dim")
         for column in ("", "requirement", "found", "how to get it"):
@@ -65,7 +64,7 @@ def build(object_store: bool, as_json: bool, **servers: str | None) -> int:
     images = build_images(lambda note: console.print(f"images: {note}", highlight=False), choice)
     ready = [str(image.engine) for by_name in images.servers.values() for image in by_name.values()]
     if as_json:
-        click.echo(json.dumps({"images": ready}))
+        print_json({"images": ready})
     else:
         console.print(f"images: ready: {', '.join(ready)}", highlight=False)
     return 0
@@ -91,7 +90,7 @@ def clean(clusters: tuple[str, ...], everything: bool, yes: bool, store: str, as
         return 0
     removed = remove(clusters, everything=everything, store=Path(store))
     if as_json:
-        click.echo(json.dumps({"removed": removed}))
+        print_json({"removed": removed})
         return 0
     for name in removed:
         console.print(f"removed {name}", soft_wrap=True)

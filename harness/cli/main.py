@@ -19,6 +19,7 @@ from harness.cli.default_options import PREFIX, profile_defaults
 from harness.cli.streams import lost_output, protect
 from harness.core.errors import EXIT_CRASH, EXIT_USAGE, HarnessError
 from harness.core.plugins import name_modules
+from harness.core.printable import printable
 from harness.core.ranges import shorten_words, unknown_name
 
 PANELS: Final[Mapping[str, Mapping[str, tuple[str, str, str]]]] = {
@@ -222,12 +223,12 @@ def main() -> NoReturn:
     except click.UsageError as error:
         text = shorten_words(error.format_message(), sys.argv)
         if not _print_json_error(text, EXIT_USAGE):
-            click.UsageError(_printable(text), error.ctx).show()
+            click.UsageError(printable(text), error.ctx).show()
         sys.exit(EXIT_USAGE)
     except HarnessError as error:
         text = shorten_words(str(error), sys.argv)
         if not _print_json_error(text, error.exit_status):
-            click.echo(_printable(f"harness: {text}"), err=True)
+            click.echo(printable(f"harness: {text}"), err=True)
         sys.exit(error.exit_status)
     except (KeyboardInterrupt, click.Abort) as error:
         # click makes an Abort of every KeyboardInterrupt.
@@ -236,7 +237,7 @@ def main() -> NoReturn:
         sys.exit(EXIT_CRASH)
     except BaseException as error:  # Python would end with 1 or, after sys.exit(0), with 0
         if not _print_json_error(f"{type(error).__name__}: {error}", EXIT_CRASH):
-            click.echo(_printable(traceback.format_exc()), err=True, nl=False)
+            click.echo(printable(traceback.format_exc()), err=True, nl=False)
         sys.exit(EXIT_CRASH)
     lost = lost_output()
     if lost is not None:
@@ -261,12 +262,6 @@ def _refuse_os_exit() -> None:
         end(EXIT_CRASH)
 
     os._exit = crash
-
-
-def _printable(text: str) -> str:
-    from harness.cli.terminal import printable  # slow to load
-
-    return printable(text)
 
 
 def _print_json_error(message: str, status: int) -> bool:

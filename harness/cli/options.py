@@ -1,6 +1,8 @@
-"""The options of `harness run` on a command line: those of `RunSpec`, and those of the command."""
+"""The options of `harness run` on a command line: those of `RunSpec`, and those of the command; and
+its help, which shows the few that most users need, or those of a panel."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +20,7 @@ from harness.cli.parameter_types import (
     store_option,
 )
 from harness.core.errors import UsageError
+from harness.core.ranges import unknown_name
 from harness.run.run_request import Invocation
 from harness.run.scripted import BYTES_MAX, read_script
 from harness.spec.option import Panel
@@ -36,7 +39,6 @@ def _as_defaults(ctx: click.Context, param: Any, path: str | None) -> str | None
         raise click.BadParameter(str(error), ctx, param) from error
     for name in options:
         if name not in OPTIONS:
-            from harness.core.ranges import unknown_name
             from harness.spec.toml_file import read_toml  # it is needed for errors alone
 
             read_toml("script", Path(path), BYTES_MAX).refuse(
@@ -89,6 +91,7 @@ COMMAND_OPTIONS: Final[Mapping[Panel, tuple[Any, ...]]] = {
     ),
 }
 """Options that do not change what a run does, by the panel of the help whose end they stand at."""
+ALL_PANELS: Final = "all"
 COMMON: Final = (
     *(entry.parameter for entry in OPTIONS.values() if entry.option.common),
     *("count", "store", "open_", "as_json"),
@@ -126,3 +129,60 @@ def invocation_of(values: Mapping[str, Any]) -> Invocation:
     """Return the options of the command itself."""
     names: Iterable[str] = (field.name for field in fields(Invocation))
     return Invocation(**{name: values[name] for name in names if name in values})
+
+
+class PaneledCommand(click.RichCommand):
+    """Command whose `--help` shows the common options, and whose `--help PANEL` shows those of
+    a panel."""
+
+    def __init__(self, *args: Any, common: Collection[str] = (), **attributes: Any) -> None:
+        """Make a command; `common` are the names of the parameters that the short help shows."""
+        super().__init__(*args, **attributes)
+        self.common = common
+
+    def get_help_option(self, ctx: click.Context) -> click.Option:
+        """Return the option, which takes a panel."""
+        words = [panel.word for panel in Panel]
+        return click.Option(
+            self.get_help_option_names(ctx),
+            is_flag=False,
+            flag_value="",
+            is_eager=True,
+            expose_value=False,
+            callback=self._show,
+            metavar="[PANEL]",
+            help=f"Show these options, those of a panel ({', '.join(words)}), or {ALL_PANELS}.",
+        )
+
+    @property
+    def _panels(self) -> list[click.RichOptionPanel]:
+        return [panel for panel in self.panels if isinstance(panel, click.RichOptionPanel)]
+
+    def _show(self, ctx: click.Context, param: Any, word: str | None) -> None:
+        if word is None or ctx.resilient_parsing:
+            return
+        by_word = {panel.word: panel for panel in Panel}
+        if word not in ("", ALL_PANELS, *by_word):
+            why = unknown_name(word, [*by_word, ALL_PANELS])
+            raise click.BadParameter(why, ctx, param)
+        flags = self._flags(by_word.get(word), everything=word == ALL_PANELS)
+        shown = copy(self)
+        shown.params = [one for one in self.params if flags.intersection(one.opts)]
+        shown.panels = [
+            click.RichOptionPanel(panel.name, options=kept)
+            for panel in self._panels
+            if (kept := [flag for flag in panel.options or () if flag in flags])
+        ]
+        click.echo(shown.get_help(ctx), color=ctx.color)
+        ctx.exit()
+
+    def _flags(self, panel: Panel | None, *, everything: bool) -> set[str]:
+        """Return the flags to show: those of a panel, of all, or the common ones."""
+        return {
+            flag
+            for group in self._panels
+            for flag in group.options or ()
+            for param in self.params
+            if flag in param.opts
+            and (everything or group.name == panel or (panel is None and param.name in self.common))
+        }

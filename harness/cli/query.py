@@ -16,10 +16,10 @@ from rich.text import Text
 
 from checkers.phrasing import number as counted
 from harness.cli.parameter_types import WORD, StoreDirectory, json_option, number
-from harness.cli.spark_fleet import spark_fleet
 from harness.cli.terminal import Terminal
 from harness.core.errors import UsageError
 from harness.core.ranges import unknown_name
+from harness.fleet.engine import spark_fleet
 from harness.fleet.found_runs import COLUMNS, Found, runs_at
 from harness.fleet.location import Location
 from harness.fleet.stored_runs import verdicts_of

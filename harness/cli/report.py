@@ -1,14 +1,13 @@
 """`harness report`: print a run's witness as text and draw its page."""
 
-import json
 from pathlib import Path
 
 import rich_click as click
 
 from checkers.headline import headline
-from harness.cli.answer import CommandAnswer, open_page, print_answer
 from harness.cli.parameter_types import WORD, json_option, open_option, store_option
-from harness.cli.terminal import Terminal
+from harness.cli.result import CommandAnswer, open_page, print_answer
+from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import HarnessError
 from harness.core.op import Json
 from harness.report.facts import Facts
@@ -34,7 +33,7 @@ def report(run: str, store: str, open_: bool, as_json: bool) -> None:
     facts = facts_in(directory)
     failed = draw(directory)
     if as_json:
-        print(json.dumps(_json(facts, None if failed else directory.report)))
+        print_json(_json(facts, None if failed else directory.report))
     else:
         console.print(text_report(facts), crop=False)
     if failed:

@@ -9,8 +9,8 @@ from pathlib import Path
 import rich_click as click
 import uvicorn
 
-from harness.cli.answer import open_page
 from harness.cli.parameter_types import WORD, json_option, number, open_option, store_option
+from harness.cli.result import open_page
 from harness.cli.terminal import PrintableFormatter, Terminal
 from harness.core.errors import HarnessError
 from harness.store.store import Store

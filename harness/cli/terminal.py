@@ -5,26 +5,19 @@ escape sequence in it could clear the screen, retitle the window or hide the ver
 prints through this module, except JSON, which escapes control characters itself.
 """
 
+import json
 import logging
 from collections.abc import Iterable
-from typing import Final
+from pathlib import Path
+from typing import Any
 
+import msgspec
+import rich_click as click
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-_CONTROLS: Final = {
-    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"},
-    0x7F: "\u2421",
-    **dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"),
-}
-"""Replacement of each control character: C0 and DEL by their pictures (ESC by ␛), C1 and
-bidirectional controls by �. Each is replaced by one character, so that styles keep their places."""
-
-
-def printable(text: str) -> str:
-    """Return the text with every control character replaced, except newline and tab."""
-    return text.translate(_CONTROLS)
+from harness.core.printable import printable
 
 
 class Terminal(Console):
@@ -60,3 +53,15 @@ class PrintableFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line without control characters."""
         return printable(super().format(record))
+
+
+def print_json(value: Any) -> None:
+    """Print a value, which may have Structs, dataclasses and paths, as one line of JSON on standard
+    output."""
+    click.echo(json.dumps(msgspec.to_builtins(value, enc_hook=_path_text)))
+
+
+def _path_text(value: Any) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    raise NotImplementedError(f"{type(value).__name__} is nothing that JSON has")

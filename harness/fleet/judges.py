@@ -2,10 +2,10 @@
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from harness.core.errors import HarnessError
 from harness.core.os_process import follow_parent
 from harness.fleet.code_digest import judge_digest
+from harness.fleet.engine import spark_fleet
 from harness.fleet.found_runs import found_again
 from harness.fleet.location import Location
 from harness.fleet.plan import Item
@@ -165,3 +166,16 @@ class OnSpark:
                     return
         except Exception as error:  # raised in the thread that collects the verdicts
             self._judged.put(error)
+
+
+@contextmanager
+def judging(root: Path, runs: StoredRuns, master: str | None) -> Iterator[OneProcess | OnSpark]:
+    """Yield a judge of the runs of a store, which ends with the block: in one process, or on the
+    Spark of this master."""
+    root.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        if master is None:
+            yield stack.enter_context(closing(OneProcess(root, runs)))
+            return
+        fleet = stack.enter_context(spark_fleet(master, Location.of(root)))
+        yield stack.enter_context(closing(OnSpark(root, runs, fleet.judge)))

@@ -1,20 +1,14 @@
-"""What the runs of a night came to: their verdicts, their findings, and which of these are new,
-accepted or gone.
-
-A finding of an INVALID run is the name of a known defect that explains it; or, if known defects do
-not explain all of it, "unexplained" and the kind of an anomaly, such as "unexplained stale".
-"""
+"""What cells found in earlier nights, which of it is gone, and which runs fail a night."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from checkers.triage.explanation import KNOWN, NOT_EXPLAINED
 from harness.core.errors import HarnessError
-from harness.core.verdict import Status, worst
+from harness.core.verdict import Status
 from harness.nights.night import JOURNAL, Night, Slot
 from harness.run.rates import lower_bound, misses_needed
 
@@ -34,28 +28,6 @@ class FailOn(StrEnum):
     ANY = "any"
 
 
-def verdict(slot: Slot) -> Status:
-    """Return the status of a run; one that died or broke is at best UNKNOWN."""
-    own = [slot.status or Status.UNKNOWN]
-    return worst([*own, Status.UNKNOWN] if slot.killed or slot.broken is not None else own)
-
-
-def causes(slot: Slot) -> tuple[str, ...]:
-    """Return the known defects that explain an INVALID run, or that none does; () for others."""
-    if verdict(slot) is not Status.INVALID:
-        return ()
-    if slot.cause is None or slot.cause.status != KNOWN:
-        return (NOT_EXPLAINED,)
-    return tuple(defect.name for defect in slot.cause.defects)
-
-
-def findings_of(slot: Slot) -> tuple[str, ...]:
-    """Return the findings of a run, see the module; () unless it is INVALID."""
-    if NOT_EXPLAINED not in causes(slot):
-        return causes(slot)
-    return tuple(f"unexplained {kind}" for kind in slot.kinds) or ("unexplained",)
-
-
 @dataclass(slots=True)
 class CellRecord:
     """What the runs of one cell found, one after the other."""
@@ -70,9 +42,9 @@ class CellRecord:
     def add(self, slots: Iterable[Slot]) -> None:
         """Append runs."""
         for slot in slots:
-            self.runs += verdict(slot) is not Status.UNKNOWN
-            self.hits.update(findings_of(slot))
-            self.last.update(dict.fromkeys(findings_of(slot), self.runs))
+            self.runs += slot.verdict is not Status.UNKNOWN
+            self.hits.update(slot.findings)
+            self.last.update(dict.fromkeys(slot.findings, self.runs))
 
     def followed_by(self, slots: Iterable[Slot]) -> "CellRecord":
         """Return the record with more runs."""
@@ -106,13 +78,5 @@ def records_before(path: Path) -> dict[str, CellRecord]:
 
 def add_night(records: dict[str, CellRecord], night: Night) -> None:
     """Append the runs of a night to the records of their cells."""
-    for cell, slots in by_cell(night).items():
+    for cell, slots in night.cells.items():
         records.setdefault(cell, CellRecord()).add(slots)
-
-
-def by_cell(night: Night) -> Mapping[str, list[Slot]]:
-    """Return the runs of a night by their cells, in the order in which they first ran."""
-    cells: dict[str, list[Slot]] = {}
-    for slot in night.slots.values():
-        cells.setdefault(slot.cell, []).append(slot)
-    return cells

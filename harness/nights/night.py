@@ -26,10 +26,10 @@ from typing import Any, Final
 
 import msgspec
 
-from checkers.triage.explanation import Cause
+from checkers.triage.explanation import KNOWN, NOT_EXPLAINED, Cause
 from harness.core.bounded_json import loads, open_regular
 from harness.core.errors import HarnessError
-from harness.core.verdict import Status
+from harness.core.verdict import Status, worst
 from harness.store.disk import why_unwritable
 
 JOURNAL: Final = "journal.jsonl"
@@ -64,6 +64,45 @@ class Slot:
     def killed(self) -> bool:
         """Return whether the harness died during the run; also true while the run goes on."""
         return not self.recorded and self.broken is None
+
+    @property
+    def verdict(self) -> Status:
+        """Status of the run: that of its verdict, but at best UNKNOWN if the run died or broke, or
+        has no verdict yet."""
+        judged = self.status or Status.UNKNOWN
+        whole = self.recorded and self.broken is None
+        return judged if whole else worst([judged, Status.UNKNOWN])
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Known defects that explain an INVALID run, or that none does; () for others."""
+        if self.verdict is not Status.INVALID:
+            return ()
+        if self.cause is None or self.cause.status != KNOWN:
+            return (NOT_EXPLAINED,)
+        return tuple(defect.name for defect in self.cause.defects)
+
+    @property
+    def is_unexplained(self) -> bool:
+        """Return whether the run is INVALID and known defects do not explain all of it."""
+        return NOT_EXPLAINED in self.causes
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Findings of an INVALID run: the known defects that explain it, or "unexplained" and the
+        kind of each anomaly, such as "unexplained stale"; () for others."""
+        if not self.is_unexplained:
+            return self.causes
+        return tuple(f"unexplained {kind}" for kind in self.kinds) or ("unexplained",)
+
+    @property
+    def why(self) -> str:
+        """Reason of its status."""
+        if self.broken is not None:
+            return f"broken: {self.broken}"
+        if self.killed:
+            return f"killed with its harness; {self.reason or 'it left nothing'}"
+        return self.reason
 
 
 @dataclass(slots=True)
@@ -159,16 +198,29 @@ class Night:
         return accepted
 
     @property
+    def runs(self) -> list[Slot]:
+        """Its runs, in the order in which they began."""
+        return list(self.slots.values())
+
+    @property
+    def cells(self) -> Mapping[str, list[Slot]]:
+        """Its runs by their cells, in the order in which they first ran."""
+        cells: dict[str, list[Slot]] = {}
+        for slot in self.runs:
+            cells.setdefault(slot.cell, []).append(slot)
+        return cells
+
+    @property
     def unjudged(self) -> list[Slot]:
         """Runs that left something to judge and have no verdict yet."""
-        return [s for s in self.slots.values() if s.path is not None and s.status is None]
+        return [slot for slot in self.runs if slot.path is not None and slot.status is None]
 
     def expected_s(self, cell: str) -> float:
         """Return the expected duration of a run of this cell: the median of its runs so far, or of
         all cells if it has none; 0 before the first."""
-        times = {slot.number: slot.seconds for slot in self.slots.values() if slot.recorded}
-        own = [s for number, s in times.items() if self.slots[number].cell == cell]
-        return median(own or times.values() or [0.0])
+        recorded = [slot for slot in self.runs if slot.recorded]
+        of_cell = [slot.seconds for slot in recorded if slot.cell == cell]
+        return median(of_cell or [slot.seconds for slot in recorded] or [0.0])
 
     @property
     def next(self) -> int:

@@ -1,9 +1,10 @@
 """Summary of a night: the verdicts, the anomalies and what is new, by cell."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
@@ -12,12 +13,12 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestSuite
 from junitparser.xunit2 import TestCase
 
 from checkers.triage.defects import DEFECTS
-from checkers.triage.explanation import KNOWN, NOT_EXPLAINED
+from checkers.triage.explanation import KNOWN
 from harness.conform.replay import STEPS
 from harness.core.bounded_json import load
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
-from harness.nights.findings import CellRecord, FailOn, by_cell, causes, findings_of, verdict
+from harness.nights.findings import CellRecord, FailOn
 from harness.nights.night import Night, Slot
 from harness.nights.rota import steps_made
 
@@ -37,7 +38,7 @@ class CellSummary:
 
     def count(self, status: Status) -> int:
         """Return the number of runs with this verdict; a run without one is UNKNOWN."""
-        return sum(verdict(slot) is status for slot in self.slots)
+        return sum(slot.verdict is status for slot in self.slots)
 
     @property
     def killed(self) -> int:
@@ -57,12 +58,12 @@ class CellSummary:
     @property
     def causes(self) -> Counter[str]:
         """Number of runs that known defects explain, by defect, and of those that they do not."""
-        return Counter(name for slot in self.slots for name in causes(slot))
+        return Counter(name for slot in self.slots for name in slot.causes)
 
     @property
     def findings(self) -> Counter[str]:
         """Number of runs by finding."""
-        return Counter(finding for slot in self.slots for finding in findings_of(slot))
+        return Counter(finding for slot in self.slots for finding in slot.findings)
 
     @property
     def new(self) -> tuple[str, ...]:
@@ -78,54 +79,13 @@ class CellSummary:
     def fails(self, slot: Slot, fail_on: FailOn) -> bool:
         """Return whether a run of the cell fails the night."""
         known = self.accepted | self.earlier.hits.keys() if fail_on is FailOn.NEW else self.accepted
-        return bool({*findings_of(slot)} - (set() if fail_on is FailOn.ANY else known))
+        return bool({*slot.findings} - (set() if fail_on is FailOn.ANY else known))
 
     @property
     def first_s(self) -> float | None:
         """Median time to the first anomaly, of runs that have one."""
         times = [slot.first_ns / 1e9 for slot in self.slots if slot.first_ns is not None]
         return median(times) if times else None
-
-
-def headline(of: Sequence[CellSummary]) -> str:
-    """Return "1 of 16 runs, in 1 of 8 cells: stale-read 1; new: unexplained cycle; gone: …", the
-    extent of the worst status."""
-    cells_ = [cell for cell in of if cell.slots]
-    counts = {status: sum(cell.count(status) for cell in cells_) for status in Status}
-    status = worst(status for status in Status if counts[status])
-    where = sum(bool(cell.count(status)) for cell in cells_)
-    found = sum((cell.causes for cell in cells_), Counter[str]())
-    new = sorted({finding for cell in cells_ for finding in cell.new})
-    gone = sorted({name for cell in cells_ for name in cell.gone})
-    return (
-        f"{counts[status]} of {sum(counts.values())} runs, in {where} of "
-        f"{len(cells_)} cells"
-        + (f": {', '.join(f'{name} {n}' for name, n in found.most_common())}" if found else "")
-        + (f"; new: {', '.join(new)}" if new else "")
-        + (f"; accepted and gone: {', '.join(gone)}" if gone else "")
-    )
-
-
-def night_status(of: Sequence[CellSummary], fail_on: FailOn) -> Status:
-    """Return what the night comes to: INVALID if a run fails it; UNKNOWN if one had no conclusion,
-    if there was none, or if an accepted defect is gone, so that the list of accepted ones is
-    wrong."""
-    statuses: list[Status] = []
-    for cell in of:
-        statuses += [Status.UNKNOWN] * bool(cell.gone)
-        for slot in cell.slots:
-            passed = verdict(slot) is Status.INVALID and not cell.fails(slot, fail_on)
-            statuses.append(Status.VALID if passed else verdict(slot))
-    return worst(statuses)
-
-
-def why(slot: Slot) -> str:
-    """Return the reason of a run's status."""
-    if slot.broken is not None:
-        return f"broken: {slot.broken}"
-    if slot.killed:
-        return f"killed with its harness; {slot.reason or 'it left nothing'}"
-    return slot.reason
 
 
 def cells(
@@ -136,7 +96,7 @@ def cells(
 ) -> list[CellSummary]:
     """Return the summaries in the order of the matrix. `earlier` has what each cell found in
     earlier nights; `missing` the mechanisms that the version of a cell lacks."""
-    slots = {**{name: [] for name in names}, **by_cell(night)}
+    slots = {**{name: [] for name in names}, **night.cells}
     return [
         CellSummary(
             name,
@@ -149,13 +109,35 @@ def cells(
     ]
 
 
-def _type(slot: Slot, status: Status) -> str:
-    known = status is Status.INVALID and NOT_EXPLAINED not in causes(slot)
-    return KNOWN.upper() if known else status.value
+def headline(of: Sequence[CellSummary]) -> str:
+    """Return "1 of 16 runs, in 1 of 8 cells: stale-read 1; new: unexplained cycle; gone: …", the
+    extent of the worst status."""
+    cells_ = [cell for cell in of if cell.slots]
+    counts = {status: sum(cell.count(status) for cell in cells_) for status in Status}
+    status = worst(status for status in Status if counts[status])
+    where = sum(bool(cell.count(status)) for cell in cells_)
+    found = sum((cell.causes for cell in cells_), Counter[str]())
+    new, gone = _new(cells_), _gone(cells_)
+    return (
+        f"{counts[status]} of {sum(counts.values())} runs, in {where} of "
+        f"{len(cells_)} cells"
+        + (f": {', '.join(f'{name} {n}' for name, n in found.most_common())}" if found else "")
+        + (f"; new: {', '.join(new)}" if new else "")
+        + (f"; accepted and gone: {', '.join(gone)}" if gone else "")
+    )
 
 
-def _message(slot: Slot) -> str:
-    return why(slot) if slot.cause is None else f"{slot.cause.text}; {why(slot)}"
+def _new(of: Sequence[CellSummary]) -> list[str]:
+    return sorted({finding for cell in of for finding in cell.new})
+
+
+def _gone(of: Sequence[CellSummary]) -> list[str]:
+    return sorted({name for cell in of for name in cell.gone})
+
+
+def unexplained_first(slots: Sequence[Slot]) -> list[Slot]:
+    """Return the runs, those first that no known defect explains."""
+    return sorted(slots, key=lambda slot: (not slot.is_unexplained, slot.number))
 
 
 def steps_before(path: Path) -> Counter[str]:
@@ -169,94 +151,155 @@ def steps_before(path: Path) -> Counter[str]:
     return made
 
 
-def not_taken(made: Mapping[str, int], steps: Iterable[str] = STEPS) -> list[str]:
-    """Return those of the steps that no run took."""
-    return sorted(step for step in steps if not made.get(step))
+@dataclass(frozen=True, kw_only=True)
+class NightSummary:
+    """What a night came to."""
+
+    night: Night
+    cells: Sequence[CellSummary]
+    fail_on: FailOn = FailOn.UNEXPLAINED
+    earlier_steps: Mapping[str, int] = field(default_factory=dict)
+    """By step of the model: the number of runs of earlier nights that took it."""
+    steps: Collection[str] = STEPS
+    """Steps of the model that the servers of the night can take."""
+
+    @property
+    def status(self) -> Status:
+        """What the night comes to: INVALID if a run fails it; UNKNOWN if one had no conclusion, if
+        there was none, or if an accepted defect is gone, so that the list of accepted ones is
+        wrong."""
+        statuses: list[Status] = []
+        for cell in self.cells:
+            statuses += [Status.UNKNOWN] * bool(cell.gone)
+            for slot in cell.slots:
+                passed = slot.verdict is Status.INVALID and not cell.fails(slot, self.fail_on)
+                statuses.append(Status.VALID if passed else slot.verdict)
+        return worst(statuses)
+
+    def fails(self, slot: Slot) -> bool:
+        """Return whether a run fails the night."""
+        return next(c for c in self.cells if c.name == slot.cell).fails(slot, self.fail_on)
+
+    @cached_property
+    def causes(self) -> Counter[str]:
+        """Number of runs that known defects explain, by defect, and of those that they do not."""
+        return Counter(name for slot in self.night.runs for name in slot.causes)
+
+    @cached_property
+    def steps_taken(self) -> Counter[str]:
+        """Number of runs that took each step of the model."""
+        return steps_made(self.night.runs)
+
+    @property
+    def steps_not_taken(self) -> list[str]:
+        """Steps that no run of the night took."""
+        return sorted(step for step in self.steps if not self.steps_taken.get(step))
+
+    @property
+    def steps_never_taken(self) -> list[str]:
+        """Steps that no run of this night or an earlier one took."""
+        return [step for step in self.steps_not_taken if not self.earlier_steps.get(step)]
+
+    def results(self) -> dict[str, Json]:
+        """Return the contents of summary.json. "status" is the worst of the runs, "exit_status"
+        that of the night."""
+        every, of = self.night.runs, self.cells
+        return {
+            "schema": 1,
+            "status": worst(slot.verdict for slot in every).value,
+            "fail_on": self.fail_on.value,
+            "exit_status": self.status.exit_status,
+            "failed": sorted(
+                slot.number for cell in of for slot in cell.slots if cell.fails(slot, self.fail_on)
+            ),
+            "new": _new(of),
+            "gone": _gone(of),
+            "runs": len(every),
+            "statuses": {s.value: sum(slot.verdict is s for slot in every) for s in Status},
+            "killed": sum(slot.killed for slot in every),
+            "broken": sum(slot.broken is not None for slot in every),
+            "causes": dict(self.causes.most_common()),
+            "steps": dict(self.steps_taken.most_common()),
+            "steps_not_taken": self.steps_not_taken,
+            "steps_never_taken": self.steps_never_taken,
+            "request": self.night.request,
+            "cells": [
+                {
+                    "name": cell.name,
+                    "runs": len(cell.slots),
+                    **{s.value: cell.count(s) for s in Status},
+                    "killed": cell.killed,
+                    "broken": cell.broken,
+                    "anomalies": dict(cell.kinds.most_common()),
+                    "causes": dict(cell.causes.most_common()),
+                    "findings": dict(cell.findings.most_common()),
+                    "first_anomaly_s": cell.first_s,
+                    "new": list(cell.new),
+                    "accepted": sorted(cell.accepted),
+                    "gone": list(cell.gone),
+                    "not_applicable": cell.missing or None,
+                }
+                for cell in of
+            ],
+            "runs_by_number": [
+                {
+                    "run": slot.number,
+                    "cell": slot.cell,
+                    "seed": slot.seed,
+                    "path": slot.path,
+                    "status": slot.verdict.value,
+                    "why": slot.why,
+                    "causes": list(slot.causes),
+                }
+                for slot in unexplained_first(every)
+            ],
+        }
+
+    def junit(self, body: Callable[[Slot], str] = lambda _: "") -> JUnitXml:
+        """Return a JUnit report with a suite per cell and a case per run.
+
+        An INVALID run is a failure, or skipped if it does not fail the night, as an expected
+        failure of pytest is; an UNKNOWN one is an error. Both have the text of `body`. An accepted
+        defect has a case that fails if it is gone. Cases of runs are named by their cell and their
+        place in it, so that they have the same names every night; seed, number and directory are
+        properties. A run that known defects explain has the type "KNOWN" in place of "INVALID", and
+        its suite a property "known-defect:NAME" for each of them, and one "unexplained", with the
+        number of such runs. A cell that its version cannot run has one case, which is skipped.
+        """
+        xml = JUnitXml("harness torture")
+        for cell in self.cells:
+            suite = TestSuite(cell.name)
+            for place, slot in enumerate(cell.slots, 1):
+                fails = cell.fails(slot, self.fail_on)
+                suite.add_testcase(_case(f"{cell.name} #{place}", slot, body, fails=fails))
+            for name in sorted(cell.accepted) if cell.slots else ():
+                suite.add_testcase(_accepted_case(cell, name))
+            for name, count in cell.causes.most_common():
+                known = f"known-defect:{name}" if name in DEFECTS else "unexplained"
+                suite.add_property(known, str(count))
+            if cell.missing:
+                case = TestCase("not applicable", cell.name)
+                case.result = [Skipped(f"needs {cell.missing}")]
+                suite.add_testcase(case)
+            xml.add_testsuite(suite)
+        xml.update_statistics()  # type: ignore[no-untyped-call]
+        return xml
 
 
-def as_json(
-    night: Night,
-    of: Sequence[CellSummary],
-    fail_on: FailOn = FailOn.UNEXPLAINED,
-    earlier: Mapping[str, int] = MappingProxyType({}),
-    steps: Collection[str] = STEPS,
-) -> dict[str, Json]:
-    """Return the contents of summary.json. "status" is the worst of the runs, "exit_status" that of
-    the night, see `night_status`. `earlier` has the number of runs of earlier nights by
-    step of the model, `steps` has those that the servers of the night can take."""
-    every = list(night.slots.values())
-    counted = Counter(name for slot in every for name in causes(slot))
-    made = steps_made(every)
-    status = worst(verdict(slot) for slot in every)
-    return {
-        "schema": 1,
-        "status": status.value,
-        "fail_on": fail_on.value,
-        "exit_status": night_status(of, fail_on).exit_status,
-        "failed": sorted(s.number for cell in of for s in cell.slots if cell.fails(s, fail_on)),
-        "new": sorted({finding for cell in of for finding in cell.new}),
-        "gone": sorted({name for cell in of for name in cell.gone}),
-        "runs": len(every),
-        "statuses": {s.value: sum(verdict(slot) is s for slot in every) for s in Status},
-        "killed": sum(slot.killed for slot in every),
-        "broken": sum(slot.broken is not None for slot in every),
-        "causes": dict(counted.most_common()),
-        "steps": dict(made.most_common()),
-        "steps_not_taken": not_taken(made, steps),
-        "steps_never_taken": not_taken(made + Counter(earlier), steps),
-        "request": night.request,
-        "cells": [
-            {
-                "name": cell.name,
-                "runs": len(cell.slots),
-                **{s.value: cell.count(s) for s in Status},
-                "killed": cell.killed,
-                "broken": cell.broken,
-                "anomalies": dict(cell.kinds.most_common()),
-                "causes": dict(cell.causes.most_common()),
-                "findings": dict(cell.findings.most_common()),
-                "first_anomaly_s": cell.first_s,
-                "new": list(cell.new),
-                "accepted": sorted(cell.accepted),
-                "gone": list(cell.gone),
-                "not_applicable": cell.missing or None,
-            }
-            for cell in of
-        ],
-        "runs_by_number": [
-            {
-                "run": slot.number,
-                "cell": slot.cell,
-                "seed": slot.seed,
-                "path": slot.path,
-                "status": verdict(slot).value,
-                "why": why(slot),
-                "causes": list(causes(slot)),
-            }
-            for slot in unexplained_first(every)
-        ],
-    }
-
-
-def unexplained_first(slots: Sequence[Slot]) -> list[Slot]:
-    """Return the runs, those first that no known defect explains."""
-    return sorted(slots, key=lambda slot: (NOT_EXPLAINED not in causes(slot), slot.number))
-
-
-def _case(
-    name: str, cell: CellSummary, slot: Slot, fail_on: FailOn, body: Callable[[Slot], str]
-) -> TestCase:
+def _case(name: str, slot: Slot, body: Callable[[Slot], str], *, fails: bool) -> TestCase:
     case = TestCase(name, slot.cell, slot.seconds)
     of_run = {"seed": slot.seed, "run": str(slot.number), "directory": slot.path}
     for key, value in of_run.items():
         if value:
             case.add_property(key, value)
-    status = verdict(slot)
+    status = slot.verdict
     if status is not Status.VALID:
         kind: type[Failure | Skipped | Error] = Error
         if status is Status.INVALID:
-            kind = Failure if cell.fails(slot, fail_on) else Skipped
-        result = kind(_message(slot), _type(slot, status))
+            kind = Failure if fails else Skipped
+        is_known = status is Status.INVALID and not slot.is_unexplained
+        message = slot.why if slot.cause is None else f"{slot.cause.text}; {slot.why}"
+        result = kind(message, KNOWN.upper() if is_known else status.value)
         result.text = body(slot)
         case.result = [result]
     return case
@@ -271,37 +314,3 @@ def _accepted_case(cell: CellSummary, name: str) -> TestCase:
         text = f"not seen in the last {runs} runs, and in {record.hits[name]} of those before"
         case.result = [Failure(f"{text}: accept it no longer", "GONE")]
     return case
-
-
-def junit(
-    of: Sequence[CellSummary],
-    fail_on: FailOn = FailOn.UNEXPLAINED,
-    body: Callable[[Slot], str] = lambda _: "",
-) -> JUnitXml:
-    """Return a JUnit report with a suite per cell and a case per run.
-
-    An INVALID run is a failure, or skipped if it does not fail the night, as an expected failure of
-    pytest is; an UNKNOWN one is an error. Both have the text of `body`. An accepted defect has a
-    case that fails if it is gone. Cases of runs are named by their cell and their place in it, so
-    that they have the same names every night; seed, number and directory are properties. A run that
-    known defects explain has the type "KNOWN" in place of "INVALID", and its suite a property
-    "known-defect:NAME" for each of them, and one "unexplained", with the number of such runs. A
-    cell that its version cannot run has one case, which is skipped.
-    """
-    xml = JUnitXml("harness torture")
-    for cell in of:
-        suite = TestSuite(cell.name)
-        for place, slot in enumerate(cell.slots, 1):
-            suite.add_testcase(_case(f"{cell.name} #{place}", cell, slot, fail_on, body))
-        for name in sorted(cell.accepted) if cell.slots else ():
-            suite.add_testcase(_accepted_case(cell, name))
-        for name, count in cell.causes.most_common():
-            known = f"known-defect:{name}" if name in DEFECTS else "unexplained"
-            suite.add_property(known, str(count))
-        if cell.missing:
-            case = TestCase("not applicable", cell.name)
-            case.result = [Skipped(f"needs {cell.missing}")]
-            suite.add_testcase(case)
-        xml.add_testsuite(suite)
-    xml.update_statistics()  # type: ignore[no-untyped-call]
-    return xml

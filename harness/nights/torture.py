@@ -163,14 +163,14 @@ class Torture:
         left_s = None if self.seconds is None else self.seconds - self.clock.now_ns() / 1e9
         late = left_s is not None and left_s <= self.night.expected_s(self._next_cell(0).name)
         enough = self.runs is not None and self.night.next >= self.runs
-        failed = self.fails is not None and any(map(self.fails, self.night.slots.values()))
+        failed = self.fails is not None and any(map(self.fails, self.night.runs))
         return bool(self.stop) or late or enough or failed
 
     def _next_cell(self, lane: int) -> TortureCell:
         cells = self.lanes[lane].cells
         first = self.night.request.get("first", "")
         rota = Rota([cell.name for cell in cells], self.earlier_steps, first)
-        return cells[rota.next(list(self.night.slots.values()))]
+        return cells[rota.next(self.night.runs)]
 
     def _free(self) -> Lane | None:
         """Return the lane on which the next run may begin, preferably one whose cluster fits; None
@@ -185,7 +185,7 @@ class Torture:
     def _begin(self, lane: Lane, pool: ThreadPoolExecutor) -> None:
         number = self.night.next
         cell = self._next_cell(self.lanes.index(lane))
-        before = sum(slot.cell == cell.name for slot in self.night.slots.values())
+        before = sum(slot.cell == cell.name for slot in self.night.runs)
         spec = cell.spec(self.seed.after(before))
         self.night.say("begin", number, cell=cell.name, seed=str(spec.seed))
         clock = WallClock()
@@ -267,7 +267,7 @@ class Torture:
             raise HarnessError(f"{BROKEN_MAX} runs in a row broke, the last: {error}")
 
     def _hear(self, *, wait: bool = False) -> None:
-        by_path = {slot.path: slot for slot in self.night.slots.values()}
+        by_path = {slot.path: slot for slot in self.night.runs}
         for one in self.judges.done(wait=wait):
             slot = by_path[one.run]
             results = self._results(one)

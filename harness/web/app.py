@@ -23,7 +23,6 @@ from starlette.routing import Route
 from checkers.ladder import Level
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
-from harness.nights.findings import verdict
 from harness.nights.night_summary import unexplained_first
 from harness.report.page import asset as report_asset
 from harness.report.page import environment as report_environment
@@ -217,7 +216,7 @@ class _Pages:
             later=next(later, None),
             trends=by_cell,
             runs={run.name: run for run in self._runs.all()},
-            slots=unexplained_first([s for s in view.slots if verdict(s) is not Status.VALID]),
+            slots=unexplained_first([s for s in view.slots if s.verdict is not Status.VALID]),
             excluded=percent(EXCLUDED),
         )
 

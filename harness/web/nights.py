@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
-from harness.nights.findings import CellRecord, add_night, verdict
+from harness.nights.findings import CellRecord, add_night
 from harness.nights.night import JOURNAL, NIGHTS, Night, Slot
 from harness.nights.night_summary import CellSummary, cells, headline
 from harness.store.store import Store
@@ -40,7 +40,7 @@ class NightView:
     @property
     def slots(self) -> Sequence[Slot]:
         """Return its runs."""
-        return tuple(self.night.slots.values())
+        return self.night.runs
 
     @cached_property
     def cells(self) -> Sequence[CellSummary]:
@@ -55,7 +55,7 @@ class NightView:
     @property
     def counts(self) -> Mapping[Status, int]:
         """Return the number of runs of each status."""
-        return {s: sum(verdict(slot) is s for slot in self.slots) for s in Status}
+        return {s: sum(slot.verdict is s for slot in self.slots) for s in Status}
 
     @property
     def status(self) -> Status:

@@ -10,7 +10,6 @@ from statistics import median
 from typing import Final
 
 from harness.core.verdict import Status
-from harness.nights.findings import findings_of, verdict
 from harness.nights.night import Slot
 from harness.run.rates import interval
 from harness.web.nights import NightView
@@ -85,7 +84,7 @@ class CellTrend:
     @property
     def counts(self) -> Counter[str]:
         """Return the number of runs of the last night by status."""
-        return Counter(verdict(slot).value for slot in self.slots[-1])
+        return Counter(slot.verdict.value for slot in self.slots[-1])
 
     @property
     def unknown(self) -> int:
@@ -118,12 +117,12 @@ class CellTrend:
 
 
 def _findings(nights: Iterable[Iterable[Slot]]) -> set[str]:
-    return {finding for of in nights for slot in of for finding in findings_of(slot)}
+    return {finding for of in nights for slot in of for finding in slot.findings}
 
 
 def share_of(slots: Iterable[Slot]) -> Share:
     """Return how many of the runs with a conclusion are INVALID."""
-    statuses = [verdict(slot) for slot in slots]
+    statuses = [slot.verdict for slot in slots]
     hits = statuses.count(Status.INVALID)
     return Share(hits, hits + statuses.count(Status.VALID))
 

@@ -10,9 +10,10 @@ import pytest
 from pyporcupine.importers.formats import Model
 from rich.console import Console
 
-from harness.cli.check_files import check_files, exit_status, files, show
+from harness.cli.check_files import show
 from harness.cli.main import main
 from harness.core.errors import UsageError
+from harness.importers.files import check_files, exit_status, files
 from harness.importers.judge import CheckParameters
 from harness.importers.phrasing import witness
 

@@ -6,10 +6,10 @@ import fleet_cases as cases
 import pytest
 from msgspec.structs import replace
 
-from harness.cli.check_fleet import choose_engine
 from harness.core.errors import HarnessError
 from harness.fleet import found_runs
 from harness.fleet.code_digest import closure, judge_digest
+from harness.fleet.engine import choose_engine
 from harness.fleet.found_runs import found
 from harness.fleet.location import Location
 from harness.fleet.rows import VerdictRow, write_rows

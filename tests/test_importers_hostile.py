@@ -13,7 +13,7 @@ from pyporcupine.importers.edn import read_edn
 from pyporcupine.importers.edn_syntax import values_of
 from pyporcupine.importers.formats import read_text as read
 
-from harness.cli.check_files import check_files, exit_status, files
+from harness.importers.files import check_files, exit_status, files
 from harness.importers.judge import CheckParameters, FileVerdict
 
 DEEP = "[" * 50_000 + "]" * 50_000

@@ -2,20 +2,27 @@
 
 import json
 import os
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import EllipsisType
-from typing import Any, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args
 
 import rich_click as click
 from click.core import ParameterSource
 from msgspec import structs
 from pyporcupine.importers.calls import FailedCas
 from pyporcupine.importers.formats import FORMATS, MODELS, Model
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
 
 from checkers.judge import fitting, judge
 from checkers.ladder import Level
+from checkers.phrasing import number as counted
 from checkers.replication.protocol import EVERY_RUN, applicable
 from harness.cli import check_files
 from harness.cli.parameter_types import (
@@ -27,17 +34,32 @@ from harness.cli.parameter_types import (
     store_option,
 )
 from harness.cli.progress import Pace
-from harness.cli.result import CommandAnswer, open_page, print_answer, print_result, result
-from harness.cli.terminal import Terminal
+from harness.cli.result import (
+    STATUS_STYLE,
+    CommandAnswer,
+    open_page,
+    print_answer,
+    print_result,
+    result,
+)
+from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import HarnessError, UsageError
 from harness.core.ranges import quoted
+from harness.core.verdict import Status
 from harness.fleet.found_runs import Found, found, runs_at
 from harness.fleet.location import Location
+from harness.importers.files import check_files as judge_files
+from harness.importers.files import exit_status, files
 from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, Consistency
 from harness.report.run_files import draw
 from harness.spec.workload_options import workload_of
 from harness.store.store import LATEST, RunDirectory, Store, run_in
 
+if TYPE_CHECKING:
+    from harness.fleet.store_check import StoreReport
+
+SHOWN_MAX = 20
+"""Number of runs of a store that are printed; the JSON has all."""
 RUN_OPTIONS = ("store", "promise", "check_time", "open_")
 STORE_OPTIONS = ("spark", "force", "checkers")
 FILE_OPTIONS = (
@@ -200,20 +222,27 @@ def _refuse_files(targets: tuple[str, ...]) -> None:
             )
 
 
-def _check_store(many: Found, as_json: bool, options: CheckOptions, *, own_time: bool) -> int:
+def _check_store(found: Found, as_json: bool, options: CheckOptions, *, own_time: bool) -> int:
     """Judge a store. The time budget of each run is that of the command line if `own_time`, else
     the one that the run itself had."""
     # Slow to import, and the other forms of the command do not need it.
-    from harness.cli.check_fleet import FleetOptions, check_store
+    from harness.fleet.store_check import StoreCheckOptions, check_store
 
-    fleet_options = FleetOptions(
+    console = Terminal(stderr=as_json)
+    store_options = StoreCheckOptions(
         spark=options.spark,
         force=options.force,
         checkers=options.checkers,
         promise=options.promise,
         check_s=options.check_time if own_time else None,
     )
-    return check_store(many, fleet_options, as_json=as_json)
+    report, unstored = check_store(found, store_options, partial(_progress, console))
+    console.warn(f"not stored: {unstored}" if unstored else "")
+    if as_json:
+        print_json(report)
+    else:
+        _show_store(console, report)
+    return report.status.exit_status
 
 
 def _chosen(context: click.Context, name: str) -> bool:
@@ -229,7 +258,7 @@ def _refuse(names: set[str], why: str) -> None:
 def _check_files(targets: tuple[str, ...], as_json: bool, options: CheckOptions) -> int:
     if not targets:
         raise UsageError("no file; expected files, directories or patterns such as 'logs/*.log'")
-    paths = check_files.files(targets, options.format_)
+    paths = files(targets, options.format_)
     models: set[Model | None] = {options.model or FORMATS[name].model for _, name in paths}
     model = models.pop()
     if model is None or models:
@@ -244,7 +273,7 @@ def _check_files(targets: tuple[str, ...], as_json: bool, options: CheckOptions)
     console = Terminal(stderr=as_json)
     pace = Pace("files", len(paths), options.time_s)
     with console.status(pace.text(0)) if console.is_terminal else nullcontext() as spinner:
-        judged = check_files.check_files(
+        judged = judge_files(
             paths,
             parameters,
             lambda done: None if spinner is None else spinner.update(pace.text(done)),
@@ -252,10 +281,10 @@ def _check_files(targets: tuple[str, ...], as_json: bool, options: CheckOptions)
             failed_cas=options.failed_cas,
         )
     if as_json:
-        click.echo(check_files.as_json(judged))
+        print_json(check_files.as_json(judged))
     else:
         check_files.show(judged, console)
-    return check_files.exit_status(judged)
+    return exit_status(judged)
 
 
 def _initial(text: str | None) -> int | str | bool | EllipsisType | None:
@@ -296,9 +325,7 @@ def _check_run(directory: RunDirectory, as_json: bool, options: CheckOptions) ->
         page = None if undrawn else directory.report
     console = Terminal(stderr=as_json)
     if as_json:
-        click.echo(
-            json.dumps({"run": str(directory.path), "troubles": troubles, **judgement.results()})
-        )
+        print_json({"run": directory.path, "troubles": troubles, **judgement.results()})
     else:
         panel = result(
             judgement,
@@ -320,3 +347,66 @@ def _check_run(directory: RunDirectory, as_json: bool, options: CheckOptions) ->
     if options.open_:
         open_page(console, page)
     return judgement.status.exit_status
+
+
+@contextmanager
+def _progress(console: Console, items: int, begin: str) -> Iterator[Callable[[int], None]]:
+    """Show a bar while the block runs, and yield what moves it."""
+    pace = Pace("items", items)
+    bar = Progress(
+        BarColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+        auto_refresh=begin != "judging",  # its thread must not be copied to the processes
+    )
+    with bar:
+        task = bar.add_task(begin, total=items)
+
+        def show(done: int) -> None:
+            bar.update(task, completed=done, description=f"judging: {pace.text(done)}")
+            bar.refresh()
+
+        yield show
+
+
+def _show_store(console: Console, report: "StoreReport") -> None:
+    if report.not_valid:
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+        table.add_column("run", overflow="fold")
+        table.add_column("verdict", no_wrap=True)
+        table.add_column("why", overflow="fold")
+        for one in report.not_valid_by_severity[:SHOWN_MAX]:
+            why = Text(one.reason)
+            if one.note and one.note not in one.reason:
+                why.append(f"\n! {one.note}", "yellow")
+            table.add_row(one.run, Text(one.status.value, STATUS_STYLE[one.status]), why)
+        console.print(table)
+        if len(report.not_valid) > SHOWN_MAX:
+            console.print(f"and {len(report.not_valid) - SHOWN_MAX:,} more", style="dim")
+    for run in report.never_began[:SHOWN_MAX]:
+        console.print(f"never began: {run.run}: {run.why}", style="dim", markup=False,
+                      highlight=False)  # fmt: skip
+    console.print(
+        f"promise: {report.promise or 'of each run'}; {report.judged:,} judged in "
+        f"{report.seconds:.1f} s, {report.unchanged:,} unchanged, known from "
+        f"{report.bytes_read:,} bytes",
+        style="dim",
+        highlight=False,
+    )
+    console.print(f"judged by {report.engine}", style="dim", highlight=False)
+    print_answer(console, _answer_on_store(report))
+
+
+def _answer_on_store(report: "StoreReport") -> CommandAnswer:
+    """Return the number of each status, and of the worst one the first run."""
+    counts = report.statuses
+    tally = ", ".join(f"{count:,} {status.value}" for status, count in counts.items() if count)
+    first = next((one for one in report.not_valid if one.status is report.status), None)
+    detail = "" if first is None or report.status is Status.VALID else f"; first: {first.run}"
+    if report.never_began:
+        detail += f"; {len(report.never_began):,} more never began, and count as nothing"
+    if report.checkers is not None:
+        detail += f"; by {', '.join(report.checkers)} alone, whatever other checkers find"
+    text = f"{counted(report.runs, 'run')}: {tally}{detail}; verdicts: {report.verdicts}"
+    return CommandAnswer(report.status, text)

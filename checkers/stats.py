@@ -33,10 +33,6 @@ class Ends(NamedTuple):
     fail: int
     info: int
 
-    def json(self) -> dict[str, Json]:
-        """Return the numbers by name."""
-        return {"ok": self.ok, "fail": self.fail, "info": self.info}
-
 
 @dataclass(frozen=True, slots=True)
 class FunctionCalls:
@@ -149,7 +145,7 @@ def _statistics_of(history: History) -> CallStatistics:
 
 def _summary(statistics: CallStatistics) -> str:
     return "; ".join(
-        f"{f}: " + listed([f"{n:,} {kind}" for kind, n in of_f.ends.json().items() if n])
+        f"{f}: " + listed([f"{n:,} {kind}" for kind, n in of_f.ends._asdict().items() if n])
         for f, of_f in sorted(statistics.by_f.items())
     )
 
@@ -164,7 +160,7 @@ def _figures(history: History, statistics: CallStatistics) -> dict[str, Json]:
         "faults": len(history.faults),
         "by_f": {f: _figures_of(of_f, span_s) for f, of_f in by_f},
         "by_node": {
-            node: {f: ends.json() for f, ends in sorted(of_node.items())}
+            node: {f: ends._asdict() for f, ends in sorted(of_node.items())}
             for node, of_node in sorted(statistics.by_node.items())
         },
         "errors": {f: dict(of_f.errors) for f, of_f in by_f},
@@ -174,7 +170,7 @@ def _figures(history: History, statistics: CallStatistics) -> dict[str, Json]:
 def _figures_of(of_f: FunctionCalls, span_s: float) -> dict[str, Json]:
     ends = of_f.ends
     return {
-        **ends.json(),
+        **ends._asdict(),
         "ok_ratio": ends.ok / sum(ends),
         "ok_per_s": ends.ok / span_s if span_s else None,
         "latency_ms": {name: took_ns / 1e6 for name, took_ns in of_f.took_ns.items()},

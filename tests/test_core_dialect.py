@@ -183,14 +183,3 @@ def test_what_only_some_servers_take_for_a_failure_is_doubtful_on_a_cluster_of_b
     merged = most_doubtful(tables)
     assert merged == (row(1, Kind.FAIL), row(2, Kind.INFO))
     assert write_outcome(3, "", merged).kind is Kind.INFO
-
-
-def test_engines_of_older_files_are_read_by_node() -> None:
-    nodes = [{"name": "ch1", "role": "clickhouse"}, {"name": "zk1", "role": "zookeeper"}]
-    older = {"clickhouse": "25.8.2.1", "clickhouse_build": "b", "zookeeper": "3.8.0"}
-    assert Engines.stored(older, nodes) == {
-        "nodes": {
-            "ch1": {"role": "clickhouse", "version": "25.8.2.1", "build": "b"},
-            "zk1": {"role": "zookeeper", "version": "3.8.0", "build": ""},
-        }
-    }

@@ -20,7 +20,7 @@ from harness.run.run_request import RunRequest
 from harness.search.replay import check_same, repeatable_spec
 from harness.spec.run_options import OPTIONS, command_of, option_values, with_options
 from harness.spec.run_spec import RunSpec
-from harness.spec.stored_spec import spec_fields, stored_fields
+from harness.spec.stored_spec import current, spec_fields, stored_fields
 from harness.spec.workload_options import workload_of
 from harness.store.run_info import run_info_of
 from harness.store.store import RunDirectory
@@ -172,3 +172,15 @@ def test_every_field_is_an_option_or_derived() -> None:
     derived = fields - {entry.field for entry in OPTIONS.values()}
     assert derived == {"workload_options", "command"}
     assert not any(dataclasses.is_dataclass(value) for value in option_values(GIVEN).values())
+
+
+def test_engines_of_the_oldest_files_are_read_by_node() -> None:
+    nodes = [{"name": "ch1", "role": "clickhouse"}, {"name": "zk1", "role": "zookeeper"}]
+    oldest = {"clickhouse": "25.8.2.1", "clickhouse_build": "b", "zookeeper": "3.8.0"}
+    stored = current({"plan": {"engines": oldest}, "topology": {"nodes": nodes}})
+    assert stored["engines"] == {
+        "nodes": {
+            "ch1": {"role": "clickhouse", "version": "25.8.2.1", "build": "b"},
+            "zk1": {"role": "zookeeper", "version": "3.8.0", "build": ""},
+        }
+    }

@@ -1,6 +1,5 @@
 """`harness prune`: how large a store is, and what of it is older than it is kept."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.cli.parameter_types import json_option, number, store_option
-from harness.cli.terminal import Terminal
+from harness.cli.terminal import Terminal, print_json
 from harness.core.clock import utc_now
 from harness.core.errors import UsageError
 from harness.nights.retention import RULES, Removal, Retention, StoreUsage, remove, usage
@@ -55,35 +54,17 @@ def prune(
         raise UsageError(f"--store {store}: is no directory; expected the directory of runs")
     seen = usage(place, kept, utc_now())
     if delete:
-        seen = replace(seen, removals=remove(place, seen.removals))
+        seen = replace(seen, removals=remove(place, seen.removals), deleted=True)
     if as_json:
-        click.echo(json.dumps(_json(place, kept, seen, deleted=delete)))
+        print_json(seen)
     else:
-        _show(Terminal(highlight=False), place, kept, seen, deleted=delete)
+        _show(Terminal(highlight=False), seen)
     return 0
 
 
-def _json(store: Store, kept: Retention, seen: StoreUsage, *, deleted: bool) -> dict[str, Any]:
-    return {
-        "store": str(store.root),
-        "runs": seen.runs,
-        "bytes": seen.bytes,
-        "logs_bytes": seen.logs_bytes,
-        "days": {rule: getattr(kept, rule) for rule in RULES},
-        "deleted": deleted,
-        "removals": [
-            {"rule": one.rule, "path": str(one.path), "bytes": one.bytes, "days": one.days}
-            for one in seen.removals
-        ],
-        "spared": dict(seen.spared),
-    }
-
-
-def _show(
-    console: Console, store: Store, kept: Retention, seen: StoreUsage, *, deleted: bool
-) -> None:
+def _show(console: Console, seen: StoreUsage) -> None:
     console.print(
-        f"{store.root}: {seen.runs:,} runs, {_mb(seen.bytes)}, of it {_mb(seen.logs_bytes)} logs",
+        f"{seen.store}: {seen.runs:,} runs, {_mb(seen.bytes)}, of it {_mb(seen.logs_bytes)} logs",
         soft_wrap=True,
     )
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -92,7 +73,7 @@ def _show(
         table.add_column(column, justify="right" if justify == "right" else "left")
     for rule in RULES:
         of: list[Removal] = [one for one in seen.removals if one.rule == rule]
-        days = getattr(kept, rule)
+        days = getattr(seen.days, rule)
         what = "logs" if rule == "logs" else f"{rule.upper()} runs"
         shown = "for ever" if days is None else f"{days:g} days"
         table.add_row(what, shown, f"{len(of):,}", _mb(sum(one.bytes for one in of)))
@@ -100,7 +81,7 @@ def _show(
     for why, count in sorted(seen.spared.items()):
         console.print(f"kept all the same: {count:,} ({why})")
     freed = _mb(sum(one.bytes for one in seen.removals))
-    if deleted:
+    if seen.deleted:
         console.print(f"deleted {freed}")
     elif seen.removals:
         console.print(f"--delete frees {freed}; nothing was changed")

@@ -8,6 +8,7 @@ from datetime import date
 from math import isfinite
 from typing import Any, Final
 
+import msgspec
 import rich_click as click
 from rich.console import Console
 from rich.measure import Measurement
@@ -16,7 +17,7 @@ from rich.text import Text
 
 from checkers.phrasing import number as counted
 from harness.cli.parameter_types import WORD, StoreDirectory, json_option, number
-from harness.cli.terminal import Terminal
+from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import UsageError
 from harness.core.ranges import unknown_name
 from harness.fleet.engine import spark_fleet
@@ -91,7 +92,8 @@ def query(
     with console.status("starting Spark") if console.is_terminal else nullcontext():
         answers, notes = _ask(tables, found, asked, spark, rows_max, time_limit)
     if as_json:
-        click.echo(json.dumps(_json(found, asked, answers, notes), allow_nan=False))
+        results = list(map(_named, asked, answers))
+        print_json({"store": found.root.shown, "results": results, "notes": notes})
         return 0
     for one, answer in zip(asked, answers, strict=True):
         _show(console, one, answer)
@@ -153,39 +155,26 @@ def _ask(
     return answers, notes
 
 
-def _json(
-    found: Found,
-    asked: Sequence[ShippedQuery],
-    answers: Sequence[SelectedRows],
-    notes: Sequence[str],
-) -> dict[str, Any]:
-    for answer in answers:
-        twice = sorted(name for name in {*answer.columns} if answer.columns.count(name) > 1)
-        if twice:
-            raise UsageError(
-                f"SQL: two columns are named {twice[0]!r}; expected a name for each, such as "
-                f"{twice[0]} AS {twice[0]}_2, because a JSON object has each name once"
-            )
-    return {
-        "store": found.root.shown,
-        "results": [
-            {
-                "title": one.title,
-                "sql": one.sql,
-                "columns": list(answer.columns),
-                "rows": [
-                    {
-                        name: _json_value(value)
-                        for name, value in zip(answer.columns, row, strict=True)
-                    }
-                    for row in answer.rows
-                ],
-                "more": answer.more,
-            }
-            for one, answer in zip(asked, answers, strict=True)
-        ],
-        "notes": list(notes),
-    }
+class NamedRows(msgspec.Struct, frozen=True):
+    """Answer to a query, as --json prints it."""
+
+    title: str
+    sql: str
+    columns: tuple[str, ...]
+    rows: list[dict[str, Any]]
+    more: int
+
+
+def _named(asked: ShippedQuery, answer: SelectedRows) -> NamedRows:
+    """Return an answer with its rows as objects. Raises UsageError for two columns of one name."""
+    twice = sorted(name for name in {*answer.columns} if answer.columns.count(name) > 1)
+    if twice:
+        raise UsageError(
+            f"SQL: two columns are named {twice[0]!r}; expected a name for each, such as "
+            f"{twice[0]} AS {twice[0]}_2, because a JSON object has each name once"
+        )
+    rows = [dict(zip(answer.columns, map(_json_value, row), strict=True)) for row in answer.rows]
+    return NamedRows(asked.title, asked.sql, answer.columns, rows, answer.more)
 
 
 def _json_value(value: Any) -> Any:

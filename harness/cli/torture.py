@@ -85,7 +85,7 @@ def torture(
     torture_matrix, stop = read_matrix(matrix), Stop()
     console.warn(Store(options.store).prepare())
     runner = NightRunner(torture_matrix, options, partial(live_display, console=console), stop)
-    output = _NightOutput(console, options.runs)
+    output = _NightDisplay(console, options.runs)
     night = None if fresh else runner.resume()
     if night is not None:
         console.print(f"resuming {night.path} at run {night.next}", highlight=False)
@@ -102,7 +102,7 @@ def torture(
 
 
 @dataclass(slots=True)
-class _NightOutput:
+class _NightDisplay:
     """Shows nights: on a terminal a status display with the progress and a line for each live run,
     a line for each verdict, and a summary."""
 

@@ -1,8 +1,7 @@
 """Engines of a run's servers: which program each runs, and the dialect that follows from it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from harness.core.dialect import FIRST, Coordination, Dialect, Version, common_dialect, dialect_of
 from harness.core.topology import Role
@@ -75,21 +74,6 @@ class Engines:
     def on(self, node: str) -> Dialect:
         """Return the current dialect of one ClickHouse server."""
         return self.nodes[node].dialect if node in self.nodes else self.dialect
-
-    @staticmethod
-    def stored(said: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return the fields of an object of this class as a file has them.
-
-        Older files have "clickhouse", "zookeeper" and their builds, the same for every node of a
-        role.
-        """
-        if "clickhouse" not in said:
-            return said
-        of_role = {
-            role: {"role": role, "version": said[role], "build": said.get(f"{role}_build", "")}
-            for role in ("clickhouse", "zookeeper")
-        }
-        return {"nodes": {node["name"]: of_role[node["role"]] for node in nodes}}
 
     def __str__(self) -> str:
         by_role: dict[Role, dict[Engine, list[str]]] = {}

@@ -57,25 +57,31 @@ class Removal:
 
     rule: str
     """The field of Retention that says so."""
-    run: RunDirectory
+    path: Path
+    """The directory that goes."""
     bytes: int
     days: float
     """Age of the run."""
 
     @property
-    def path(self) -> Path:
-        """Return the directory that goes."""
-        return self.run.logs if self.rule == "logs" else self.run.path
+    def run(self) -> RunDirectory:
+        """Return the run."""
+        return RunDirectory(self.path.parent if self.rule == "logs" else self.path)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreUsage:
-    """What is in a store, and what of it is kept no longer."""
+    """What is in a store, and what of it is kept no longer; `harness prune --json` prints these
+    fields by these names."""
 
+    store: Path
     runs: int
     bytes: int
     """Size of everything in the store, the dataset of verdicts and the nights' records included."""
     logs_bytes: int
+    days: Retention
+    deleted: bool = False
+    """Whether what is kept no longer has been deleted."""
     removals: tuple[Removal, ...]
     spared: Mapping[str, int]
     """Number of runs that would go and stay, by the reason."""
@@ -98,7 +104,15 @@ def usage(store: Store, retention: Retention, now: datetime) -> StoreUsage:
             spared[why] = spared.get(why, 0) + 1
         elif removal is not None:
             found.append(removal)
-    return StoreUsage(len(runs), _size(store.root), logs, tuple(found), spared)
+    return StoreUsage(
+        store=store.root,
+        runs=len(runs),
+        bytes=_size(store.root),
+        logs_bytes=logs,
+        days=retention,
+        removals=tuple(found),
+        spared=spared,
+    )
 
 
 def _removal(
@@ -112,9 +126,9 @@ def _removal(
     kept = retention.of(info)
     if kept is not None and days > kept:
         status = (info.status or Status.UNKNOWN.value).lower()
-        return Removal(status, run, _size(run.path), days)
+        return Removal(status, run.path, _size(run.path), days)
     if retention.logs is not None and days > retention.logs and logs_bytes:
-        return Removal("logs", run, logs_bytes, days)
+        return Removal("logs", run.logs, logs_bytes, days)
     return None
 
 

@@ -1,12 +1,11 @@
 """A run's options in run.json, also as older versions of the harness wrote them."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Final
 
-from harness.core.engines import Engines
 from harness.spec.run_options import OPTIONS, option_values
 from harness.spec.run_spec import RunSpec
 
@@ -47,9 +46,21 @@ def current(stored: Mapping[str, Any]) -> Mapping[str, Any]:
             "spec": _values(plan),
             "workload_options": plan.get("options", {}).get("workload_options", {}),
             "again": plan.get("again", ""),
-            "engines": Engines.stored(plan.get("engines", {}), nodes),
+            "engines": _engines(plan.get("engines", {}), nodes),
         }
     return stored
+
+
+def _engines(said: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the engines of a plan as Engines has them. The oldest plans have "clickhouse",
+    "zookeeper" and their builds, the same for every node of a role."""
+    if "clickhouse" not in said:
+        return said
+    of_role = {
+        role: {"role": role, "version": said[role], "build": said.get(f"{role}_build", "")}
+        for role in ("clickhouse", "zookeeper")
+    }
+    return {"nodes": {node["name"]: of_role[node["role"]] for node in nodes}}
 
 
 def _values(plan: Mapping[str, Any]) -> dict[str, Any]:

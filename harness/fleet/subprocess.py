@@ -1,7 +1,9 @@
-"""Judges items of a fleet in a separate process, which dies in place of the task.
+"""Calls functions in a separate process, which dies in place of the task.
 
-`python -m harness.fleet.subprocess` is that process. It reads pickled pairs of a job and an item
-from standard input, and answers each with pickled rows on standard output.
+`python -m harness.fleet.subprocess` is that process. It reads pickled pairs of a function and its
+arguments from standard input, and answers each with the pickled result on standard output. It is
+started as a command, because multiprocessing lets a daemonic process, such as those of
+`harness.fleet.processes`, start none.
 """
 
 import os
@@ -9,38 +11,36 @@ import pickle
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING
+from typing import IO, Any, TypeVar
 
 from harness.core.os_process import follow_parent, yield_memory
 from harness.core.plugins import trusted_path
-from harness.fleet.plan import Item
-from harness.fleet.rows import VerdictRow
 
-if TYPE_CHECKING:
-    from harness.fleet.task import Job
+T = TypeVar("T")
 
 
 class Subprocess:
-    """A process that judges items one after the other. It starts with the first item, and a fresh
+    """A process that makes calls one after the other. It starts with the first call, and a fresh
     one replaces it when it dies."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
 
-    def judge(self, job: "Job", item: Item) -> tuple[list[VerdictRow] | None, str]:
-        """Return the rows of an item and "", or None and how the process died."""
+    def call(self, function: Callable[..., T], *arguments: Any) -> tuple[T | None, str]:
+        """Return what a function of a module returns and "", or None and how the process died."""
         child = self._child or self._start()
         assert child.stdin is not None, "it has a pipe"
         assert child.stdout is not None, "it has a pipe"
         try:
-            pickle.dump((job, item), child.stdin)
+            pickle.dump((function, arguments), child.stdin)
             child.stdin.flush()
-            rows: list[VerdictRow] = pickle.load(child.stdout)  # noqa: S301  # from our own child
+            result: T = pickle.load(child.stdout)  # noqa: S301  # from our own child
         except (OSError, EOFError, pickle.UnpicklingError):
             return None, self._death(child)
-        return rows, ""
+        return result, ""
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # `close` closes it
@@ -79,18 +79,16 @@ class Subprocess:
 
 def _serve(parent: int) -> None:
     """Answer requests until the parent ends them or dies."""
-    from harness.fleet.task import rows_of  # which imports this module
-
     follow_parent(parent)
     yield_memory()  # rather than the task or its JVM
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a checker prints must not mix with the answers
+    os.dup2(2, 1)  # what a function prints must not mix with the answers
     while True:
         try:
-            job, item = pickle.load(sys.stdin.buffer)  # noqa: S301  # from our own parent
+            function, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301  # from our own parent
         except EOFError:
             return
-        pickle.dump(rows_of(job, item), answers)
+        pickle.dump(function(*arguments), answers)
         answers.flush()
 
 

@@ -241,7 +241,7 @@ def _alone_if_big(item: Item) -> Iterator[None]:
 def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]:
     """Return the rows of an item that a separate process judges; if that dies, one process for each
     checker."""
-    rows, died = process.judge(job, item)
+    rows, died = process.call(rows_of, job, item)
     if rows is not None:
         return rows
     row = VerdictRow(run=item.run)
@@ -254,7 +254,7 @@ def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]
     found: list[VerdictRow] = []
     for checker in request.checkers:
         alone = replace(job, only=frozenset({checker.name}), save=False)
-        one, died = process.judge(alone, item)
+        one, died = process.call(rows_of, alone, item)
         counts = decides(request.promise, checker.name)
         lost = structs.replace(row, checker=checker.name, decides=counts, reason=died)
         found += [lost] if one is None else one

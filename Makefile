@@ -47,6 +47,7 @@ bench: $(READY)  ## run the benchmarks; GRID=--quick runs fewer
 	.venv/bin/python -m benches.timeline
 	.venv/bin/python -m benches.explorer
 	.venv/bin/python -m benches.sim
+	.venv/bin/python -m benches.serve
 	.venv/bin/python -m benches.porcupine
 	.venv/bin/python -m benches.fleet 100 1000
 	.venv/bin/python -m benches.porcupine_grid $(GRID)

@@ -14,8 +14,8 @@ from test_web_pages import asked
 
 from harness.store.store import Store
 from harness.web import runs
-from harness.web.runs import Runs
-from harness.web.shared import Shared
+from harness.web.runs import Query, Runs
+from harness.web.shared import Made, Shared
 
 CLIENTS = 20
 
@@ -26,9 +26,9 @@ def counted(monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> Iterator[li
     calls: list[object] = []
     method = getattr(of, name)
 
-    def call(self: object) -> object:
+    def call(self: object, *given: object) -> object:
         calls.append(self)
-        return method(self)
+        return method(self, *given)
 
     with monkeypatch.context() as patch:
         patch.setattr(of, name, call)
@@ -58,6 +58,36 @@ def test_twenty_clients_at_once_read_the_store_twice(
             everyone_asked.set()
             assert all(b"1 of 1 runs" in answer.result()[1] for answer in answers)
         assert len(begun) <= 2
+
+
+def test_a_list_is_made_once_for_all_who_ask_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = finished(tmp_path, stale())
+    with served(tmp_path) as address, counted(monkeypatch, Query, "chosen") as made:
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            answers = [clients.submit(asked, address, "/") for _ in range(CLIENTS)]
+            assert len({answer.result()[1] for answer in answers}) == 1
+        assert len(made) == 1
+        assert b"1 of 1 runs" in asked(address, "/?status=INVALID")[1]
+        assert len(made) == 2
+        run.results_file.write_text('{"status": "UNKNOWN"}')
+        assert b"0 of 1 runs" in asked(address, "/?status=INVALID")[1]
+        assert len(made) == 3
+
+
+def test_the_values_that_were_asked_for_last_are_kept_while_the_state_is_the_same() -> None:
+    made: list[str] = []
+    values = Made[str](values_max=2)
+
+    def get(state: list[int], key: str) -> str:
+        return values.get((state,), key, lambda: (made.append(key), key.upper())[1])
+
+    one, other = [1], [1]
+    assert [get(one, key) for key in "abacab"] == list("ABACAB")
+    assert made == list("abcb")
+    assert [get(other, key) for key in "bb"] == list("BB")
+    assert made == list("abcbb")
 
 
 def test_a_new_run_and_a_new_verdict_are_on_the_next_page(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
@@ -33,13 +33,16 @@ from harness.web.diff import causes_of, diff, parts
 from harness.web.live import Tail
 from harness.web.matrix import heat_map_of
 from harness.web.navigation import linked, neighbours_of, night_by_run, own_file
-from harness.web.nights import Nights
+from harness.web.nights import Nights, NightView
 from harness.web.runs import ALL, Query, Runs
-from harness.web.summary import DEFAULTS, GROUPS, STATUSES
+from harness.web.shared import Made
+from harness.web.summary import DEFAULTS, GROUPS, STATUSES, Summary
 from harness.web.trends import EXCLUDED, percent, settings_table, trends
 
 ROWS: Final = 200
 """Number of runs on a page of the list."""
+LISTS_MAX: Final = 32
+"""Number of pages of the list that are kept as they were sent, of some 100 KB each."""
 HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -105,15 +108,25 @@ class _Pages:
     def __init__(self, runs: Runs, nights: Nights) -> None:
         self._runs, self._nights = runs, nights
         self._tails: dict[Path, Tail] = {}
+        self._lists = Made[bytes](LISTS_MAX)
 
     def runs(self, request: Request) -> Response:
         """Show the list of runs."""
         query = Query.of(request.query_params)
-        stored = self._runs.all()
+        first = _number(request.query_params.get("first", "0"))
+        stored, nights = self._runs.all(), self._nights.all()
+        page = self._lists.get(
+            (stored, nights), (query, first), lambda: self._list(query, first, stored, nights)
+        )
+        return HTMLResponse(page, headers=HEADERS)
+
+    def _list(
+        self, query: Query, first: int, stored: Sequence[Summary], nights: Sequence[NightView]
+    ) -> bytes:
+        """Return a page of the list, which begins with the run of this index."""
         counts = Counter(run.group for run in stored)
         every = [run for run in stored if query.group in (ALL, run.group)]
         chosen = query.chosen(every)
-        first = _number(request.query_params.get("first", "0"))
         current = {name: getattr(query, name) for name in Query.__slots__}
 
         def link(**other: object) -> str:
@@ -124,7 +137,7 @@ class _Pages:
             }
             return "/?" + urlencode({name: value for name, value in changed.items() if value})
 
-        return _html(
+        return _rendered(
             "runs.html.j2",
             query=query,
             runs=chosen[first : first + ROWS],
@@ -134,7 +147,7 @@ class _Pages:
             rows=ROWS,
             link=link,
             groups={**{group: counts[group] for group in GROUPS}, ALL: len(stored)},
-            nights=night_by_run(self._nights.all()),
+            nights=night_by_run(nights),
             statuses=STATUSES,
             choices={
                 name: sorted({getattr(run, name) for run in every})
@@ -331,7 +344,11 @@ class _Pages:
         return run
 
 
-def _html(template: str, status: int = 200, *, script: str = "", **values: Any) -> HTMLResponse:
+def _html(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    return HTMLResponse(_rendered(template, **values), status, headers=HEADERS)
+
+
+def _rendered(template: str, *, script: str = "", **values: Any) -> bytes:
     text = (Path(__file__).parent / "assets" / script).read_text("utf-8") if script else ""
     style = report_asset("page.css") + (Path(__file__).parent / "assets/web.css").read_text("utf-8")
     made = environment().get_template(template).render(
@@ -341,7 +358,7 @@ def _html(template: str, status: int = 200, *, script: str = "", **values: Any) 
         script_hash=script_hash(text),
         **values,
     )  # fmt: skip
-    return HTMLResponse(made.encode(errors="replace"), status, headers=HEADERS)
+    return made.encode(errors="replace")
 
 
 def _name(run: RunDirectory) -> str:

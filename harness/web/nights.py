@@ -92,28 +92,24 @@ class Nights:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._known: dict[Path, tuple[tuple[int, int], Night]] = {}
+        self._last: Sequence[NightView] = ()
         self._shared = Shared(self._all)
 
     def all(self) -> Sequence[NightView]:
-        """Return every night that can be read, the earliest first; those of a matrix in a chain."""
+        """Return every night that can be read, the earliest first; those of a matrix in a chain.
+        The same object as before if no night has changed."""
         return self._shared.get()
 
     def _all(self) -> Sequence[NightView]:
-        last: dict[str, NightView] = {}
-        records: dict[str, dict[str, CellRecord]] = {}
-        found: list[NightView] = []
+        nights: list[tuple[str, str, Night]] = []
         for path in sorted(self._journals(), key=lambda one: (one.parent.name, one)):
             night = self._read(path)
             if night is not None:
-                matrix = path.parent.parent.name
-                earlier = records.setdefault(matrix, {})
-                view = NightView(
-                    matrix, path.parent.name, night, deepcopy(earlier), last.get(matrix)
-                )
-                add_night(earlier, night)
-                found.append(view)
-                last[matrix] = view
-        return found
+                nights.append((path.parent.parent.name, path.parent.name, night))
+        before = [(view.matrix, view.stamp, id(view.night)) for view in self._last]
+        if [(matrix, stamp, id(night)) for matrix, stamp, night in nights] != before:
+            self._last = _views(nights)
+        return self._last
 
     def _journals(self) -> Iterable[Path]:
         """Yield the journals, none of which is reached through a link."""
@@ -132,3 +128,17 @@ class Nights:
         except (OSError, HarnessError):
             return None  # it is being written, or is no journal: the other nights are shown
         return known[1]
+
+
+def _views(nights: Iterable[tuple[str, str, Night]]) -> Sequence[NightView]:
+    """Return the views of nights, given with matrix and stamp, the earliest first."""
+    last: dict[str, NightView] = {}
+    records: dict[str, dict[str, CellRecord]] = {}
+    views: list[NightView] = []
+    for matrix, stamp, night in nights:
+        earlier = records.setdefault(matrix, {})
+        view = NightView(matrix, stamp, night, deepcopy(earlier), last.get(matrix))
+        add_night(earlier, night)
+        views.append(view)
+        last[matrix] = view
+    return views

@@ -90,10 +90,12 @@ class Runs:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._known: dict[Path, tuple[Stamp, Summary]] = {}
+        self._last: Sequence[Summary] = ()
         self._shared = Shared(self._read)
 
     def all(self) -> Sequence[Summary]:
-        """Return every run, the latest first, as the store has them at this call or later."""
+        """Return every run, the latest first, as the store has them at this call or later; the same
+        object as before if they are the same."""
         return self._shared.get()
 
     def find(self, folder: str, name: str) -> RunDirectory | None:
@@ -114,7 +116,10 @@ class Runs:
                 with suppress(FileNotFoundError):  # it was removed since it was listed
                     known[run.path] = stamp, summary_of(run)
         self._known = known
-        return [summary for _, summary in known.values()]
+        summaries = [summary for _, summary in known.values()]
+        if summaries != self._last:
+            self._last = summaries
+        return self._last
 
 
 def _stamp(run: RunDirectory) -> Stamp | None:

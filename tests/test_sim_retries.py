@@ -1,11 +1,12 @@
 """Inserts whose answer is lost, and that are made again on another replica."""
 
 import pytest
-from sim_by_hand import rows, table_on, wait
+from sim_by_hand import replica_of, rows, table_on, wait
 
-from harness.clients.clickhouse import DatabaseError, connect
+from harness.clients.clickhouse import DatabaseError, connect, failed_write
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.capabilities import CanPartition, CanStopFetches
+from harness.core.op import Kind
 from harness.core.seed import Seed
 from harness.core.topology import Link, Topology
 from harness.sim.bugs import bugs
@@ -46,3 +47,40 @@ def retried_elsewhere(without: str, after_ns: int) -> list[list[tuple[int, int]]
     cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
     wait(cluster, 60)
     return [rows(cluster, node, table) for node in cluster.topology.replicas]
+
+
+@pytest.mark.parametrize(
+    ("begun_s", "error"),
+    [(6.5, "242: "), (7.0, "999: .*CONNECTIONLOSS"), (7.4, "999: .*SESSIONEXPIRED")],
+)
+def test_an_insert_that_was_tried_in_vain_may_have_been_committed(
+    begun_s: float, error: str
+) -> None:
+    """The last try meets a replica that is read-only, loses its connection, or finds the session
+    expired, which the replica notices within a second. It is never 225, which says that nothing was
+    tried."""
+    with pytest.raises(DatabaseError, match=error) as ended:
+        try_in_vain(begun_s)
+    assert failed_write(ended.value).kind is Kind.INFO
+
+
+def try_in_vain(begun_s: float) -> None:
+    """Insert on ch1 this long after it was cut off from ZooKeeper. It is cut off again as soon as
+    it has a new session."""
+    cluster = SimCluster(Topology.of(), Seed(1), protocol="25.8")
+    table = table_on(cluster)
+    (keeper,) = cluster.topology.node("ch1").keepers
+    network, world = cluster.part(CanPartition), cluster.simulation.world
+    away = [Link("ch1", keeper), Link(keeper, "ch1")]
+
+    def cut_when_started() -> None:
+        if replica_of(cluster, "ch1", table)["readonly"]:
+            world.after(1_000_000, cut_when_started)
+        else:
+            network.cut(away)
+
+    network.cut(away)
+    world.after(8_000_000_000, network.mend)
+    world.after(8_000_000_000, cut_when_started)
+    wait(cluster, begun_s)
+    connect(cluster, "ch1", timeout_s=60).insert(table.name, [(0, 1)])

@@ -104,18 +104,23 @@ impl Block<'_> {
 }
 
 /// Commits a block, each time with a new number, as long as connections are lost.
+///
+/// An earlier try may have been committed, so a retry goes on with the session of the moment, even
+/// one that has expired (commitPart asks getZooKeeper for it): the last one then ends with 999, not
+/// with 225.
 pub async fn committed(
     table: &Rc<Table>,
     block: &Block<'_>,
     mut retries: Retries,
 ) -> Result<(), QueryError> {
     loop {
-        let error = match table.writable() {
+        let session = table.started().map_err(QueryError::from);
+        let error = match session.and_then(|()| Ok(table.session()?)) {
             Ok(zk) => match commit(table, &zk, block, Some(&retries)).await {
                 Err(error) if is_lost(&error) => error,
                 done => return done,
             },
-            Err(error) => error.into(),
+            Err(error) => error,
         };
         retries.again(table, error).await?;
     }

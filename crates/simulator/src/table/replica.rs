@@ -214,11 +214,18 @@ impl Table {
         }
     }
 
-    /// Returns the session, or error 242 while the replica has not started.
-    pub fn writable(&self) -> Result<Rc<KeeperSession>, ServerError> {
-        if self.readonly.get() {
-            return Err(ServerError::new(242, "Table is in readonly mode"));
+    /// Returns error 242 while the replica has not started.
+    pub fn started(&self) -> Result<(), ServerError> {
+        match self.readonly.get() {
+            true => Err(ServerError::new(242, "Table is in readonly mode")),
+            false => Ok(()),
         }
+    }
+
+    /// Returns the session if the replica has started and it is alive, for a query that has done
+    /// nothing yet.
+    pub fn writable(&self) -> Result<Rc<KeeperSession>, ServerError> {
+        self.started()?;
         self.connected()
     }
 

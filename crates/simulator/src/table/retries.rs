@@ -109,7 +109,7 @@ pub async fn outcome(table: &Rc<Table>, part: &Part, quorum: bool, retries: &Ret
 }
 
 async fn looked_up(table: &Table, part: &Part, quorum: bool) -> Result<Outcome, QueryError> {
-    let zk = table.connected()?;
+    let zk = table.session()?;
     let listed = zk.exists(child(&table.own.parts, &part.name)).await?;
     if quorum && zk.exists(failed_path(table, &part.name)).await? {
         return Ok(Outcome::QuorumFailed);

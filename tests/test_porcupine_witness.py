@@ -194,3 +194,22 @@ def test_an_operation_that_nothing_makes_possible_is_shown_alone(lost: bool) -> 
         (found,) = check(history, judge).objects
         assert (found.status, found.witness) == ("INVALID", [2])
         assert found.reason == "no operations, in whatever order, make this one possible"
+
+
+def test_a_witness_may_leave_out_what_undid_one_of_its_operations() -> None:
+    """The proof is that all operations have no order. Those of the witness have none either, but
+    the first client had released the mutex."""
+    turns = [(1, "acquire"), (1, "release"), (2, "acquire"), (2, "release"), (3, "acquire")]
+    history = [
+        op("acquire", None, None, 0, None),
+        *(
+            op(f, None, None, 10 * at, 10 * at + 5, client)
+            for at, (client, f) in enumerate(turns, 1)
+        ),
+        op("acquire", None, None, 60, 65, process=4),
+    ]
+    (found,) = check(history, "mutex").objects
+    assert (found.status, found.witness) == ("INVALID", [1, 6])
+    part = [history[at] for at in found.witness]
+    assert not is_explained(models.Mutex(), part, "linearizable")
+    assert is_explained(models.Mutex(), [part[0], history[2], part[1]], "linearizable")

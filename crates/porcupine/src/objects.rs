@@ -133,13 +133,10 @@ fn decide_once(
         Kind::Queue | Kind::FifoQueue => {
             let (mut model, ops) = queue::parse(rows, object, kind == Kind::FifoQueue)?;
             let linearizable = request.consistency == Consistency::Linearizable;
-            if kind == Kind::FifoQueue && linearizable && !request.linearization {
-                if let Some(verdict) = fifo::decide(&model, &ops) {
-                    return Ok(verdict);
-                }
-            }
-            if kind == Kind::Queue && linearizable && !request.linearization {
-                if let Some(verdict) = bag::decide(&mut model, &ops, request) {
+            if linearizable && !request.linearization {
+                let differing = (kind == Kind::FifoQueue).then(|| fifo::decide(&model, &ops));
+                let verdict = differing.flatten();
+                if let Some(verdict) = verdict.or_else(|| bag::decide(&model, &ops, request)) {
                     return Ok(verdict);
                 }
             }

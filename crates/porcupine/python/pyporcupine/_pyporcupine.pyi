@@ -124,8 +124,12 @@ class ObjectResult:
         """A clause for human readers."""
     @property
     def witness(self) -> list[int]:
-        """Positions of operations that together prove the violation, ascending; empty unless
+        """Positions of few operations that have no order by themselves, ascending; empty unless
         INVALID.
+
+        They show the violation, but the proof of it is that all operations of the key have no
+        order: a witness may leave out what undid one of its operations. If a mutex is acquired,
+        released, acquired and acquired, it may be the first acquire and the last.
 
         set: with the reads restricted to the values that the witness's adds add, the witness is
         illegal, but no longer so if any of its operations is dropped; or it is the one read that
@@ -140,7 +144,10 @@ class ObjectResult:
         Otherwise, sequential: the witness is illegal, although each of its operations that returned
         is possible after some of the others in whatever order, and no operation can be dropped
         without losing one of these.
-        Queues: nor does the witness leave a value in the queue more often than the history does.
+        Queues: nor does the witness leave a value in the queue more often than the history does. If
+        a dequeue found nothing though some value was always there, the witness is that dequeue, and
+        for each moment of it the enqueue and the dequeue of a value that was there: of its k-th
+        enqueue, in order of return, and its k-th dequeue, in order of call.
 
         If no operations of the history, in whatever order, make an operation possible, the witness
         is that one, with few that provide what it found, if there are any. `reason` says so; it

@@ -1,4 +1,4 @@
-//! Decides an unordered queue in which every dequeue found something, in O(n log n).
+//! Decides an unordered queue, in O(n log n).
 //!
 //! The values are then independent of each other. It is best to place each enqueue at its call and
 //! each dequeue at its return: the history is linearizable if, in that order, no value is ever
@@ -6,27 +6,41 @@
 //! return of a dequeue are placed by then, and no enqueue that was called later is.) An enqueue
 //! that never returned may be taken to have happened at its call.
 
+use super::emptied;
 use super::general;
+use super::lives::{never_empty, pairs};
 use super::queue::{Action, Queue};
 use crate::search::{Ended, Op};
 use crate::verdict::{Request, Status, Verdict, Witness};
 
-/// Returns the verdict under real-time order; `None` if a dequeue found nothing or its value is
-/// unknown.
-pub fn decide(queue: &mut Queue, ops: &[Op], request: &Request) -> Option<Verdict> {
-    let apart = |op: &Op| {
-        !matches!(
-            queue.actions[op.action as usize],
-            Action::Empty | Action::Lost
-        )
-    };
-    if !ops.iter().all(apart) {
+/// Returns the verdict under real-time order; `None` if only a search can tell.
+///
+/// What is impossible in an unordered queue is impossible in a FIFO queue as well, so that a queue
+/// of either kind can be INVALID.
+pub fn decide(queue: &Queue, ops: &[Op], request: &Request) -> Option<Verdict> {
+    let is = |sought: Action| move |op: &&Op| queue.actions[op.action as usize] == sought;
+    if let Some(stuck) = taken_too_often(queue, ops) {
+        return Some(too_often(queue, ops, stuck, request));
+    }
+    if ops.iter().any(|op| is(Action::Lost)(&op)) {
         return None;
     }
-    let Some(stuck) = taken_too_often(queue, ops) else {
-        let reason = "each value was taken out no more often than it had been put in";
-        return Some(Verdict::valid(reason));
-    };
+    let empties = || ops.iter().filter(is(Action::Empty));
+    if empties().next().is_some() {
+        if let Some(verdict) = never_empty(&pairs(queue, ops), empties()) {
+            return Some(verdict);
+        }
+    }
+    if queue.fifo || !emptied::is_explained(queue, ops) {
+        return None;
+    }
+    Some(Verdict::valid(
+        "each value was taken out no more often than it had been put in",
+    ))
+}
+
+/// Returns the verdict on a queue from which a value was taken out too often, by `stuck`.
+fn too_often(queue: &Queue, ops: &[Op], stuck: &Op, request: &Request) -> Verdict {
     if request.witness {
         let about = |op: &&Op| value(queue, op) == value(queue, stuck);
         let part: Vec<Op> = ops.iter().filter(about).copied().collect();
@@ -34,39 +48,37 @@ pub fn decide(queue: &mut Queue, ops: &[Op], request: &Request) -> Option<Verdic
             stuck: None,
             ..*request
         };
-        let verdict = general::decide(queue, &part, &rerun, |_| 0);
+        let verdict = general::decide(&mut queue.unordered(), &part, &rerun, |_| 0);
         if verdict.status == Status::Invalid {
-            return Some(verdict);
+            return verdict;
         }
     }
-    Some(Verdict::of_search(
-        Ended::stuck(stuck.row),
-        |at| match request.witness {
-            true => Witness::Part {
-                failing: at,
-                rows: vec![at],
-                supported: true,
-                smallest: false,
-            },
-            false => Witness::Unasked,
+    Verdict::of_search(Ended::stuck(stuck.row), |at| match request.witness {
+        true => Witness::Part {
+            failing: at,
+            rows: vec![at],
+            supported: true,
+            smallest: false,
         },
-    ))
+        false => Witness::Unasked,
+    })
 }
 
 /// Returns the first dequeue, in order of return, for which no enqueue is left.
 fn taken_too_often<'a>(queue: &Queue, ops: &'a [Op]) -> Option<&'a Op> {
     let mut events: Vec<(i64, bool, u32)> = Vec::with_capacity(ops.len());
     for (i, op) in (0u32..).zip(ops) {
-        events.push(match queue.actions[op.action as usize] {
-            Action::Dequeue(_) => (op.ret, true, i),
-            _ => (op.call, false, i),
-        });
+        match queue.actions[op.action as usize] {
+            Action::Enqueue(_) => events.push((op.call, false, i)),
+            Action::Dequeue(_) => events.push((op.ret, true, i)),
+            Action::Empty | Action::Lost => {}
+        }
     }
     events.sort_unstable();
     let mut left: Vec<u32> = Vec::new();
     for (_, taken, i) in events {
         let op = &ops[i as usize];
-        let value = value(queue, op) as usize;
+        let value = value(queue, op).expect("an operation on a value") as usize;
         if value >= left.len() {
             left.resize(value + 1, 0);
         }
@@ -81,9 +93,11 @@ fn taken_too_often<'a>(queue: &Queue, ops: &'a [Op]) -> Option<&'a Op> {
     None
 }
 
-fn value(queue: &Queue, op: &Op) -> u32 {
+/// Returns the value that the operation puts in or takes out; `None` if there is none, or if it is
+/// unknown.
+fn value(queue: &Queue, op: &Op) -> Option<u32> {
     match queue.actions[op.action as usize] {
-        Action::Enqueue(value) | Action::Dequeue(value) => value,
-        Action::Empty | Action::Lost => unreachable!("the operation has a value"),
+        Action::Enqueue(value) | Action::Dequeue(value) => Some(value),
+        Action::Empty | Action::Lost => None,
     }
 }

@@ -10,24 +10,11 @@
 //!
 //! An enqueue that never returned happened if its value was dequeued.
 
+use super::lives::{bad, never_empty, Life};
 use super::queue::{Action, Queue};
 use crate::order::NEVER;
 use crate::search::Op;
-use crate::verdict::{Step, Verdict, Why};
-
-/// The enqueue and the dequeue of one value.
-#[derive(Clone, Copy)]
-struct Life<'a> {
-    enqueue: &'a Op,
-    dequeue: Option<&'a Op>,
-}
-
-impl Life<'_> {
-    /// The earliest time at which the value may have been dequeued.
-    fn until(&self) -> i64 {
-        self.dequeue.map_or(NEVER, |op| op.call)
-    }
-}
+use crate::verdict::Verdict;
 
 /// Returns the verdict; `None` if a value is enqueued twice or a dequeue never returned. O(n log
 /// n).
@@ -105,71 +92,4 @@ fn overtaken(lives: &[Life]) -> Option<Verdict> {
             bad(text, &[dequeue, a.enqueue, b.enqueue])
         })
     })
-}
-
-/// Finds a dequeue that found nothing although the queue always had a value.
-fn never_empty<'a>(lives: &[Life], empties: impl Iterator<Item = &'a Op>) -> Option<Verdict> {
-    let mut there: Vec<&Life> = lives.iter().filter(|l| l.enqueue.ret < l.until()).collect();
-    there.sort_by_key(|life| life.enqueue.ret);
-    // Runs of lives without a gap between them: (start, end, from, to).
-    let mut runs: Vec<(i64, i64, usize, usize)> = Vec::new();
-    for (i, life) in there.iter().enumerate() {
-        let (start, end) = (life.enqueue.ret, life.until());
-        match runs.last_mut() {
-            Some(run) if start < run.1 => {
-                run.1 = run.1.max(end);
-                run.3 = i + 1;
-            }
-            _ => runs.push((start, end, i, i + 1)),
-        }
-    }
-    for op in empties {
-        let before = runs.partition_point(|run| run.0 < op.call);
-        let Some(&(_, end, from, to)) = before.checked_sub(1).and_then(|r| runs.get(r)) else {
-            continue;
-        };
-        if end <= op.ret {
-            continue;
-        }
-        let mut witness = vec![op];
-        let mut time = op.call;
-        // Cover the dequeue greedily: of the lives that have begun, take the one that lasts
-        // longest.
-        let mut rest = there[from..to]
-            .iter()
-            .filter(|l| l.until() > op.call)
-            .peekable();
-        while time <= op.ret {
-            let mut best: Option<&Life> = None;
-            while let Some(life) = rest.next_if(|l| l.enqueue.ret < time) {
-                if best.is_none_or(|b| life.until() > b.until()) {
-                    best = Some(life);
-                }
-            }
-            let best = best.expect("the run has no gap");
-            witness.push(best.enqueue);
-            witness.extend(best.dequeue);
-            time = best.until();
-        }
-        return Some(bad(
-            "a dequeue found nothing though some value was always there",
-            &witness,
-        ));
-    }
-    None
-}
-
-/// Builds the invalid verdict; the first operation is the impossible one.
-fn bad(reason: &str, ops: &[&Op]) -> Verdict {
-    let row = ops[0].row as usize;
-    let step = Step {
-        from: row,
-        to: row,
-        why: Why::CannotPlace,
-        value: None,
-    };
-    let mut verdict = Verdict::invalid(reason, vec![step]);
-    verdict.witness = ops.iter().map(|op| op.row as usize).collect();
-    verdict.witness.sort_unstable();
-    verdict
 }

@@ -2,8 +2,10 @@
 
 pub mod bag;
 pub mod counter;
+mod emptied;
 pub mod fifo;
 pub mod general;
+mod lives;
 pub mod log;
 pub mod log_order;
 pub mod multi_register;

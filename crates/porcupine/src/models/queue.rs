@@ -21,7 +21,7 @@ pub enum Action {
 
 /// The state is the number of a content, in order of arrival for FIFO, otherwise sorted.
 pub struct Queue {
-    fifo: bool,
+    pub(super) fifo: bool,
     /// A dequeue found nothing or its value is unknown, so an early enqueue can do harm.
     watched: bool,
     pub(super) actions: Vec<Action>,
@@ -67,19 +67,23 @@ pub fn parse(rows: &dyn Rows, object: &[u32], fifo: bool) -> Result<(Queue, Vec<
         // A dequeue that never returned can only take away values.
         ops.retain(|op| actions.all[op.action as usize] != Action::Lost);
     }
-    let queue = Queue {
-        fifo,
-        watched,
-        actions: actions.all,
-        contents: Vec::new(),
-        numbers: FxHashMap::default(),
-        bytes: 0,
-        left: FxHashMap::default(),
-    };
+    let queue = Queue::new(actions.all, fifo, watched);
     Ok((queue, ops))
 }
 
 impl Queue {
+    fn new(actions: Vec<Action>, fifo: bool, watched: bool) -> Self {
+        Self {
+            fifo,
+            watched,
+            actions,
+            contents: Vec::new(),
+            numbers: FxHashMap::default(),
+            bytes: 0,
+            left: FxHashMap::default(),
+        }
+    }
+
     fn number(&mut self, content: Box<[u32]>) -> u64 {
         if let Some(&number) = self.numbers.get(&content) {
             return number.into();
@@ -89,6 +93,11 @@ impl Queue {
         self.contents.push(content.clone());
         self.numbers.insert(content, number);
         number.into()
+    }
+
+    /// Returns an unordered queue of the same actions, in which no dequeue finds nothing.
+    pub(super) fn unordered(&self) -> Self {
+        Self::new(self.actions.clone(), false, false)
     }
 
     fn without(&mut self, state: u64, place: usize) -> u64 {

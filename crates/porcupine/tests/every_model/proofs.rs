@@ -36,9 +36,8 @@ pub fn assert_order(kind: Kind, rows: &[Row], order: &[usize], consistency: Cons
 /// itself, and legal if any of its operations is dropped.
 ///
 /// Reads of a set, and of a log whose values are all different, are restricted to added values. In
-/// a FIFO queue whose values are all different, an enqueue is dropped with its dequeue. In other
-/// models, operations that are then impossible in any order are dropped as well, because they would
-/// be illegal for another reason.
+/// a queue, an enqueue is dropped with its dequeue. In other models, operations that are then
+/// impossible in any order are dropped as well, because they would be illegal for another reason.
 pub fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: Consistency) {
     let part: Vec<Row> = verdict.witness.iter().map(|&i| rows[i].clone()).collect();
     assert!(!part.is_empty());
@@ -63,10 +62,9 @@ pub fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: 
     let legal = |part: &[Row]| legal(kind, part, 0, &initial(kind), consistency);
     assert!(!legal(&whole), "{consistency:?} {rows:?} {verdict:?}");
     for dropped in 0..part.len() {
-        let mut rest = part.clone();
-        let gone = rest.remove(dropped);
-        if kind == Kind::FifoQueue && distinct {
-            rest.retain(|row| value_of(row) != value_of(&gone));
+        let mut rest = without(&part, &part[dropped]);
+        if let Some(partner) = partner(&part, &part[dropped]) {
+            rest = without(&rest, partner);
         }
         let row = verdict.witness[dropped];
         assert!(
@@ -145,11 +143,28 @@ fn are_taken_out(kind: Kind, rows: &[Row], part: &[Row]) -> bool {
     enqueues.all(|row| left(part, &row.value) <= left(rows, &row.value))
 }
 
-/// Returns the value of a queue operation, unless it is a dequeue that found nothing.
-fn value_of(row: &Row) -> Option<&Value> {
-    [&row.value, &row.output]
-        .into_iter()
-        .find(|value| **value != Value::Null)
+/// Returns the dequeue of an enqueue and the reverse: the first value that was put in is the first
+/// that is taken out.
+fn partner<'a>(part: &'a [Row], row: &Row) -> Option<&'a Row> {
+    let of = |f: &str, value: &Value| -> Vec<&'a Row> {
+        let found = match f {
+            "enqueue" => |row: &Row, value: &Value| row.f == "enqueue" && row.value == *value,
+            _ => |row: &Row, value: &Value| row.f == "dequeue" && row.output == *value,
+        };
+        let mut rows: Vec<&Row> = part.iter().filter(|row| found(row, value)).collect();
+        rows.sort_by_key(|row| match f {
+            "enqueue" => (row.at.ret, row.at.row),
+            _ => (row.at.call, row.at.row),
+        });
+        rows
+    };
+    let (own, others) = match row.f {
+        "enqueue" => (of("enqueue", &row.value), of("dequeue", &row.value)),
+        "dequeue" => (of("dequeue", &row.output), of("enqueue", &row.output)),
+        _ => return None,
+    };
+    let place = own.iter().position(|own| own.at.row == row.at.row)?;
+    others.get(place).copied()
 }
 
 /// Restricts reads to added values.

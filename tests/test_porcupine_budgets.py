@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyporcupine import MEMORY_MB, Call, Operation, check
 
-from benches import porcupine_budgets
+from benches import porcupine_budgets, porcupine_wild
 from benches.porcupine_wild import Wild
 
 BUDGET: dict[str, Any] = {"time_s": 1.0, "memory_mb": 64.0}
@@ -130,3 +130,21 @@ def test_invalid_stays_invalid_without_a_smallest_witness() -> None:
 def test_the_default_is_a_quarter_of_the_machine() -> None:
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
     assert 0 < MEMORY_MB <= pages / 4
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_queue_that_is_found_empty_is_cheap_though_values_come_again(empty: bool) -> None:
+    """Dequeues find nothing in the beginning; in the end one does though five values are there many
+    times."""
+    wild = Wild("queue", 10, 20_000, values=5)
+    history = porcupine_wild.history(wild)
+    assert any(one.f == "dequeue" and one.output is None for one in history)
+    if empty:
+        history.append(Operation(99, "dequeue", 0, call=10**9, ret=10**9 + 1))
+    began = time.process_time()
+    (found,) = check(history, "queue", threads=1).objects
+    assert time.process_time() - began < 5.0
+    assert found.status == ("INVALID" if empty else "VALID")
+    if empty:
+        assert found.reason == "a dequeue found nothing though some value was always there"
+        assert len(found.witness) == 2

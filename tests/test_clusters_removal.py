@@ -78,3 +78,30 @@ def test_the_error_has_the_reason_for_which_something_is_left(
         "harness-1: could not be removed in 0.3 s: harness-1-ch1-data is left "
         "(remove harness-1-ch1-data: volume has active mounts)"
     )
+
+
+@pytest.mark.parametrize(
+    ("files", "is_removed"),
+    [
+        (["lock", "cluster.json", "compose.yml", "config/ch1.xml"], True),
+        (["lock", "config/ch1.xml"], True),
+        (["lock"], True),
+        ([], True),
+        (["lock", "cluster.json", "notes.txt"], False),
+        (["cluster.json", "compose.yml"], False),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_a_killed_removal_left_of_a_directory_is_removed(
+    tmp_path: Path, files: list[str], is_removed: bool
+) -> None:
+    """Whatever is in it that no cluster writes is somebody's."""
+    directory = tmp_path / "harness-1"
+    directory.mkdir()
+    for name in files:
+        path = directory / (removal.LOCK if name == "lock" else name)
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    engine: Any = FakeEngine({})
+    assert remove_run(engine, "harness-1", directory) == []
+    assert directory.exists() != is_removed

@@ -231,9 +231,22 @@ def _emptied(bucket: Bucket, environment: Mapping[str, str]) -> str:
 
 
 def _remove_files(directory: Path) -> None:
-    """Remove a cluster's directory if it contains only what clusters write."""
-    if (directory / LOCK).is_file() and {file.name for file in directory.iterdir()} <= _FILES:
-        shutil.rmtree(directory, ignore_errors=True)
+    """Remove a cluster's directory if it contains only what clusters write.
+
+    Whoever is killed meanwhile leaves a directory that is known as a cluster's: its lock goes last,
+    and an empty one has had it.
+    """
+    if not directory.is_dir():
+        return
+    names = {file.name for file in directory.iterdir()}
+    if names and (LOCK not in names or not names <= _FILES):
+        return
+    for path in (directory / name for name in names - {LOCK}):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _check_name(name: str, runs: Mapping[str, dict[str, str]]) -> None:

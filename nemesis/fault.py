@@ -28,7 +28,8 @@ class Aim:
     """Targets that may follow the name and the role."""
 
     def endings(self) -> Iterator[tuple[str | None, str | None]]:
-        """Yield each role and target that may follow the name, None for neither."""
+        """Yield each role and target that may follow the name of a fault, as in
+        "kill-clickhouse-one", with None in place of one that is left out."""
         for role in (None, *self.roles):
             for target in (None, *self.targets):
                 if (role, target) != ("both", "leader"):

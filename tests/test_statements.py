@@ -44,7 +44,7 @@ def test_a_statement_says_what_it_takes(name: str) -> None:
     one = STATEMENTS[name]
     assert one.takes_rows == (one.effect in TAKING)
     assert ("{to}" in one.sql) == (one.effect in (Effect.MOVE, Effect.REPLACE, Effect.COPY))
-    assert ("{update}" in one.sql) == (one.effect is Effect.APPEND)
+    assert ("{update:d}" in one.sql) == (one.effect is Effect.APPEND)
 
 
 def test_a_seed_decides_every_call() -> None:

@@ -26,8 +26,8 @@ class StatementKind:
     """A kind of statement."""
 
     sql: str
-    """Its text; {table} and {to} are tables, {p} is the partition, {update} the number of an update
-    that no other statement has, {where} the condition on the rows that it touches."""
+    """Its text; {table} and {to} are tables, {p:d} is the partition, {update:d} the number of an
+    update that no other statement has, {where} the condition on the rows that it touches."""
     effect: Effect
     """What it does to a copy of a row that it touches."""
     text: str
@@ -59,7 +59,7 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         weight=12,
     ),
     "update": StatementKind(
-        sql="ALTER TABLE {table} UPDATE v = arrayPushBack(v, {update}) WHERE {where}",
+        sql="ALTER TABLE {table} UPDATE v = arrayPushBack(v, {update:d}) WHERE {where}",
         effect=Effect.APPEND,
         text="appends a number to the list of each row, as a mutation",
         promise=f"{_MANUAL}/alter/update",
@@ -76,7 +76,7 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         weight=0.5,
     ),
     "move": StatementKind(
-        sql="ALTER TABLE {table} MOVE PARTITION {p} TO TABLE {to}",
+        sql="ALTER TABLE {table} MOVE PARTITION {p:d} TO TABLE {to}",
         effect=Effect.MOVE,
         text="moves a partition to another table",
         promise=f"{_PARTITION}#move-partition-to-table",
@@ -85,7 +85,7 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         needs=(Mechanism.MOVE_TO_TABLE,),
     ),
     "replace": StatementKind(
-        sql="ALTER TABLE {to} REPLACE PARTITION {p} FROM {table}",
+        sql="ALTER TABLE {to} REPLACE PARTITION {p:d} FROM {table}",
         effect=Effect.REPLACE,
         text="replaces a partition by that of another table",
         promise=f"{_PARTITION}#replace-partition",
@@ -94,7 +94,7 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         weight=0.5,
     ),
     "attach-from": StatementKind(
-        sql="ALTER TABLE {to} ATTACH PARTITION {p} FROM {table}",
+        sql="ALTER TABLE {to} ATTACH PARTITION {p:d} FROM {table}",
         effect=Effect.COPY,
         text="copies a partition from another table",
         promise=f"{_PARTITION}#attach-partition-from",
@@ -103,7 +103,7 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         weight=0.5,
     ),
     "drop": StatementKind(
-        sql="ALTER TABLE {table} DROP PARTITION {p}",
+        sql="ALTER TABLE {table} DROP PARTITION {p:d}",
         effect=Effect.DELETE,
         text="removes a partition",
         promise=f"{_PARTITION}#drop-partition",
@@ -111,7 +111,7 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         weight=0.5,
     ),
     "detach": StatementKind(
-        sql="ALTER TABLE {table} DETACH PARTITION {p}",
+        sql="ALTER TABLE {table} DETACH PARTITION {p:d}",
         effect=Effect.DETACH,
         text="puts a partition aside, on each replica",
         promise=f"{_PARTITION}#detach-partitionpart",
@@ -120,7 +120,7 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         weight=0.5,
     ),
     "attach": StatementKind(
-        sql="ALTER TABLE {table} ATTACH PARTITION {p}",
+        sql="ALTER TABLE {table} ATTACH PARTITION {p:d}",
         effect=Effect.ATTACH,
         text="adds what the replica that is asked has put aside",
         promise=f"{_PARTITION}#attach-partitionpart",
@@ -128,7 +128,7 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         weight=0.5,
     ),
     "optimize": StatementKind(
-        sql="OPTIMIZE TABLE {table} PARTITION {p} FINAL",
+        sql="OPTIMIZE TABLE {table} PARTITION {p:d} FINAL",
         effect=Effect.NONE,
         text="merges the parts of a partition",
         promise=f"{_MANUAL}/optimize",

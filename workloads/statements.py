@@ -139,7 +139,7 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, of_all: f
             call = StatementCall(statement.effect, table, row=number)
         if "{to}" in statement.sql:
             call = structs.replace(call, to=to)
-        if "{update}" in statement.sql:
+        if "{update:d}" in statement.sql:
             call = structs.replace(call, update=number * len(STATEMENTS) + at)
         if statement.selects_rows:
             call = structs.replace(call, one_in=SELECTED, rest=own.below(2, SELECTED))
@@ -269,7 +269,7 @@ class _StatementsClient:
             table=table,
             to=self._tables[call.to] if call.to is not UNSET else "",
             p=op.key,
-            update=call.update,
+            update=0 if call.update is UNSET else call.update,
             where=f"p = {op.key} AND id % {call.one_in} = {call.rest}",
         )
         self._connection.command(sql, cast(QuerySettings, call.settings))

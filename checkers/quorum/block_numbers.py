@@ -121,7 +121,8 @@ def _judge_shared(found: Findings, history: History, inserts: NumberedInserts) -
 
 
 def _judge_order(found: Findings, history: History, inserts: NumberedInserts) -> None:
-    """Add the inserts whose number is below the highest acknowledged before they began."""
+    """Add to the findings each insert whose block number is below the highest of its partition that
+    was acknowledged before the insert began."""
     acks = sorted(range(len(inserts)), key=inserts.acks_ns.__getitem__)
     done = 0
     highest: dict[str, int] = {}

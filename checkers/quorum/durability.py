@@ -135,7 +135,7 @@ def _judge_insert(
         return
     if any(moments.recorded_in_time(part, ack) for part in known):
         return  # what is registered at rest may be later, as a lost part is registered anew
-    look = parts.look_after(ack.time_ns)
+    look = parts.first_look_since(ack.time_ns)
     first = [zxid for part in known if (zxid := moments.reached(part)) is not None]
     if look is not None and first and min(first) > look.zxid:
         what = (

@@ -44,7 +44,8 @@ class _LookTime:
 
 
 class FailedParts:
-    """Judges parts that a look found in /quorum/failed_parts, and values seen in them before."""
+    """Judges whether a part that was found in ZooKeeper's /quorum/failed_parts stays out: that no
+    replica keeps it, and that no value inserted in it is acknowledged or read again."""
 
     name = "failed-parts"
 

@@ -114,8 +114,8 @@ class QuorumParts:
         looks = reversed(self.looks)
         return next((look for look in looks if look.state.parts is not UNSET), None)
 
-    def look_after(self, time_ns: int) -> QuorumLook | None:
-        """Return the first look that began later."""
+    def first_look_since(self, time_ns: int) -> QuorumLook | None:
+        """Return the first look at ZooKeeper that began after a time; None if none did."""
         at = bisect_right(self.looks.calls.spans[0], time_ns)
         return self.looks[at] if at < len(self.looks) else None
 

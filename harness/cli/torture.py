@@ -170,7 +170,8 @@ class _NightDisplay:
 
 
 def _spent(night: Night, first: int, seconds: float) -> str:
-    """Return the rate of the runs from this number on, and the mean time of each phase."""
+    """Return how many runs the night made from run `first` on, how many a minute, and the mean
+    seconds of each of their phases, in words."""
     slots = [slot for slot in night.runs if slot.number >= first and slot.recorded]
     spent = {phase: [slot.phases.get(phase, 0.0) for slot in slots] for phase in Phase}
     means = (f"{phase} {mean(of):.1f}" for phase, of in spent.items() if slots and mean(of) > 0.05)

@@ -63,7 +63,8 @@ class SimulatedChannel:
 
 
 class SimulatedStore:
-    """Looks at the objects of a simulated store, which take no time and change nothing."""
+    """Requests to a simulated object store that look at its objects; they take no time and change
+    nothing."""
 
     logs_requests = False
 

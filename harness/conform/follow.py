@@ -39,7 +39,7 @@ class Trace:
     """Why there are no later facts; "" if all are here."""
 
     def take(self, txn: Txn, at: CommitTime) -> None:
-        """Add what a transaction says that was committed at a time."""
+        """Add the facts of a transaction of ZooKeeper that was committed at this time."""
         if self.ended:
             return
         try:

@@ -284,7 +284,7 @@ class CanReplaceReplicas(Protocol):
         ...
 
     def behind(self, node: str) -> Sequence[str]:
-        """Return which tables of a replica lack parts that it is to fetch, a reason each."""
+        """Return a sentence for each table of a replica that has yet to fetch parts."""
         ...
 
 

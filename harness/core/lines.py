@@ -86,7 +86,8 @@ def _object(value: Mapping[str, Json]) -> str:
 
 
 def decoded(line: bytes) -> Op:
-    """Return the op of a line, exactly as it was written. Raises ValueError."""
+    """Return the op in a line of a journal, with every value as it was when it was written. Raises
+    ValueError for a line that is no op."""
     return decode(_decoded, line)
 
 

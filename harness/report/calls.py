@@ -127,4 +127,5 @@ def _number(pair: Pair) -> int | str | None:
 
 
 def _safe(value: int | None) -> int | str | None:
+    """Return a number as text if it is too large for JavaScript to keep every digit."""
     return str(value) if value is not None and abs(value) > SAFE else value

@@ -215,7 +215,7 @@ def _version(engines: Engines | None, role: Role) -> str | None:
 
 
 def replay_of(what: str, store: Store) -> Replay:
-    """Return the replay of a scenario, or else of a stored run. Raises UsageError."""
+    """Return what plays a scenario again, or else a stored run, by its name. Raises UsageError."""
     if what in SCENARIOS:
         return ScenarioReplay(SCENARIOS[what])
     try:

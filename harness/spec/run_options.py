@@ -51,7 +51,7 @@ class RunOption:
 
     @property
     def plain_default(self) -> Json:
-        """Return the default in the form of JSON."""
+        """Return the default as run.json has it."""
         return _plain(self.default)
 
     def parse(self, given: object) -> Any:

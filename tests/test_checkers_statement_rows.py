@@ -164,7 +164,7 @@ def call(f: str, effect: str, begin: float, end: float, kind: str = "ok", **more
 
 
 def insert(row: int, begin: float, end: float, kind: str = "ok") -> list[Event]:
-    return call("insert", "insert", begin, end, kind, row=row)
+    return call("insert-row", "insert", begin, end, kind, row=row)
 
 
 def move(begin: float, end: float, kind: str = "ok", **more) -> list[Event]:
@@ -317,7 +317,7 @@ def test_a_witness_names_the_statements_on_the_row_and_the_fewest_that_do_not_ex
         "of #0 leads there"
     )
     assert anomaly.steps == (
-        "#0 insert t on ch1, 0.001 s to 0.002 s: ok",
+        "#0 insert-row t on ch1, 0.001 s to 0.002 s: ok",
         "#2 optimize t on ch1, 0.003 s to 0.004 s: ok",
         "#4 update t 7 on ch1, 0.005 s to 0.006 s: ok",
         "#6 move t to u on ch2, 0.010 s to 0.020 s: ok",

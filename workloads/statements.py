@@ -29,6 +29,7 @@ from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
+from harness.core.outcomes import UNSENT
 from harness.core.protocols import Client, Cluster, Generator, Workload
 from harness.core.ranges import unknown_name, validate_numbers
 from harness.core.seed import Seed
@@ -47,10 +48,9 @@ CALLS: Final = 100
 """Number of calls after which others take their place, so that few statements touch a row."""
 SELECTED: Final = 4
 """A condition on rows selects one in this many."""
-REFUSALS: Final = frozenset({-2, 48, 164, 202, 252, 285, 286, 344})
-"""Codes of errors with which a statement certainly did nothing: no connection, not implemented,
-read-only by its settings, too many queries or parts, no quorum, patch parts that are pending. Any
-other may follow a part of the work."""
+REFUSALS: Final = frozenset({UNSENT, 164, 202})
+"""Codes of errors with which a statement certainly did nothing: no connection, read-only by its
+settings, too many queries. Any other may follow a part of the work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ class StatementsSession:
         return [*reasons, *self._running()]
 
     def observe(self) -> Mapping[str, Json]:
-        """Return the state of each replica, with both tables together."""
+        """Return the state of the first table on each replica."""
         return self._tables[TABLES[0]].observe()
 
     def drop(self) -> Sequence[str]:

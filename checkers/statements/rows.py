@@ -111,7 +111,7 @@ class StatementRows:
         silent = sorted({r for p in partitions.values() for r in replicas if r not in p.finals})
         if silent or not partitions:
             found.add_doubt(f"no final rows of {listed(silent) if silent else 'any replica'}")
-        if not sum(acknowledged.values()) - acknowledged[Effect.INSERT.value]:
+        if not acknowledged.total() - acknowledged[Effect.INSERT]:
             found.add_doubt("no statement beside the inserts was acknowledged")
         taken: list[str] = []
         rows = classes = 0
@@ -136,11 +136,11 @@ class StatementRows:
         )
 
 
-def _partitions(history: History) -> tuple[dict[int, _StatementPartition], Counter[str]]:
-    """Return the calls by partition, and the number of those acknowledged by name."""
+def _partitions(history: History) -> tuple[dict[int, _StatementPartition], Counter[Effect]]:
+    """Return the calls by partition, and the number of those acknowledged by their effect."""
     found: dict[int, _StatementPartition] = {}
     everywhere: list[StatementStep] = []
-    acknowledged: Counter[str] = Counter()
+    acknowledged: Counter[Effect] = Counter()
     for place, pair in enumerate(history.pairs):
         key, f = pair.invoke.key, pair.invoke.f
         if f == FINAL_ROWS and pair.kind is Kind.OK and key is not None and pair.end is not None:
@@ -148,8 +148,8 @@ def _partitions(history: History) -> tuple[dict[int, _StatementPartition], Count
             partition.finals[str(pair.invoke.node)] = place
             partition.shown[str(pair.invoke.node)] = _shown(decode(pair.end, RowsShown))
         elif isinstance(pair.invoke.value, Mapping) and "effect" in pair.invoke.value:
-            acknowledged[f] += pair.kind is Kind.OK
             call = decode(pair.invoke, StatementCall)
+            acknowledged[call.effect] += pair.kind is Kind.OK
             end = pair.end.index if pair.kind is Kind.OK and pair.end is not None else None
             step = StatementStep(place, pair.invoke.index, end, pair.invoke.node, call)
             if key is None:

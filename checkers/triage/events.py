@@ -53,7 +53,8 @@ class Event:
     kind: str
     begin_ns: int
     end_ns: int
-    """Of a moment the same; NEVER_NS of a period that was not over when the record ended."""
+    """Time of its end: that of its begin if it is a moment, NEVER_NS if it was not over when the
+    record ended."""
     node: str = ""
     part: str = ""
     """The part, or the range of blocks, that it is about; of a call the partition, by its key."""
@@ -61,7 +62,7 @@ class Event:
     """The objects that it is about."""
     detail: Any = None
     maybe_ns: int = -1
-    """Of a fault the time from which it may have been in force; at `begin_ns` it certainly was."""
+    """Time from which a fault may have been in force; at `begin_ns` it certainly was."""
 
     @property
     def is_over(self) -> bool:

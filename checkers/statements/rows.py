@@ -114,12 +114,15 @@ class StatementRows:
         if not acknowledged.total() - acknowledged[Effect.INSERT]:
             found.add_doubt("no statement beside the inserts was acknowledged")
         taken: list[str] = []
-        rows = classes = 0
+        rows = classes = undecided = 0
         for key, partition in sorted(partitions.items()) if rest.reached else ():
             judge = _Judge(history, key, partition, self._sees, found, stale)
             rows += len(partition.inserts)
             classes += judge.judge()
             taken += judge.taken
+            undecided += judge.undecided
+        if undecided:
+            found.add_doubt(f"{number(undecided, 'row')} with too many orders to search")
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(stale.items()))
         return found.verdict(
             checked=rows,
@@ -191,11 +194,13 @@ class _Judge:
     """Number of rows that a stale copy explains, by kind."""
     taken: list[str] = field(default_factory=list)
     """Names of the faults that took rows, one a row."""
+    undecided: int = 0
+    """Number of rows with too many orders to search."""
     _events: list[int] = field(default_factory=list)
     """Indices of the ops that begin or end a statement, ascending."""
     _known: dict[_Class, tuple[str, Sees | None]] = field(default_factory=dict)
-    """Kind of violation of each class, "" for none, and what statements took if
-    that explains it."""
+    """Kind of violation of each class, "" for none, and what statements saw if that explains
+    it."""
 
     def judge(self) -> int:
         """Judge every row. Return the number of classes."""
@@ -226,7 +231,7 @@ class _Judge:
             self._known[class_] = self._explained(steps, shown)
         kind, sees = self._known[class_]
         if sees is None and kind == "":
-            self.found.add_doubt(f"row {row} has too many orders to search")
+            self.undecided += 1
         elif kind and kind != "resurrected" and (reason := self._taken(steps)):
             self.taken.append(reason)
         elif kind and sees is None:
@@ -260,7 +265,7 @@ class _Judge:
         return [insert, *touching]
 
     def _explained(self, steps: Sequence[StatementStep], shown: Shown) -> tuple[str, Sees | None]:
-        """Return the kind of violation, "" if there is none, and what statements took if that
+        """Return the kind of violation, "" if there is none, and what statements saw if that
         explains what is shown; "" and None if there are too many orders."""
         try:
             states = final_states(steps, Sees.ACKNOWLEDGED)

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, Final
 
 from checkers.sets.key_sets import INSERT, READS
-from harness.core.history import History, Pair
+from harness.core.history import Fault, History, Pair
 from harness.core.op import Json, Kind
 
 KINDS: Final = (Kind.OK, Kind.FAIL, Kind.INFO)
@@ -99,16 +99,18 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
         "details": details,
         "marked": picked,
         "end_us": history[-1].time_ns // 1000 if len(history) else 0,
-        "faults": [
-            {
-                "name": fault.name,
-                "text": fault.text,
-                "invoked": fault.invoked_ns // 1000,
-                "begin": fault.begin_ns // 1000,
-                "end": None if fault.end_ns is None else fault.end_ns // 1000,
-            }
-            for fault in history.faults
-        ],
+        "faults": [_fault(fault) for fault in history.faults],
+    }
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    """Return a fault as JSON, its times in µs; "end" is null if it was never over."""
+    return {
+        "name": fault.name,
+        "text": fault.text,
+        "invoked": fault.invoked_ns // 1000,
+        "begin": fault.begin_ns // 1000,
+        "end": None if fault.end_ns is None else fault.end_ns // 1000,
     }
 
 

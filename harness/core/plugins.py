@@ -17,10 +17,12 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from inspect import getdoc
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from harness.core.errors import PLUGIN_ERRORS, UsageError
 from harness.core.ranges import did_you_mean, quoted, shortened
+
+T = TypeVar("T")
 
 WORKLOADS: Final = "harness.workloads"
 NEMESES: Final = "harness.nemeses"
@@ -73,25 +75,41 @@ def load(group: str, name: str) -> Callable[..., Any]:
     if found is None:
         raise UsageError(f"{quoted(name)}: no installed package offers it as a {group}")
     said = shortened(name) if name == found else f"{name} ({found})"
-    module_name, _, attribute = found.partition(":")
-    if not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
-        raise UsageError(f"{said}: expected MODULE:NAME, such as my_tests:RowCount")
-    _refuse_of_python(module_name, said)
-    made: Any = _imported(module_name, said, trusted=_is_trusted(group, name, module_name))
-    for part in attribute.split("."):
-        if not hasattr(made, part):
-            names = [name for name in vars(made) if not name.startswith("_")]
-            raise UsageError(
-                f"{said}: the module {shortened(module_name)} has no {shortened(part)}; "
-                f"{did_you_mean(part, names)}expected a class or function of it"
-            )
-        made = getattr(made, part)
+    made = _object(found, said, partial(_is_trusted, group, name))
     if not callable(made):
         raise UsageError(f"{said}: is a {type(made).__name__}, expected a class or function")
     home = made.func if isinstance(made, partial) else made  # glob:os.system is os.system
     _refuse_of_python(str(getattr(home, "__module__", "")), said)
     plugin: Callable[..., Any] = made
     return plugin
+
+
+def load_value(name: str, kind: type[T]) -> T:
+    """Return the value of a MODULE:NAME. Raises UsageError if it cannot be imported, or is no
+    `kind`."""
+    said = shortened(name)
+    made = _object(name, said, _is_named)
+    if not isinstance(made, kind):
+        raise UsageError(f"{said}: is a {type(made).__name__}, expected a {kind.__name__}")
+    return made
+
+
+def _object(found: str, said: str, is_trusted: Callable[[str], bool]) -> Any:
+    """Return the object of a MODULE:NAME. Raises UsageError if it cannot be imported."""
+    module_name, _, attribute = found.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
+        raise UsageError(f"{said}: expected MODULE:NAME, such as my_tests:RowCount")
+    _refuse_of_python(module_name, said)
+    made: Any = _imported(module_name, said, trusted=is_trusted(module_name))
+    for part in attribute.split("."):
+        if not hasattr(made, part):
+            names = [name for name in vars(made) if not name.startswith("_")]
+            raise UsageError(
+                f"{said}: the module {shortened(module_name)} has no {shortened(part)}; "
+                f"{did_you_mean(part, names)}expected a name that it defines"
+            )
+        made = getattr(made, part)
+    return made
 
 
 def _refuse_of_python(module: str, said: str) -> None:
@@ -144,15 +162,21 @@ def require_members(plugin: str, made: object, members: Sequence[str], what: str
         )
 
 
-def _is_trusted(group: str, name: str, module: str) -> bool:
-    """Return whether the module of a plug-in may be in the working directory: the command line
-    names it, or a package that is installed elsewhere does, such as an editable one."""
+def _is_named(module: str) -> bool:
+    """Return whether the command line names a module, which may then be in the working
+    directory."""
     named, directory = _named()
     if module in named and directory not in sys.path:
         sys.path.append(directory)
+    return module in named
+
+
+def _is_trusted(group: str, name: str, module: str) -> bool:
+    """Return whether the module of a plug-in may be in the working directory: the command line
+    names it, or a package that is installed elsewhere does, such as an editable one."""
     point = None if is_reference(name) else installed(group)[name]
     dist = None if point is None else point.dist
-    return module in named or (dist is not None and not _is_untrusted(str(dist.locate_file(""))))
+    return _is_named(module) or (dist is not None and not _is_untrusted(str(dist.locate_file(""))))
 
 
 def _is_untrusted(directory: str) -> bool:

@@ -67,7 +67,12 @@ def _play(order, places, copied, past, sees) -> set[Shown]:
         case Effect.NONE:
             go({})
         case Effect.INSERT:
-            go({call.table: (*have, ())})
+            go({call.table: (*have, ())}, copied | {(Effect.SELECT, call.table, ((),))})
+        case Effect.COLLAPSE:
+            for size in range(len(have) + 1):
+                for kept in combinations(have, size):
+                    if {*kept} == {*have}:
+                        go({call.table: kept})
         case Effect.APPEND:
             go({call.table: [(*copy, call.update) for copy in have]})
         case Effect.DELETE:
@@ -82,10 +87,11 @@ def _play(order, places, copied, past, sees) -> set[Shown]:
         case Effect.REPLACE:
             for view in views:
                 go({call.to: view})
-        case Effect.COPY:
+        case Effect.COPY | Effect.SELECT:
             for view in views:
-                go({call.to: (*there, *view)}, copied | {(call.table, call.to, view)})
-                if (call.table, call.to, view) in copied and view:
+                block = (call.effect, call.to, view)
+                go({call.to: (*there, *view)}, copied | {block})
+                if block in copied and view:
                     go({})
         case Effect.MOVE:
             for view in views:

@@ -7,7 +7,7 @@ at rest is judged row by row, by the statements that may have touched it (`state
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from msgspec import UNSET, structs
 
@@ -30,14 +30,14 @@ from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
 from harness.core.outcomes import UNSENT
-from harness.core.protocols import Client, Cluster, Generator, Workload
+from harness.core.protocols import Client, Cluster, Context, Generator, Step, Workload
 from harness.core.ranges import unknown_name, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered, sequence
 from harness.generators.choose import mix
 from workloads.options import PacedOptions
-from workloads.statement_table import STATEMENTS, StatementKind
+from workloads.statement_table import STATEMENTS, StatementKind, statement_named
 from workloads.table import TableWorkload
 
 SCHEMA: Final = TableSchema("p Int64, id Int64, v Array(UInt32)", order_by="id", partition_by="p")
@@ -48,6 +48,7 @@ CALLS: Final = 100
 """Number of calls after which others take their place, so that few statements touch a row."""
 SELECTED: Final = 4
 """A condition on rows selects one in this many."""
+_State: TypeAlias = dict[str, Json]
 REFUSALS: Final = frozenset({UNSENT, 164, 202})
 """Codes of errors with which a statement certainly did nothing: no connection, read-only by its
 settings, too many queries. Any other may follow a part of the work."""
@@ -60,7 +61,8 @@ class StatementsOptions(PacedOptions):
     ops_per_s: float = 12.0
     """Calls per second of all workers together."""
     statements: str = "all"
-    """Names of statements, separated by commas, or "all" (`workloads/statement_table.py`)."""
+    """Names of statements, separated by commas, or "all" (see `harness list statements`);
+    MODULE:NAME is one of your own."""
     sync: bool = False
     """Whether SYSTEM SYNC REPLICA precedes each statement that takes rows from a table, on the same
     replica."""
@@ -72,12 +74,9 @@ class StatementsOptions(PacedOptions):
     def chosen(self) -> Mapping[str, StatementKind]:
         """Return the statements. Raises UsageError."""
         if self.statements == "all":
-            return STATEMENTS
+            return {name: kind for name, kind in STATEMENTS.items() if not kind.by_name}
         names = [name.strip() for name in self.statements.split(",")]
-        for name in names:
-            if name not in STATEMENTS:
-                raise UsageError(f"statements {unknown_name(name, STATEMENTS)}")
-        return {name: STATEMENTS[name] for name in dict.fromkeys(["insert-row", *names])}
+        return {name: statement_named(name) for name in dict.fromkeys(["insert-row", *names])}
 
     @property
     def needs(self) -> tuple[Mechanism, ...]:
@@ -96,18 +95,12 @@ def statements(
     options: StatementsOptions, seed: Seed, promise: Level, faults_expected: bool
 ) -> Workload:
     """Return the workload `statements`."""
-    chosen = options.chosen
-    weights = sum(statement.weight for statement in chosen.values())
-    calls = [
-        (one.weight, _calls(name, at, seed.child(name), options, weights / one.weight))
-        for at, (name, one) in enumerate(chosen.items())
-    ]
     stats = Stats(min_ok={"insert-row": 10}, faults_expected=faults_expected)
     return replace(
         scripted_statements("statements", options),
         seed=seed,
         promise=promise,
-        calls=mix(seed.child("calls"), calls),
+        calls=_DrawnCalls(options, seed),
         judges=(stats, StatementRows(Sees(options.sees))),
     )
 
@@ -126,34 +119,59 @@ def scripted_statements(name: str, options: StatementsOptions) -> TableWorkload:
     )
 
 
-def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, of_all: float) -> Generator:
-    """Return the calls of the `at`th statement chosen; one call of `of_all` is its own."""
-    statement = options.chosen[name]
+@dataclass(frozen=True, slots=True)
+class _DrawnCalls:
+    """Generator of the calls. It looks for the statements when the first call is made, so that
+    whoever judges a run needs no module of its user."""
+
+    options: StatementsOptions
+    seed: Seed
+
+    def op(self, context: Context) -> tuple[Step, Generator]:
+        """Return the first call."""
+        chosen = self.options.chosen
+        weights = sum(kind.weight for kind in chosen.values())
+        parts = [
+            (kind.weight, _calls(name, at, self.seed.child(name), self.options, weights))
+            for at, (name, kind) in enumerate(chosen.items())
+        ]
+        return mix(self.seed.child("calls"), parts).op(context)
+
+    def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
+        """Return the generator: no call is its own yet."""
+        return self
+
+
+def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: float) -> Generator:
+    """Return the calls of the `at`th statement chosen; `weights` is the weight of all of them."""
+    chosen = options.chosen
+    kind = chosen[name]
+    step = len(chosen) | 1  # odd, so that numbers that are so far apart leave every rest
 
     def make(number: int) -> Call:
-        own = seed.child(number)
+        own, unique = seed.child(number), number * step + at
         table, to = own.shuffled(0, TABLES)
-        call = StatementCall(statement.effect, table)
-        if statement.effect is Effect.INSERT:
+        key = int(number * weights / kind.weight) // CALLS * PARTITIONS + own.below(3, PARTITIONS)
+        call = StatementCall(kind.effect, table)
+        if kind.effect is Effect.INSERT:
             table = TABLES[own.below(1, 4) == 0]  # most into the first
-            call = StatementCall(statement.effect, table, row=number)
-        if "{to}" in statement.sql:
+            call = StatementCall(kind.effect, table, row=unique)
+            if kind.spread and key >= PARTITIONS:  # one that others use, too, so that it is read
+                call = structs.replace(call, also=key - PARTITIONS)
+        if "{to}" in kind.sql:
             call = structs.replace(call, to=to)
-        if "{update:d}" in statement.sql:
-            call = structs.replace(call, update=number * len(STATEMENTS) + at)
-        if statement.selects_rows:
+        if "{update:d}" in kind.sql:
+            call = structs.replace(call, update=unique)
+        if kind.selects_rows:
             call = structs.replace(call, one_in=SELECTED, rest=own.below(2, SELECTED))
-        if statement.settings:
+        if kind.settings:
             settings = {
-                setting: own.child(setting).choice(0, values)
-                for setting, values in statement.settings
+                setting: own.child(setting).choice(0, values) for setting, values in kind.settings
             }
             call = structs.replace(call, settings=settings)
-        if statement.takes_rows and options.sync:
+        if kind.takes_rows and options.sync:
             call = structs.replace(call, synced=True)
-        turn = int(number * of_all) // CALLS
-        key = turn * PARTITIONS + own.below(3, PARTITIONS)
-        return Call(f=name, key=key, value=encode(call))
+        return Call(f=name, key=key if kind.has_partition else None, value=encode(call))
 
     return numbered(make)
 
@@ -165,8 +183,11 @@ class StatementsSession:
         """Create the tables on every replica of the first shard. Raises ClusterError."""
         self._cluster = cluster
         self._options = options
+        settings = [kind.table_settings for kind in options.chosen.values()]
+        merged = {k: v for of_kind in (SCHEMA.settings, *settings) for k, v in of_kind.items()}
+        schema = replace(SCHEMA, settings=merged)
         self._tables = {
-            name: ReplicatedTable(cluster, f"{token}_{name}", SCHEMA) for name in TABLES
+            name: ReplicatedTable(cluster, f"{token}_{name}", schema) for name in TABLES
         }
         for table in self._tables.values():
             table.create()
@@ -188,8 +209,9 @@ class StatementsSession:
         return [*reasons, *self._running()]
 
     def observe(self) -> Mapping[str, Json]:
-        """Return the state of the first table on each replica."""
-        return self._tables[TABLES[0]].observe()
+        """Return the state of each replica: what its tables have together, or the first error."""
+        states = [table.observe() for table in self._tables.values()]
+        return {node: _sum([cast(_State, state[node]) for state in states]) for node in states[0]}
 
     def drop(self) -> Sequence[str]:
         """Drop the tables. Return where they stay, a sentence each."""
@@ -221,6 +243,15 @@ class StatementsSession:
         return reasons
 
 
+def _sum(states: Sequence[_State]) -> _State:
+    """Return the sums of figures of one replica; the first error if there is one."""
+    for state in states:
+        if "error" in state:
+            return state
+    names = dict.fromkeys(name for state in states for name in state)
+    return {name: sum(cast(int, state.get(name, 0)) for state in states) for name in names}
+
+
 class _StatementsClient:
     """Client that executes the statements of its calls on one replica."""
 
@@ -245,7 +276,7 @@ class _StatementsClient:
             self._execute(op)
         except DatabaseError as error:
             done = failed_write(error)
-            certain = op.f == "insert-row" or error.code in REFUSALS
+            certain = self._chosen[op.f].is_one_block or error.code in REFUSALS
             return done if certain or done.kind is Kind.INFO else Done(Kind.INFO, error=done.error)
         return Done(Kind.OK, op.value)
 
@@ -258,21 +289,23 @@ class _StatementsClient:
         self._connection.close()
 
     def _execute(self, op: Op) -> None:
-        statement, call = self._chosen[op.f], decode(op, StatementCall)
-        table = self._tables[call.table]
+        kind, call = self._chosen[op.f], decode(op, StatementCall)
+        table, settings = self._tables[call.table], cast(QuerySettings, call.settings)
         if call.row is not UNSET:
-            self._connection.insert(table, [(op.key, call.row, [])])
+            partitions = [op.key] if call.also is UNSET else [op.key, call.also]
+            rows: list[tuple[int | None, int, list[int]]] = [(p, call.row, []) for p in partitions]
+            self._connection.insert(table, rows, settings)
             return
         if call.synced:
             self._connection.command(f"SYSTEM SYNC REPLICA {table}")
-        sql = statement.sql.format(
+        sql = kind.sql.format(
             table=table,
             to=self._tables[call.to] if call.to is not UNSET else "",
             p=op.key,
             update=0 if call.update is UNSET else call.update,
             where=f"p = {op.key} AND id % {call.one_in} = {call.rest}",
         )
-        self._connection.command(sql, cast(QuerySettings, call.settings))
+        self._connection.command(sql, settings)
 
     def _rows(self, op: Op) -> RowsShown:
         tables = {}

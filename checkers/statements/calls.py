@@ -6,6 +6,7 @@ operation on each row that it touches; its effect is part of the call, so that a
 nobody knew before is judged like any other.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -27,12 +28,16 @@ class Effect(StrEnum):
     """Adds every copy to another table and removes it here."""
     COPY = "copy"
     """Adds every copy to another table."""
+    SELECT = "select"
+    """Inserts every copy into another table, in a block that may be a duplicate of another."""
     REPLACE = "replace"
     """Removes the copies of another table and adds those of this one."""
     DETACH = "detach"
     """Puts every copy aside, on each replica."""
     ATTACH = "attach"
     """Adds the copies that were put aside on the replica that is asked."""
+    COLLAPSE = "collapse"
+    """May remove copies that equal another one."""
     NONE = "none"
     """Changes no row."""
 
@@ -45,6 +50,8 @@ class StatementCall(msgspec.Struct, frozen=True):
     """Table whose rows it reads or changes."""
     row: int | UnsetType = UNSET
     """Number of the row that is inserted."""
+    also: int | UnsetType = UNSET
+    """Partition into which it inserts the row, too."""
     to: str | UnsetType = UNSET
     """Table that receives the copies."""
     update: int | UnsetType = UNSET
@@ -53,7 +60,7 @@ class StatementCall(msgspec.Struct, frozen=True):
     """It touches the rows whose number divided by this ..."""
     rest: int = 0
     """... leaves this."""
-    settings: dict[str, int] = {}
+    settings: Mapping[str, int | str] = {}
     """Settings of the query."""
     synced: bool = False
     """Whether SYSTEM SYNC REPLICA on the same replica preceded it."""

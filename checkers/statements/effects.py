@@ -2,14 +2,15 @@
 
 `Exact`: a statement acts on the state, with all that was acknowledged.
 
-`LocalView`: a statement that takes rows from a table (MOVE, REPLACE, ATTACH FROM, DETACH) sees what
-its replica has, which may be an earlier state, or nothing; if SYSTEM SYNC REPLICA preceded it, a
-state since its call. It still removes only what it took. A MOVE of unknown outcome, which consists
-of two transactions, may have added the copies and not removed them. So that its states stay few,
-this model counts the copies up to `MANY` and lets each have any of the row's updates, once.
+`LocalView`: a statement that takes rows from a table (MOVE, REPLACE, ATTACH FROM, INSERT SELECT,
+DETACH) sees what its replica has, which may be an earlier state, or nothing; if SYSTEM SYNC REPLICA
+preceded it, a state since its call. It still removes only what it took. A MOVE of unknown outcome,
+which consists of two transactions, may have added the copies and not removed them. So that its
+states stay few, this model counts the copies up to `MANY` and lets each have any of the row's
+updates, once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
@@ -25,7 +26,7 @@ Copies: TypeAlias = tuple[Copy, ...]
 """Copies of a row in one place, in ascending order."""
 Shown: TypeAlias = tuple[tuple[str, Copies], ...]
 """Copies of a row by table, without the tables that have none."""
-TAKING: Final = (Effect.MOVE, Effect.REPLACE, Effect.COPY, Effect.DETACH)
+TAKING: Final = (Effect.MOVE, Effect.REPLACE, Effect.COPY, Effect.SELECT, Effect.DETACH)
 """Effects on what a replica has of a table."""
 FOREVER: Final = 1 << 62
 MANY: Final = 3
@@ -66,8 +67,8 @@ class RowState(NamedTuple):
     """What is in each place, a table or "table@replica" where copies were put aside: the copies, or
     their number. Only places that have some, in ascending order."""
     memory: frozenset[tuple[Any, ...]] = frozenset()
-    """What later statements may fall back on, but need not: what a COPY added, which the next one
-    may take for a duplicate, and what tables had before."""
+    """What later statements may fall back on, but need not: what a COPY or an insert added, which
+    the next COPY or SELECT may take for a duplicate, and what tables had before."""
 
     def put(self, changed: Mapping[str, Any], memory: Iterable[tuple[Any, ...]] = ()) -> "RowState":
         """Return the state after these places have other contents, and with more memory."""
@@ -98,12 +99,15 @@ class Exact:
             case Effect.NONE:
                 return {state}
             case Effect.INSERT:
-                return {state.put({table: _sorted(have, ((),))})}
+                block = (Effect.SELECT, table, ((),))
+                return {state.put({table: _sorted(have, ((),))}, [block])}
             case Effect.APPEND:
                 assert call.update is not UNSET, "an update has a number"
                 return {state.put({table: _sorted((*copy, call.update) for copy in have)})}
             case Effect.DELETE:
                 return {state.put({table: ()})}
+            case Effect.COLLAPSE:
+                return {state.put({table: kept}) for kept in _collapsed(have)}
             case Effect.ATTACH:
                 aside = f"{table}@{step.node}"
                 return {state.put({table: _sorted(have, places.get(aside, ())), aside: ()})}
@@ -117,9 +121,9 @@ class Exact:
                 return {state.put({to: have})}
             case Effect.MOVE:
                 return {state.put({**added, table: ()})}
-        copied = (table, to, have)
-        after = {state.put(added, [copied] if have else [])}
-        return after | {state} if copied in state.memory else after
+        block = (call.effect, to, have)
+        after = {state.put(added, [block] if have else [])}
+        return after | {state} if block in state.memory else after
 
 
 class Past(NamedTuple):
@@ -150,9 +154,12 @@ class LocalView:
             case Effect.NONE | Effect.APPEND:
                 return {state}
             case Effect.INSERT:
-                return {self._put(step, state, {table: have + 1})}
+                return {self._put(step, state, {table: have + 1}, [(Effect.SELECT, table)])}
             case Effect.DELETE:
                 return {self._put(step, state, {table: 0})}
+            case Effect.COLLAPSE:
+                few = range(min(have, 1), have + 1)
+                return {self._put(step, state, {table: kept}) for kept in few}
             case Effect.ATTACH:
                 aside = f"{table}@{step.node}"
                 added = have + places.get(aside, 0)
@@ -170,9 +177,10 @@ class LocalView:
         for view, gone in self._views(step, state):
             if call.effect is Effect.REPLACE:
                 found.add(self._put(step, state, {to: view}))
-            elif call.effect is Effect.COPY:
-                found.add(self._put(step, state, {to: there + view}, [("copied", table, to)]))
-                found |= {state} if ("copied", table, to) in state.memory else set()
+            elif call.effect in (Effect.COPY, Effect.SELECT):
+                block = (call.effect, to)
+                found.add(self._put(step, state, {to: there + view}, [block]))
+                found |= {state} if block in state.memory else set()
             else:
                 least = 0 if gone or step.end is None else min(view, have)
                 for taken in range(least, min(view, have) + 1):
@@ -247,6 +255,13 @@ def in_tables(state: RowState) -> tuple[tuple[str, Any], ...]:
 
 def _sorted(*several: Iterable[Copy]) -> Copies:
     return tuple(sorted(copy for copies in several for copy in copies))
+
+
+def _collapsed(copies: Copies) -> Iterator[Copies]:
+    """Yield these copies with any number of those that equal another one left out."""
+    groups = [(copy, range(1, copies.count(copy) + 1)) for copy in sorted({*copies})]
+    for counts in product(*(few for _, few in groups)):
+        yield _sorted(*([copy] * n for (copy, _), n in zip(groups, counts, strict=True)))
 
 
 def _of(table: str, asides: Iterable[str]) -> list[str]:

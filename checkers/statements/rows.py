@@ -160,8 +160,10 @@ def _partitions(history: History) -> tuple[dict[int, _StatementPartition], Count
                 continue
             partition = found.setdefault(key, _StatementPartition())
             if call.row is not UNSET:
-                refused = pair.kind is Kind.FAIL
-                (partition.refused if refused else partition.inserts)[call.row] = step
+                for into in (key,) if call.also is UNSET else (key, call.also):
+                    partition = found.setdefault(into, _StatementPartition())
+                    refused = pair.kind is Kind.FAIL
+                    (partition.refused if refused else partition.inserts)[call.row] = step
             elif pair.kind is not Kind.FAIL:
                 partition.statements.append(step)
     for partition in found.values():

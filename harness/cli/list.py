@@ -27,6 +27,7 @@ from harness.spec.option import CLUSTERS
 from harness.spec.workload_options import DescribedOption, described_options
 from nemesis.catalogue import GRAMMAR, NEMESES
 from workloads.scenarios.catalogue import SCENARIOS
+from workloads.statement_table import STATEMENTS
 
 
 def _version(release: Release) -> str:
@@ -50,6 +51,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "protocols": {name: protocol.text for name, protocol in PROTOCOLS.items()},
     "bugs": BUGS,
     "scenarios": {name: scenario.text for name, scenario in SCENARIOS.items()},
+    "statements": {name: kind.description for name, kind in STATEMENTS.items()},
     "defects": {name: defect.text for name, defect in DEFECTS.items()},
 }
 """Description of each name, by section."""
@@ -62,6 +64,7 @@ _FLAGS: Final[Mapping[str, str]] = {
     "protocols": "--protocol, of simulated servers",
     "bugs": "--bug, planted in simulated servers",
     "scenarios": "harness scenario NAME",
+    "statements": "-o statements=NAME,NAME of the workload statements",
     "defects": "known ones of the servers, which explain INVALID runs; accept, in a matrix",
 }
 """What the names of a section are for."""

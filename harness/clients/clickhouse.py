@@ -21,6 +21,7 @@ ServerSetting: TypeAlias = Literal[
     "allow_experimental_database_replicated",
     "async_insert",
     "distributed_ddl_task_timeout",
+    "enable_lightweight_update",
     "insert_deduplicate",
     "insert_deduplication_token",
     "insert_distributed_sync",
@@ -30,12 +31,15 @@ ServerSetting: TypeAlias = Literal[
     "insert_quorum",
     "insert_quorum_parallel",
     "insert_quorum_timeout",
+    "lightweight_delete_mode",
+    "lightweight_deletes_sync",
     "max_execution_time",
     "mutations_sync",
     "optimize_throw_if_noop",
     "receive_timeout",
     "replication_alter_partitions_sync",
     "select_sequential_consistency",
+    "update_parallel_mode",
     "wait_for_async_insert",
 ]
 """Settings of queries that servers have; the tests ask the newest engine for each of them."""

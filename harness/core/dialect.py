@@ -98,6 +98,12 @@ class Mechanism(StrEnum):
     """MOVE PARTITION TO TABLE (ClickHouse#6168); in 24.8 at the latest."""
     WAITED_MUTATIONS = "mutations that can be waited for"
     """`mutations_sync`; in 24.8 at the latest."""
+    LIGHTWEIGHT_DELETES = "lightweight deletes"
+    """DELETE FROM, `lightweight_deletes_sync`, APPLY DELETED MASK; in 24.8 at the latest."""
+    LIGHTWEIGHT_UPDATES = "lightweight updates"
+    """UPDATE and DELETE FROM as patch parts; since 25.7."""
+    FORGET_PARTITION = "partitions that are forgotten"
+    """FORGET PARTITION; in 24.8 at the latest."""
     TRANSACTION_LOG = "ZooKeeper's transaction log"
     """ClickHouse Keeper lacks it: it writes a log in another format."""
 
@@ -129,6 +135,9 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.CLEANUP_BACKOFF: Version(23, 6),
     Mechanism.MOVE_TO_TABLE: Version(24, 8),
     Mechanism.WAITED_MUTATIONS: Version(24, 8),
+    Mechanism.LIGHTWEIGHT_DELETES: Version(24, 8),
+    Mechanism.LIGHTWEIGHT_UPDATES: Version(25, 7),
+    Mechanism.FORGET_PARTITION: Version(24, 8),
 }
 _UNTIL: Final[Mapping[Mechanism, Version]] = {Mechanism.TABLE_LEADER: Version(20, 5)}
 """First version without the mechanism."""

@@ -8,6 +8,7 @@ from itertools import combinations, count, permutations, product
 import pytest
 from checkers_cases import Event, _call, history, rest
 
+from checkers.statements import rows
 from checkers.statements.calls import FINAL_ROWS, Effect, StatementCall
 from checkers.statements.effects import RowState, Sees, Shown, StatementStep, explains, in_tables
 from checkers.statements.orders import TooManyOrdersError, final_states
@@ -164,13 +165,13 @@ PROCESS = count()
 
 def call(f: str, effect: str, begin: float, end: float, kind: str = "ok", **more) -> list[Event]:
     """Return a statement on partition 1, by default on t, that goes to u."""
-    node = more.pop("node", "ch1")
+    node, key = more.pop("node", "ch1"), more.pop("key", 1)
     value = {"effect": effect, "table": "t", **more}
-    return _call(next(PROCESS), f, begin, end, kind, node, 1, value, value, "e" * (kind != "ok"))
+    return _call(next(PROCESS), f, begin, end, kind, node, key, value, value, "e" * (kind != "ok"))
 
 
-def insert(row: int, begin: float, end: float, kind: str = "ok") -> list[Event]:
-    return call("insert-row", "insert", begin, end, kind, row=row)
+def insert(row: int, begin: float, end: float, kind: str = "ok", **more) -> list[Event]:
+    return call("insert-row", "insert", begin, end, kind, row=row, **more)
 
 
 def move(begin: float, end: float, kind: str = "ok", **more) -> list[Event]:
@@ -181,19 +182,24 @@ def update(number: int, begin: float, end: float, kind: str = "ok", **more) -> l
     return call("update", "append", begin, end, kind, update=number, **more)
 
 
-def shows(node: str, **tables: list) -> list[Event]:
+def shows(node: str, key: int = 1, **tables: list) -> list[Event]:
     answer = {"tables": {"t": [], "u": [], **tables}}
-    return _call(next(PROCESS), FINAL_ROWS, 92, 93, "ok", node, 1, None, answer, None)
+    return _call(next(PROCESS), FINAL_ROWS, 92, 93, "ok", node, key, None, answer, None)
 
 
-def both_show(**tables: list) -> list[Event]:
-    return [*shows("ch1", **tables), *shows("ch2", **tables)]
+def both_show(key: int = 1, **tables: list) -> list[Event]:
+    return [*shows("ch1", key, **tables), *shows("ch2", key, **tables)]
 
 
 AT_REST = rest(80, ch1={}, ch2={})
 ONE = insert(1, 1, 2)
 OPTIMIZE = call("optimize", "none", 3, 4)
 REPLACE = call("replace", "replace", 10, 20, to="u", node="ch2")
+SELECT = call("insert-select", "select", 30, 40, to="u")
+SELECT_BACK = call("insert-select", "select", 45, 48, table="u", to="t")
+MOVE_BACK = call("move", "move", 10, 20, table="u", to="t")
+DEDUPLICATE = call("deduplicate", "collapse", 50, 55)
+TRUNCATE = call("truncate", "delete", 60, 65, key=None)
 VERDICTS = {
     "a row that was moved is in the other table": (
         (ONE, move(10, 20), both_show(u=[(1, [], 1)])),
@@ -269,6 +275,30 @@ VERDICTS = {
         (ONE, REPLACE, both_show(t=[(1, [], 1)])),
         (Status.INVALID, ["stale-copy"]),
     ),
+    "an insert into two partitions is judged in each": (
+        (insert(1, 1, 2, also=2), OPTIMIZE, both_show(), both_show(key=2, t=[(1, [], 1)])),
+        (Status.INVALID, ["lost"]),
+    ),
+    "the block of an INSERT SELECT may be a duplicate of an insert's": (
+        (insert(1, 1, 2, table="u"), MOVE_BACK, SELECT, both_show(t=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "the first INSERT SELECT is no duplicate": (
+        (ONE, SELECT, both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["stale-copy"]),
+    ),
+    "OPTIMIZE DEDUPLICATE leaves one of equal copies": (
+        (ONE, SELECT, SELECT_BACK, DEDUPLICATE, both_show(t=[(1, [], 1)], u=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "OPTIMIZE DEDUPLICATE removes no last copy": (
+        (ONE, DEDUPLICATE, both_show()),
+        (Status.INVALID, ["lost"]),
+    ),
+    "what a statement on all partitions removed is gone": (
+        (ONE, TRUNCATE, both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["resurrected"]),
+    ),
     "replicas that show different rows have diverged": (
         (ONE, OPTIMIZE, shows("ch1", t=[(1, [], 1)]), shows("ch2")),
         (Status.INVALID, ["diverged"]),
@@ -331,9 +361,9 @@ def test_a_witness_names_the_statements_on_the_row_and_the_fewest_that_do_not_ex
 
 
 def test_rows_of_one_class_are_judged_once() -> None:
-    rows = [insert(row, 1 + row / 1000, 2 + row / 1000) for row in range(500)]
+    inserts = [insert(row, 1 + row / 1000, 2 + row / 1000) for row in range(500)]
     shown = both_show(u=[(row, [], 1) for row in range(500)])
-    verdict = StatementRows().check(history(*rows, move(10, 20), AT_REST, shown))
+    verdict = StatementRows().check(history(*inserts, move(10, 20), AT_REST, shown))
     assert verdict.status is Status.VALID
     assert (verdict.figures["rows"], verdict.figures["classes"]) == (500, 1)
 
@@ -347,6 +377,47 @@ def test_too_many_orders_are_a_doubt() -> None:
     with pytest.raises(TooManyOrdersError):
         final_states(steps, Sees.ACKNOWLEDGED, budget=2)
     assert len(final_states(steps, Sees.ACKNOWLEDGED)) > 1
+
+
+class Ticking:
+    """A clock on which each look takes a second."""
+
+    def __init__(self) -> None:
+        self.now_s = 0
+
+    def now_ns(self) -> int:
+        self.now_s += 1
+        return self.now_s * 1_000_000_000
+
+
+def test_what_was_found_before_the_time_was_over_is_reported(monkeypatch) -> None:
+    monkeypatch.setattr(rows, "WallClock", Ticking)
+    inserts = [insert(row, row, row + 0.5) for row in range(1, 51)]
+    calls = history(*inserts, call("optimize", "none", 60, 61), AT_REST, both_show())
+    verdict = StatementRows().check_within(calls, 20)
+    assert verdict.status is Status.INVALID
+    lost = verdict.figures["anomalies"]["lost"]
+    assert 0 < lost < 20
+    assert verdict.checked == lost
+    assert verdict.cut_short
+    whole = StatementRows().check(calls)
+    assert (whole.checked, whole.figures["anomalies"], whole.cut_short) == (50, {"lost": 50}, False)
+
+
+def test_rows_without_time_are_a_doubt() -> None:
+    verdict = StatementRows().check_within(history(ONE, OPTIMIZE, AT_REST, both_show()), 0)
+    assert verdict.status is Status.UNKNOWN
+    assert verdict.summary == "no time left for 1 row"
+
+
+def test_a_search_ends_with_its_time(monkeypatch) -> None:
+    def endless(steps, sees) -> set:
+        while True:
+            pass
+
+    monkeypatch.setattr(rows, "final_states", endless)
+    verdict = StatementRows().check_within(history(ONE, OPTIMIZE, AT_REST, both_show()), 0.1)
+    assert (verdict.status, verdict.summary) == (Status.UNKNOWN, "no time left for 1 row")
 
 
 def test_kinds_by_counts() -> None:

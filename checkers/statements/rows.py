@@ -30,13 +30,14 @@ What a fault took from the disk of a replica on which the row was inserted or co
 promised to survive, and no kind but diverged, resurrected and refused is said of such a row.
 
 Doubtful: a cluster that was not at rest, a replica without final rows, no acknowledged statement
-beside the inserts, a row with too many orders to search.
+beside the inserts, a row with too many orders to search, or for which no time was left.
 """
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -57,8 +58,10 @@ from checkers.statements.effects import (
 )
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.taken import not_promised, taken_of
+from harness.core.clock import WallClock
 from harness.core.history import History, Pair
 from harness.core.op import Kind
+from harness.core.time_limit import OutOfTime, time_limit
 from harness.core.verdict import Anomaly, Verdict
 
 TOLD_MAX = 30
@@ -103,6 +106,12 @@ class StatementRows:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs rest, the rows of every replica, and an acknowledged
         statement beside the inserts."""
+        return self.check_within(history, inf)
+
+    def check_within(self, history: History, budget_s: float) -> Verdict:
+        """Return the same verdict; rows for which no time is left are a doubt beside what the
+        others show."""
+        clock = WallClock()
         partitions, acknowledged = _partitions(history)
         rest = quiescence_of(history)
         found, stale = Findings(self.name), Counter[str]()
@@ -114,18 +123,24 @@ class StatementRows:
         if not acknowledged.total() - acknowledged[Effect.INSERT]:
             found.add_doubt("no statement beside the inserts was acknowledged")
         taken: list[str] = []
-        rows = classes = undecided = 0
+        rows = classes = undecided = late = 0
         for key, partition in sorted(partitions.items()) if rest.reached else ():
-            judge = _Judge(history, key, partition, self._sees, found, stale)
+            judge = _Judge(
+                history, key, partition, self._sees, found, stale,
+                left_s=lambda: budget_s - clock.now_ns() / 1e9,
+            )  # fmt: skip
             rows += len(partition.inserts)
             classes += judge.judge()
             taken += judge.taken
             undecided += judge.undecided
+            late += judge.late
+        if late:
+            found.add_doubt(f"no time left for {number(late, 'row')}")
         if undecided:
             found.add_doubt(f"{number(undecided, 'row')} with too many orders to search")
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(stale.items()))
         return found.verdict(
-            checked=rows,
+            checked=rows - late,
             broken=found.tally,
             held=f"an order of the statements leads to what is shown of {number(rows, 'row')}",
             after=(f"; by stale copies, which nobody rules out: {told}" if told else "")
@@ -136,6 +151,7 @@ class StatementRows:
                 "acknowledged": dict(sorted(acknowledged.items())),
                 "by_stale_copies": dict(sorted(stale.items())),
             },
+            cut_short=late > 0,
         )
 
 
@@ -194,6 +210,10 @@ class _Judge:
     found: Findings
     stale: "Counter[str]"
     """Number of rows that a stale copy explains, by kind."""
+    left_s: Callable[[], float]
+    """Function that returns how many seconds are left."""
+    late: int = 0
+    """Number of rows for which no time was left."""
     taken: list[str] = field(default_factory=list)
     """Names of the faults that took rows, one a row."""
     undecided: int = 0
@@ -213,7 +233,9 @@ class _Judge:
         numbers = {*self.partition.inserts, *(row for rows in shown.values() for row in rows)}
         for row in sorted(numbers):
             seen = {node: rows.get(row, ()) for node, rows in shown.items()}
-            if len(set(seen.values())) > 1:
+            if self.left_s() <= 0:
+                self.late += 1
+            elif len(set(seen.values())) > 1:
                 self._add("diverged", row, self._steps(row), seen)
             elif seen:
                 self._judge(row, seen)
@@ -233,7 +255,9 @@ class _Judge:
             self._known[class_] = self._explained(steps, shown)
         kind, sees = self._known[class_]
         if sees is None and kind == "":
-            self.undecided += 1
+            is_late = self.left_s() <= 0
+            self.late += is_late
+            self.undecided += not is_late
         elif kind and kind != "resurrected" and (reason := self._taken(steps)):
             self.taken.append(reason)
         elif kind and sees is None:
@@ -270,14 +294,26 @@ class _Judge:
         """Return the kind of violation, "" if there is none, and what statements saw if that
         explains what is shown; "" and None if there are too many orders."""
         try:
-            states = final_states(steps, Sees.ACKNOWLEDGED)
+            states = self._states(steps, Sees.ACKNOWLEDGED)
             if explains(states, shown, steps, Sees.ACKNOWLEDGED):
                 return "", Sees.ACKNOWLEDGED
             kind = kind_of(shown, states)
-            local = final_states(steps, Sees.LOCAL)
+            local = self._states(steps, Sees.LOCAL)
         except TooManyOrdersError:
             return "", None
         return kind, Sees.LOCAL if explains(local, shown, steps, Sees.LOCAL) else None
+
+    def _states(self, steps: Sequence[StatementStep], sees: Sees) -> set[RowState]:
+        """Return the states after all orders. Raises TooManyOrdersError if there are too many for
+        the time that is left, too."""
+        left_s = self.left_s()
+        if left_s <= 0:
+            raise TooManyOrdersError
+        try:
+            with time_limit(left_s):
+                return final_states(steps, sees)
+        except OutOfTime:
+            raise TooManyOrdersError from None
 
     def _add(
         self, kind: str, row: int, steps: Sequence[StatementStep], seen: Mapping[str, Shown]
@@ -322,7 +358,7 @@ class _Judge:
         for step in reversed(steps[1:]):
             without = [other for other in left if other is not step]
             try:
-                states = final_states(without, sees)
+                states = self._states(without, sees)
             except TooManyOrdersError:
                 continue
             if not explains(states, shown, without, sees):

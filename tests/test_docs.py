@@ -64,7 +64,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Pat
 
 
 def test_examples_are_short(examples: dict[str, Path]) -> None:
-    assert examples.keys() == {"counts", "try_counts", "row_count", "blink"}
+    assert examples.keys() == {"counts", "try_counts", "row_count", "blink", "cleanup"}
     for path in examples.values():
         assert len(path.read_text().splitlines()) < LINES_MAX, path.name
 
@@ -96,6 +96,22 @@ def test_workload_nemesis_and_checker_work_together(
     blinks = [op for op in outcome.history.nemesis if op.f == "blink" and op.kind is Kind.OK]
     assert len(blinks) >= 2
     assert family.touched == {str(op.value["nodes"][0]) for op in blinks}
+
+
+@pytest.mark.containers
+def test_a_statement_of_a_users_own_is_judged(
+    examples: dict[str, Path], servers: DockerCluster, tmp_path: Path
+) -> None:
+    assert "cleanup" in examples
+    options = {"statements": "optimize,cleanup:PURGE", "ops_per_s": 30.0}
+    spec = RunSpec(workload="statements", seed=Seed(7), promise="eventual", time_limit_s=5.0,
+                workload_options=options)  # fmt: skip
+    run = Store(tmp_path).create(spec.workload, spec.nemesis, spec.seed)
+    run.begin(spec, Engines(), servers.topology, {})
+    outcome = execute(RunContext.of(spec, servers, directory=run, drop=True))
+    assert outcome.judgement.status is Status.VALID, outcome.judgement.verdicts
+    purged = [op for op in outcome.history if op.f == "cleanup:PURGE" and op.kind is Kind.OK]
+    assert len(purged) >= 2
 
 
 def anchors(document: Path) -> set[str]:

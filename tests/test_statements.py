@@ -1,11 +1,12 @@
 """The table of statements, what the workload draws from it, and its page in the manual."""
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from msgspec import convert
+from msgspec import UNSET, convert
 
 from checkers.ladder import Level
 from checkers.statements.calls import Effect, StatementCall
@@ -15,7 +16,13 @@ from harness.core.protocols import Context, Ready, Worker
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from workloads.statement_table import STATEMENTS
-from workloads.statements import PARTITIONS, StatementsOptions, statements
+from workloads.statements import (
+    PARTITIONS,
+    SELECTED,
+    StatementsOptions,
+    statements,
+    sum_of,
+)
 from workloads.table import TableWorkload
 
 FREE = Context(0, tuple(Worker(n, n, f"ch{n}") for n in (1, 2, 3)), ())
@@ -77,6 +84,93 @@ def test_those_that_take_rows_are_preceded_by_a_sync_if_it_is_wanted() -> None:
 def test_inserts_are_always_among_the_chosen() -> None:
     names = {call.f for call in calls_of(StatementsOptions(statements="drop, move"), 200)}
     assert names == {"insert-row", "drop", "move"}
+
+
+OWN = """
+from checkers.statements.calls import Effect
+from workloads.statement_table import StatementKind
+
+def kind(sql, effect, **more):
+    return StatementKind(sql=sql, effect=effect, text="does something", promise="nowhere", **more)
+
+PURGE = kind("ALTER TABLE {table} DELETE IN PARTITION {p:d} WHERE {where}", Effect.DELETE)
+EVERYWHERE = kind("INSERT INTO {to} SELECT * FROM {table}", Effect.SELECT)
+TWICE = kind("ALTER TABLE {table} DROP PARTITION {q:d}", Effect.DELETE)
+NOWHERE = kind("ALTER TABLE {table} MOVE PARTITION {p:d} TO TABLE u", Effect.MOVE)
+OTHER = kind("ALTER TABLE {to} DROP PARTITION {p:d}", Effect.DELETE)
+UNNUMBERED = kind("ALTER TABLE {table} UPDATE v = [] WHERE {where}", Effect.APPEND)
+OPEN = kind("DROP TABLE {table", Effect.DELETE)
+WORD = kind("TRUNCATE TABLE {table}", "delete")
+UNDRAWN = kind("TRUNCATE TABLE {table}", Effect.DELETE, settings=(("mutations_sync", ()),))
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Yield while there is a module of a user's own statements."""
+    (tmp_path / "own_statements.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("own_statements", None)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_users_own_statement_is_drawn_like_any_other() -> None:
+    names = "drop,own_statements:PURGE,own_statements:EVERYWHERE"
+    calls = [*calls_of(StatementsOptions(statements=names), 300)]
+    assert {call.f for call in calls} == {"insert-row", *names.split(",")}
+    for call in calls:
+        value = convert(call.value, StatementCall)
+        if call.f == "own_statements:PURGE":
+            assert (value.effect, value.one_in) == (Effect.DELETE, SELECTED)
+            assert call.key is not None
+        elif call.f == "own_statements:EVERYWHERE":
+            assert (call.key, value.to) == (None, "u" if value.table == "t" else "t")
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("own_statements:PURGED", "has no PURGED; did you mean PURGE"),
+        ("own_statement:PURGE", "there is no module own_statement; expected"),
+        ("own_statements:kind", "is a function, expected a StatementKind"),
+        ("own_statements:TWICE", "placeholder 'q' is unknown; expected one of table, to, p"),
+        ("own_statements:NOWHERE", "its effect is move and its text has no {to}"),
+        ("own_statements:OTHER", "its effect is delete and its text has no {table}"),
+        ("own_statements:UNNUMBERED", "its effect is append and its text has no {update}"),
+        ("own_statements:OPEN", "expected '}' before end of string in 'DROP TABLE {table'"),
+        ("own_statements:WORD", "effect 'delete': expected an Effect"),
+        ("own_statements:UNDRAWN", "setting mutations_sync has no values to draw from"),
+    ],
+)
+def test_a_users_own_statement_that_cannot_be_drawn_is_refused(name: str, error: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        StatementsOptions(statements=f"move,{name}").validate(Topology.of())
+    assert error in str(raised.value)
+
+
+def test_a_run_is_judged_without_the_module_of_its_statements() -> None:
+    options = StatementsOptions(statements="gone:AWAY")
+    workload = statements(options, Seed(1), Level.EVENTUAL, False)
+    assert [checker.name for checker in workload.checkers()] == ["stats", "statement-rows"]
+    with pytest.raises(UsageError):
+        options.validate(Topology.of())
+
+
+def test_a_row_in_two_partitions_goes_to_one_that_others_use_too() -> None:
+    calls = [*calls_of(StatementsOptions(statements="insert-spread"), 600)]
+    spread = [call for call in calls if call.f == "insert-spread"]
+    seen = {call.key for call in calls}
+    also = {convert(call.value, StatementCall).also for call in spread} - {UNSET}
+    assert len(also) > PARTITIONS
+    assert also <= seen
+
+
+def test_the_state_of_a_replica_is_that_of_all_its_tables() -> None:
+    states = [{"rows": 3, "queue": 0, "to_check": 1}, {"rows": 4, "queue": 2}]
+    assert sum_of(states) == {"rows": 7, "queue": 2, "to_check": 1}
+    assert sum_of([*states, {"error": "gone"}]) == {"error": "gone"}
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ class StatementsSession:
     def observe(self) -> Mapping[str, Json]:
         """Return the state of each replica: what its tables have together, or the first error."""
         states = [table.observe() for table in self._tables.values()]
-        return {node: _sum([cast(_State, state[node]) for state in states]) for node in states[0]}
+        return {node: sum_of([cast(_State, state[node]) for state in states]) for node in states[0]}
 
     def drop(self) -> Sequence[str]:
         """Drop the tables. Return where they stay, a sentence each."""
@@ -243,7 +243,7 @@ class StatementsSession:
         return reasons
 
 
-def _sum(states: Sequence[_State]) -> _State:
+def sum_of(states: Sequence[_State]) -> _State:
     """Return the sums of figures of one replica; the first error if there is one."""
     for state in states:
         if "error" in state:

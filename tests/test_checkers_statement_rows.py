@@ -55,14 +55,14 @@ def _play(order, places, copied, past, sees) -> set[Shown]:
         found.update(_play(later, now, copied, (*past, *more), sees))
 
     asides = [f"{call.table}@{node}" for node in ("ch1", "ch2")]
-    views = {have}
+    views, synced = {have}, call.synced and call.effect is not Effect.FETCH
     if sees is Sees.LOCAL:
         views |= {
             copies
             for table, copies, end in past
-            if table == call.table and (not call.synced or end is None or end > step.begin)
+            if table == call.table and (not synced or end is None or end > step.begin)
         }
-        views |= set() if call.synced else {()}
+        views |= set() if synced else {()}
     there = places.get(call.to, ()) if isinstance(call.to, str) else ()
     match call.effect:
         case Effect.NONE:
@@ -88,6 +88,10 @@ def _play(order, places, copied, past, sees) -> set[Shown]:
         case Effect.REPLACE:
             for view in views:
                 go({call.to: view})
+        case Effect.FETCH:
+            aside = f"{call.to}@{step.node}"
+            for view in views:
+                go({aside: (*places.get(aside, ()), *view)})
         case Effect.COPY | Effect.SELECT:
             for view in views:
                 block = (call.effect, call.to, view)
@@ -199,6 +203,9 @@ SELECT = call("insert-select", "select", 30, 40, to="u")
 SELECT_BACK = call("insert-select", "select", 45, 48, table="u", to="t")
 MOVE_BACK = call("move", "move", 10, 20, table="u", to="t")
 DEDUPLICATE = call("deduplicate", "collapse", 50, 55)
+FETCH = call("fetch", "fetch", 30, 40, to="u")
+ATTACH = call("attach", "attach", 50, 55, table="u")
+ATTACH_ON_CH2 = call("attach", "attach", 50, 55, table="u", node="ch2")
 TRUNCATE = call("truncate", "delete", 60, 65, key=None)
 VERDICTS = {
     "a row that was moved is in the other table": (
@@ -286,6 +293,14 @@ VERDICTS = {
     "the first INSERT SELECT is no duplicate": (
         (ONE, SELECT, both_show(t=[(1, [], 1)])),
         (Status.INVALID, ["stale-copy"]),
+    ),
+    "what a replica has fetched, it attaches": (
+        (ONE, FETCH, ATTACH, both_show(t=[(1, [], 1)], u=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "what a replica has fetched, another one does not attach": (
+        (ONE, FETCH, ATTACH_ON_CH2, both_show(t=[(1, [], 1)], u=[(1, [], 1)])),
+        (Status.INVALID, ["doubled"]),
     ),
     "OPTIMIZE DEDUPLICATE leaves one of equal copies": (
         (ONE, SELECT, SELECT_BACK, DEDUPLICATE, both_show(t=[(1, [], 1)], u=[(1, [], 1)])),

@@ -10,7 +10,7 @@ from string import Formatter
 from typing import Final, TypeAlias
 
 from checkers.statements.calls import Effect
-from checkers.statements.effects import TAKING
+from checkers.statements.effects import TAKING, TO_ANOTHER
 from harness.clients.clickhouse import SettingName
 from harness.core import plugins
 from harness.core.dialect import Mechanism
@@ -25,11 +25,9 @@ ANY_WAIT: Final[Drawn] = (("replication_alter_partitions_sync", (0, 1, 2)),)
 ANY_MUTATION: Final[Drawn] = (("mutations_sync", (0, 1, 2)),)
 PATCHED: Final = {"enable_block_number_column": 1, "enable_block_offset_column": 1}
 """Settings of tables whose rows are patched."""
-PLACEHOLDERS: Final = ("table", "to", "p", "update", "where")
+PLACEHOLDERS: Final = ("table", "to", "p", "update", "where", "path")
 """Names that the text of a statement may have in braces."""
 _MANUAL: Final = "sql-reference/statements"
-_TO_ANOTHER: Final = (Effect.MOVE, Effect.COPY, Effect.SELECT, Effect.REPLACE)
-"""Effects on two tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +35,10 @@ class StatementKind:
     """A kind of statement."""
 
     sql: str
-    """Its text; {table} and {to} are tables, {p:d} is the partition, {update:d} the number of an
-    update that no other statement has, {where} the condition on the rows that it touches. Without
-    {p:d} and {where} it acts on whole tables. After that of an insert come the rows."""
+    """Its text; {table} and {to} are tables, {path} is the first one's in ZooKeeper, {p:d} the
+    partition, {update:d} the number of an update that no other statement has, {where} the condition
+    on the rows that it touches. Without {p:d} and {where} it acts on whole tables. After that of an
+    insert come the rows."""
     effect: Effect
     """What it does to a copy of a row that it touches."""
     text: str
@@ -100,8 +99,8 @@ class StatementKind:
                 raise UsageError(
                     f"statement {name}: placeholder {unknown_name(part, PLACEHOLDERS)}"
                 )
-        expected = {"table": True, "to": self.effect in _TO_ANOTHER}
-        expected["update"] = self.effect is Effect.APPEND
+        expected = {"table": self.effect is not Effect.FETCH, "to": self.effect in TO_ANOTHER}
+        expected |= {"update": self.effect is Effect.APPEND, "path": self.effect is Effect.FETCH}
         for part, needed in expected.items():
             if (part in parts) != needed:
                 has = "has no" if needed else "has a"
@@ -287,6 +286,13 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         promise=f"{_PARTITION}#attach-partitionpart",
         settings=ANY_WAIT,
         weight=0.5,
+    ),
+    "fetch": StatementKind(
+        sql="ALTER TABLE {to} FETCH PARTITION {p:d} FROM '{path}'",
+        effect=Effect.FETCH,
+        text="puts a copy of a partition of another table aside, on the replica that is asked",
+        promise=f"{_PARTITION}#fetch-partitionpart",
+        weight=0.3,
     ),
     "optimize": StatementKind(
         sql="OPTIMIZE TABLE {table} PARTITION {p:d} FINAL",

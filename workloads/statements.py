@@ -195,8 +195,7 @@ class StatementsSession:
     def client(self, node: str) -> Client:
         """Return a new client of a node."""
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
-        names = {name: table.name for name, table in self._tables.items()}
-        return _StatementsClient(connection, names, self._options.chosen)
+        return _StatementsClient(connection, self._tables, self._options.chosen)
 
     def pending(self) -> Sequence[str]:
         """Return why the tables are not at rest, a reason each: what is queued, mutations to do,
@@ -258,7 +257,7 @@ class _StatementsClient:
     def __init__(
         self,
         connection: ClickHouse,
-        tables: Mapping[str, str],
+        tables: Mapping[str, ReplicatedTable],
         chosen: Mapping[str, StatementKind],
     ) -> None:
         self._connection = connection
@@ -290,7 +289,7 @@ class _StatementsClient:
 
     def _execute(self, op: Op) -> None:
         kind, call = self._chosen[op.f], decode(op, StatementCall)
-        table, settings = self._tables[call.table], cast(QuerySettings, call.settings)
+        table, settings = self._tables[call.table].name, cast(QuerySettings, call.settings)
         if call.row is not UNSET:
             partitions = [op.key] if call.also is UNSET else [op.key, call.also]
             rows: list[tuple[int | None, int, list[int]]] = [(p, call.row, []) for p in partitions]
@@ -300,7 +299,8 @@ class _StatementsClient:
             self._connection.command(f"SYSTEM SYNC REPLICA {table}")
         sql = kind.sql.format(
             table=table,
-            to=self._tables[call.to] if call.to is not UNSET else "",
+            to=self._tables[call.to].name if call.to is not UNSET else "",
+            path=self._tables[call.table].path,
             p=op.key,
             update=0 if call.update is UNSET else call.update,
             where=f"p = {op.key} AND id % {call.one_in} = {call.rest}",
@@ -313,7 +313,7 @@ class _StatementsClient:
             tables[name] = [
                 (row, [*updates], copies)
                 for row, updates, copies in self._connection.rows(
-                    f"SELECT id, v, count() FROM {table} WHERE p = {op.key:d} "
+                    f"SELECT id, v, count() FROM {table.name} WHERE p = {op.key:d} "
                     "GROUP BY id, v ORDER BY id, v",
                     (int, list, int),
                 )

@@ -36,6 +36,8 @@ class Effect(StrEnum):
     """Puts every copy aside, on each replica."""
     ATTACH = "attach"
     """Adds the copies that were put aside on the replica that is asked."""
+    FETCH = "fetch"
+    """Puts a copy of each aside for another table, on the replica that is asked."""
     COLLAPSE = "collapse"
     """May remove copies that equal another one."""
     NONE = "none"

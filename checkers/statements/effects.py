@@ -3,11 +3,11 @@
 `Exact`: a statement acts on the state, with all that was acknowledged.
 
 `LocalView`: a statement that takes rows from a table (MOVE, REPLACE, ATTACH FROM, INSERT SELECT,
-DETACH) sees what its replica has, which may be an earlier state, or nothing; if SYSTEM SYNC REPLICA
-preceded it, a state since its call. It still removes only what it took. A MOVE of unknown outcome,
-which consists of two transactions, may have added the copies and not removed them. So that its
-states stay few, this model counts the copies up to `MANY` and lets each have any of the row's
-updates, once.
+DETACH, FETCH) sees what its replica has, which may be an earlier state, or nothing; if SYSTEM SYNC
+REPLICA preceded it, a state since its call, but for FETCH, which asks any replica. It still removes
+only what it took. A MOVE of unknown outcome, which consists of two transactions, may have added the
+copies and not removed them. So that its states stay few, this model counts the copies up to `MANY`
+and lets each have any of the row's updates, once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,9 @@ Copies: TypeAlias = tuple[Copy, ...]
 """Copies of a row in one place, in ascending order."""
 Shown: TypeAlias = tuple[tuple[str, Copies], ...]
 """Copies of a row by table, without the tables that have none."""
-TAKING: Final = (Effect.MOVE, Effect.REPLACE, Effect.COPY, Effect.SELECT, Effect.DETACH)
+TO_ANOTHER: Final = (Effect.MOVE, Effect.REPLACE, Effect.COPY, Effect.SELECT, Effect.FETCH)
+"""Effects on two tables."""
+TAKING: Final = (*TO_ANOTHER, Effect.DETACH)
 """Effects on what a replica has of a table."""
 FOREVER: Final = 1 << 62
 MANY: Final = 3
@@ -114,9 +116,11 @@ class Exact:
             case Effect.DETACH:
                 asides = {at: _sorted(places.get(at, ()), have) for at in _of(table, self.asides)}
                 return {state.put({table: (), **asides})}
-        to = _target(call)
+        to = _target(step)
         added = {to: _sorted(places.get(to, ()), have)}
         match call.effect:
+            case Effect.FETCH:
+                return {state.put(added if to in self.asides else {})}
             case Effect.REPLACE:
                 return {state.put({to: have})}
             case Effect.MOVE:
@@ -171,11 +175,13 @@ class LocalView:
                     self._put(step, state, {table: 0, **_added(places, own, chosen)})
                     for chosen in product(*views)
                 }
-        to = _target(call)
+        to = _target(step)
         there = places.get(to, 0)
         found: set[RowState] = set()
         for view, gone in self._views(step, state):
-            if call.effect is Effect.REPLACE:
+            if call.effect is Effect.FETCH:
+                found.add(self._put(step, state, {to: there + view} if to in self.asides else {}))
+            elif call.effect is Effect.REPLACE:
                 found.add(self._put(step, state, {to: view}))
             elif call.effect in (Effect.COPY, Effect.SELECT):
                 block = (call.effect, to)
@@ -190,7 +196,8 @@ class LocalView:
     def _views(self, step: StatementStep, state: RowState) -> set[tuple[int, bool]]:
         """Return how many copies the replica that is asked may have of the table, and whether they
         may be others than those that are there now."""
-        table, synced = step.call.table, step.call.synced
+        table = step.call.table
+        synced = step.call.synced and step.call.effect is not Effect.FETCH
         now = {(dict(state.places).get(table, 0), False)}
         return (
             now
@@ -272,6 +279,8 @@ def _added(places: Mapping[str, int], own: Sequence[str], views: Sequence[int]) 
     return {at: places.get(at, 0) + view for at, view in zip(own, views, strict=True)}
 
 
-def _target(call: StatementCall) -> str:
-    assert call.to is not UNSET, "the copies go to a table"
-    return call.to
+def _target(step: StatementStep) -> str:
+    """Return the place that receives the copies."""
+    to = step.call.to
+    assert to is not UNSET, "the copies go to a table"
+    return f"{to}@{step.node}" if step.call.effect is Effect.FETCH else to

@@ -48,10 +48,11 @@ CALLS: Final = 100
 """Number of calls after which others take their place, so that few statements touch a row."""
 SELECTED: Final = 4
 """A condition on rows selects one in this many."""
-_State: TypeAlias = dict[str, Json]
 REFUSALS: Final = frozenset({UNSENT, 164, 202})
 """Codes of errors with which a statement certainly did nothing: no connection, read-only by its
 settings, too many queries. Any other may follow a part of the work."""
+_State: TypeAlias = dict[str, Json]
+"""Figures of a table on one replica by name, or its "error"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ class StatementKind:
     weight: float = 1.0
     """How often it is drawn, beside the others."""
     by_name: bool = False
-    """Whether "all" leaves it out, because others are refused where it is used."""
+    """Whether "all" leaves it out, because it gets in the way of others."""
     spread: bool = False
     """Whether it inserts its row into two partitions."""
     needs: Sequence[Mechanism] = ()
@@ -147,6 +147,7 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         ),
         needs=(Mechanism.PARALLEL_QUORUM,),
         weight=2,
+        by_name=True,
     ),
     "insert-async": StatementKind(
         sql="INSERT INTO {table} VALUES",

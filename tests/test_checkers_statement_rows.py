@@ -375,6 +375,16 @@ def test_a_witness_names_the_statements_on_the_row_and_the_fewest_that_do_not_ex
     )
 
 
+def test_a_witness_names_the_statement_whose_update_a_row_shows_and_that_does_not_select_it() -> (
+    None
+):
+    calls = (ONE, update(7, 10, 20, one_in=2, rest=0), both_show(t=[(1, [7], 1)]))
+    (anomaly,) = StatementRows().check(history(*calls, AT_REST)).anomalies
+    assert anomaly.kind == "strayed"
+    assert "; update 7 is of #2, which does not select the row" in anomaly.text
+    assert anomaly.steps[-1].startswith("#2 update t 7 on ch1")
+
+
 def test_rows_of_one_class_are_judged_once() -> None:
     inserts = [insert(row, 1 + row / 1000, 2 + row / 1000) for row in range(500)]
     shown = both_show(u=[(row, [], 1) for row in range(500)])

@@ -16,6 +16,7 @@ refused      there is a copy of a row whose only insert was refused
 misplaced    the copies are in other tables, or in other numbers, than after any order
 undone       a copy lacks an update that it has after every order
 changed      a copy has other updates than after any order
+strayed      a copy has an update of a statement that does not touch the row
 stale-copy   one of these, which is explained if a statement that takes rows from a table took an
              earlier state of it; no violation where statements take what is local
 
@@ -293,6 +294,8 @@ class _Judge:
     def _explained(self, steps: Sequence[StatementStep], shown: Shown) -> tuple[str, Sees | None]:
         """Return the kind of violation, "" if there is none, and what statements saw if that
         explains what is shown; "" and None if there are too many orders."""
+        if _updates(shown) - {step.call.update for step in steps}:
+            return "strayed", None
         try:
             states = self._states(steps, Sees.ACKNOWLEDGED)
             if explains(states, shown, steps, Sees.ACKNOWLEDGED):
@@ -323,11 +326,13 @@ class _Judge:
     def _witness(
         self, kind: str, row: int, steps: Sequence[StatementStep], seen: Mapping[str, Shown]
     ) -> Iterator[Anomaly]:
-        """Yield the anomaly, with every statement that touched the row, and the final rows."""
+        """Yield the anomaly, with every statement that touched the row or whose update it shows,
+        and the final rows."""
         shown = next(iter(seen.values()))
         finals = [self.history.pairs[self.partition.finals[node]] for node in seen]
         at_rest = finals[-1].end or finals[-1].invoke
-        pairs = [self.history.pairs[step.place] for step in steps[:TOLD_MAX]]
+        strays = self._strays(steps, seen)
+        pairs = [self.history.pairs[step.place] for step in (*steps[:TOLD_MAX], *strays)]
         told = (
             "; ".join(f"{node}: {_told(copies)}" for node, copies in sorted(seen.items()))
             if kind == "diverged"
@@ -339,6 +344,8 @@ class _Judge:
             fewest = self._fewest(steps, shown, sees)
             indices = listed([f"#{step.begin}" for step in fewest], TOLD_MAX)
             by += f"; no order of {indices} leads there" if len(fewest) < len(steps) else ""
+        for step in strays:
+            by += f"; update {step.call.update} is of #{step.begin}, which does not select the row"
         yield anomaly(
             kind,
             f"row {row} of partition {self.key} is {told} at rest (op #{at_rest.index}){by}"
@@ -349,6 +356,17 @@ class _Judge:
             value=row,
             steps=[_line(pair) for pair in pairs],
         )
+
+    def _strays(
+        self, steps: Sequence[StatementStep], seen: Mapping[str, Shown]
+    ) -> list[StatementStep]:
+        """Return the statements whose updates the row shows though they do not touch it."""
+        updates = {update for shown in seen.values() for update in _updates(shown)}
+        return [
+            step
+            for step in self.partition.statements
+            if step.call.update in updates and step not in steps
+        ]
 
     def _fewest(
         self, steps: Sequence[StatementStep], shown: Shown, sees: Sees
@@ -379,11 +397,13 @@ def kind_of(shown: Shown, states: Iterable[RowState]) -> str:
     alike = [one for one in possible if {t: len(c) for t, c in one} == where_it_is]
     if not alike:
         return "misplaced"
-    updates = {update for _, copies in shown for copy in copies for update in copy}
-    always = set.intersection(
-        *({update for _, copies in one for copy in copies for update in copy} for one in alike)
-    )
-    return "undone" if always - updates else "changed"
+    always = set.intersection(*(_updates(one) for one in alike))
+    return "undone" if always - _updates(shown) else "changed"
+
+
+def _updates(shown: Shown) -> set[int]:
+    """Return the numbers of the updates that copies of a row have."""
+    return {update for _, copies in shown for copy in copies for update in copy}
 
 
 def _count(shown: Shown) -> int:

@@ -59,7 +59,7 @@ KEEPER = Engine(role=Role.ZOOKEEPER, version="3.8.0", build="of Debian bookworm"
             "20.5.0",
             {Mechanism.TRANSACTION_LOG, Mechanism.ALTER_IN_LOG, Mechanism.DROP_REPLICA},
         ),
-        ("24.8.4", set(Mechanism) - {Mechanism.TABLE_LEADER}),
+        ("24.8.4", set(Mechanism) - {Mechanism.TABLE_LEADER, Mechanism.LIGHTWEIGHT_UPDATES}),
         ("25.8.2", set(Mechanism) - {Mechanism.TABLE_LEADER}),
     ],
 )

@@ -328,15 +328,6 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         promise=f"{_PARTITION}#freeze-partition",
         weight=0.2,
     ),
-    "forget": StatementKind(
-        sql="ALTER TABLE {table} FORGET PARTITION {p:d}",
-        effect=Effect.NONE,
-        text="removes what ZooKeeper knows of a partition without parts",
-        promise=f"{_PARTITION}#forget-partition",
-        table_settings={"old_parts_lifetime": 1},
-        needs=(Mechanism.FORGET_PARTITION,),
-        weight=0.2,
-    ),
     "column-default": StatementKind(
         sql="ALTER TABLE {table} MODIFY COLUMN v DEFAULT [{p:d}]",
         effect=Effect.NONE,

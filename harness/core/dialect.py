@@ -102,8 +102,6 @@ class Mechanism(StrEnum):
     """DELETE FROM, `lightweight_deletes_sync`, APPLY DELETED MASK; in 24.8 at the latest."""
     LIGHTWEIGHT_UPDATES = "lightweight updates"
     """UPDATE and DELETE FROM as patch parts; since 25.7."""
-    FORGET_PARTITION = "partitions that are forgotten"
-    """FORGET PARTITION; in 24.8 at the latest."""
     TRANSACTION_LOG = "ZooKeeper's transaction log"
     """ClickHouse Keeper lacks it: it writes a log in another format."""
 
@@ -137,7 +135,6 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.WAITED_MUTATIONS: Version(24, 8),
     Mechanism.LIGHTWEIGHT_DELETES: Version(24, 8),
     Mechanism.LIGHTWEIGHT_UPDATES: Version(25, 7),
-    Mechanism.FORGET_PARTITION: Version(24, 8),
 }
 _UNTIL: Final[Mapping[Mechanism, Version]] = {Mechanism.TABLE_LEADER: Version(20, 5)}
 """First version without the mechanism."""

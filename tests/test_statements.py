@@ -93,13 +93,14 @@ from workloads.statement_table import StatementKind
 def kind(sql, effect, **more):
     return StatementKind(sql=sql, effect=effect, text="does something", promise="nowhere", **more)
 
-PURGE = kind("ALTER TABLE {table} DELETE IN PARTITION {p:d} WHERE {where}", Effect.DELETE)
+PURGE = kind("ALTER TABLE {table} DELETE IN PARTITION {p} WHERE {where}", Effect.DELETE)
 EVERYWHERE = kind("INSERT INTO {to} SELECT * FROM {table}", Effect.SELECT)
 TWICE = kind("ALTER TABLE {table} DROP PARTITION {q:d}", Effect.DELETE)
 NOWHERE = kind("ALTER TABLE {table} MOVE PARTITION {p:d} TO TABLE u", Effect.MOVE)
 OTHER = kind("ALTER TABLE {to} DROP PARTITION {p:d}", Effect.DELETE)
 UNNUMBERED = kind("ALTER TABLE {table} UPDATE v = [] WHERE {where}", Effect.APPEND)
 OPEN = kind("DROP TABLE {table", Effect.DELETE)
+SPELLED = kind("ALTER TABLE {table} DROP PARTITION {p:q}", Effect.DELETE)
 WORD = kind("TRUNCATE TABLE {table}", "delete")
 UNDRAWN = kind("TRUNCATE TABLE {table}", Effect.DELETE, settings=(("mutations_sync", ()),))
 """
@@ -140,6 +141,7 @@ def test_a_users_own_statement_is_drawn_like_any_other() -> None:
         ("own_statements:OTHER", "its effect is delete and its text has no {table}"),
         ("own_statements:UNNUMBERED", "its effect is append and its text has no {update}"),
         ("own_statements:OPEN", "expected '}' before end of string in 'DROP TABLE {table'"),
+        ("own_statements:SPELLED", "Unknown format code 'q' for object of type 'int' in 'ALTER"),
         ("own_statements:WORD", "effect 'delete': expected an Effect"),
         ("own_statements:UNDRAWN", "setting mutations_sync has no values to draw from"),
     ],

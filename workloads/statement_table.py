@@ -64,14 +64,15 @@ class StatementKind:
         return self.effect in TAKING
 
     @property
-    def selects_rows(self) -> bool:
-        """Return whether it touches only rows that its condition selects."""
-        return "{where}" in self.sql
+    def placeholders(self) -> frozenset[str]:
+        """Return the names in braces of its text. Raises ValueError for braces that do not
+        match."""
+        return frozenset(name for _, name, _, _ in Formatter().parse(self.sql) if name is not None)
 
     @property
     def has_partition(self) -> bool:
         """Return whether it touches rows of one partition."""
-        return self.effect is Effect.INSERT or self.selects_rows or "{p:d}" in self.sql
+        return self.effect is Effect.INSERT or bool({"p", "where"} & self.placeholders)
 
     @property
     def is_one_block(self) -> bool:
@@ -91,18 +92,16 @@ class StatementKind:
         if not isinstance(self.effect, Effect):
             raise UsageError(f"statement {name}: effect {self.effect!r}: expected an Effect")
         try:
-            parts = [part for _, part, _, _ in Formatter().parse(self.sql) if part is not None]
+            for part in sorted(self.placeholders - {*PLACEHOLDERS}):
+                known = unknown_name(part, PLACEHOLDERS)
+                raise UsageError(f"statement {name}: placeholder {known}")
+            self.sql.format(**dict.fromkeys(("table", "to", "where", "path"), ""), p=1, update=1)
         except ValueError as error:
             raise UsageError(f"statement {name}: {error} in {self.sql!r}") from None
-        for part in parts:
-            if part not in PLACEHOLDERS:
-                raise UsageError(
-                    f"statement {name}: placeholder {unknown_name(part, PLACEHOLDERS)}"
-                )
         expected = {"table": self.effect is not Effect.FETCH, "to": self.effect in TO_ANOTHER}
         expected |= {"update": self.effect is Effect.APPEND, "path": self.effect is Effect.FETCH}
         for part, needed in expected.items():
-            if (part in parts) != needed:
+            if (part in self.placeholders) != needed:
                 has = "has no" if needed else "has a"
                 raise UsageError(
                     f"statement {name}: its effect is {self.effect} and its text {has} "

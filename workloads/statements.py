@@ -147,6 +147,7 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
     """Return the calls of the `at`th statement chosen; `weights` is the weight of all of them."""
     chosen = options.chosen
     kind = chosen[name]
+    placeholders, has_partition = kind.placeholders, kind.has_partition
     step = len(chosen) | 1  # odd, so that numbers that are so far apart leave every rest
 
     def make(number: int) -> Call:
@@ -159,11 +160,11 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
             call = StatementCall(kind.effect, table, row=unique)
             if kind.spread and key >= PARTITIONS:  # one that others use, too, so that it is read
                 call = structs.replace(call, also=key - PARTITIONS)
-        if "{to}" in kind.sql:
+        if "to" in placeholders:
             call = structs.replace(call, to=to)
-        if "{update:d}" in kind.sql:
+        if "update" in placeholders:
             call = structs.replace(call, update=unique)
-        if kind.selects_rows:
+        if "where" in placeholders:
             call = structs.replace(call, one_in=SELECTED, rest=own.below(2, SELECTED))
         if kind.settings:
             settings = {
@@ -172,7 +173,7 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
             call = structs.replace(call, settings=settings)
         if kind.takes_rows and options.sync:
             call = structs.replace(call, synced=True)
-        return Call(f=name, key=key if kind.has_partition else None, value=encode(call))
+        return Call(f=name, key=key if has_partition else None, value=encode(call))
 
     return numbered(make)
 

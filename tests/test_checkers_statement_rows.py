@@ -7,6 +7,7 @@ from itertools import combinations, count, permutations, product
 
 import pytest
 from checkers_cases import Event, _call, history, rest
+from msgspec import UNSET
 
 from checkers.statements import rows
 from checkers.statements.calls import FINAL_ROWS, Effect, StatementCall
@@ -34,14 +35,20 @@ def orders(steps: list[StatementStep]) -> Iterator[tuple[StatementStep, ...]]:
                     yield order
 
 
-def by_definition(steps: list[StatementStep], sees: Sees) -> set[Shown]:
+def by_definition(
+    steps: list[StatementStep], sees: Sees, *, halves: bool | None = None
+) -> set[Shown]:
     """Return what the tables may show after any order of the steps."""
-    return {shown for order in orders(steps) for shown in _play(order, {}, frozenset(), (), sees)}
+    half = sees is Sees.LOCAL if halves is None else halves
+    return {
+        shown for order in orders(steps) for shown in _play(order, {}, frozenset(), (), sees, half)
+    }
 
 
-def _play(order, places, copied, past, sees) -> set[Shown]:
+def _play(order, places, copied, past, sees, half) -> set[Shown]:
     """Return what the tables may show after these steps, from a state; `past` has the earlier
-    contents of the tables, each with the end of the step that changed them."""
+    contents of the tables, each with the end of the step that changed them, and `half` says whether
+    a MOVE may have been cut short."""
     if not order:
         return {tuple(sorted((p, c) for p, c in places.items() if "@" not in p and c))}
     step, *later = order
@@ -52,23 +59,35 @@ def _play(order, places, copied, past, sees) -> set[Shown]:
         now = {**places, **{place: tuple(sorted(copies)) for place, copies in changed.items()}}
         was = {place: places.get(place, ()) for place in now}
         more = [(place, was[place], step.end) for place in now if was[place] != now[place]]
-        found.update(_play(later, now, copied, (*past, *more), sees))
+        found.update(_play(later, now, copied, (*past, *more), sees, half))
 
     asides = [f"{call.table}@{node}" for node in ("ch1", "ch2")]
-    views, synced = {have}, call.synced and call.effect is not Effect.FETCH
+    views, current = {have}, call.is_current and call.effect is not Effect.FETCH
     if sees is Sees.LOCAL:
         views |= {
             copies
             for table, copies, end in past
-            if table == call.table and (not synced or end is None or end > step.begin)
+            if table == call.table and (not current or end is None or end > step.begin)
         }
-        views |= set() if synced else {()}
+        views |= set() if current else {()}
     there = places.get(call.to, ()) if isinstance(call.to, str) else ()
     match call.effect:
         case Effect.NONE:
             go({})
-        case Effect.INSERT:
-            go({call.table: (*have, ())}, copied | {(Effect.SELECT, call.table, ((),))})
+        case Effect.INSERT | Effect.AGAIN:
+            again = call.effect is Effect.AGAIN
+            tables = [p for p, copies in places.items() if copies and "@" not in p]
+            if again and any(table != call.view for table in tables):
+                go({})
+            if again and have:
+                return found
+            own = {call.table: (*have, ())}
+            receiving = [own]
+            if isinstance(call.view, str):
+                derived = {call.view: (*places.get(call.view, ()), ())}
+                receiving = [own | derived, *([own, derived] if step.end is None else [])]
+            for changed in receiving:
+                go(changed, copied | {(Effect.SELECT, table, ((),)) for table in changed})
         case Effect.COLLAPSE:
             for size in range(len(have) + 1):
                 for kept in combinations(have, size):
@@ -105,21 +124,22 @@ def _play(order, places, copied, past, sees) -> set[Shown]:
                     taken = [other for other in left if other[: len(copy)] == copy]
                     left.remove(taken[0]) if taken else None
                 go({call.to: (*there, *view), call.table: left})
-                if step.end is None and sees is Sees.LOCAL:
+                if step.end is None and half:
                     go({call.to: (*there, *view)})
     return found
 
 
 def some_steps(draw: random.Random) -> list[StatementStep]:
     """Return an insert and a few statements, which may overlap."""
-    steps, at = [], 0
+    steps, at, viewed = [], 0, draw.random() < 0.3
     for place in range(draw.randint(1, 5)):
         effect = Effect.INSERT if not place else draw.choice([*Effect][1:])
         table = "t" if not place else draw.choice("tu")
         to = "u" if table == "t" else "t"
         at += draw.randint(0, 3)
         end = None if draw.random() < 0.2 else at + draw.randint(1, 9)
-        call = StatementCall(effect, table, to=to, update=100 + place, synced=draw.random() < 0.3)
+        synced, view = draw.random() < 0.3, "v" if viewed else UNSET
+        call = StatementCall(effect, table, to=to, view=view, update=100 + place, synced=synced)
         steps.append(
             StatementStep(place, at * 100 + place, end and end * 100 + 50 + place, "ch1", call)
         )
@@ -133,6 +153,9 @@ def test_what_statements_with_all_acknowledged_rows_lead_to_is_the_definition() 
         steps = some_steps(draw)
         reached = {in_tables(state) for state in final_states(steps, Sees.ACKNOWLEDGED)}
         assert reached == by_definition(steps, Sees.ACKNOWLEDGED), steps
+        halves = final_states(steps, Sees.ACKNOWLEDGED, halves=True)
+        expected = by_definition(steps, Sees.ACKNOWLEDGED, halves=True)
+        assert {in_tables(state) for state in halves} == expected, steps
         sizes.add(len(reached))
     assert len(sizes) > 4, "the histories are too much alike"
 
@@ -182,6 +205,14 @@ def move(begin: float, end: float, kind: str = "ok", **more) -> list[Event]:
     return call("move", "move", begin, end, kind, to="u", **more)
 
 
+def again(row: int, begin: float, end: float, **more) -> list[Event]:
+    return call("insert-again", "again", begin, end, row=row, **more)
+
+
+def copy(begin: float, end: float, **more) -> list[Event]:
+    return call("attach-from", "copy", begin, end, to="u", **more)
+
+
 def update(number: int, begin: float, end: float, kind: str = "ok", **more) -> list[Event]:
     return call("update", "append", begin, end, kind, update=number, **more)
 
@@ -197,6 +228,9 @@ def both_show(key: int = 1, **tables: list) -> list[Event]:
 
 AT_REST = rest(80, ch1={}, ch2={})
 ONE = insert(1, 1, 2)
+VIEWED = call("insert-row", "insert", 1, 2, row=1, view="v")
+STAGED = call("insert-row", "insert", 1, 2, row=1, table="s@ch1")
+DELETE = call("delete", "delete", 10, 15)
 OPTIMIZE = call("optimize", "none", 3, 4)
 REPLACE = call("replace", "replace", 10, 20, to="u", node="ch2")
 SELECT = call("insert-select", "select", 30, 40, to="u")
@@ -239,7 +273,63 @@ VERDICTS = {
     ),
     "a move of unknown outcome may have copied and not removed": (
         (ONE, OPTIMIZE, move(10, 20, "info"), both_show(t=[(1, [], 1)], u=[(1, [], 1)])),
+        (Status.INVALID, ["half-moved"]),
+    ),
+    "a row whose block is sent again after it was deleted is there": (
+        (ONE, DELETE, again(1, 20, 30), both_show()),
+        (Status.INVALID, ["lost"]),
+    ),
+    "a block that is sent again adds nothing where its row is": (
+        (ONE, again(1, 20, 30), both_show(t=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "a block that is sent again doubles its row": (
+        (ONE, again(1, 20, 30), both_show(t=[(1, [], 2)])),
+        (Status.INVALID, ["doubled"]),
+    ),
+    "a block that is sent again is the first if the insert was refused": (
+        (insert(1, 1, 2, "fail"), again(1, 20, 30), both_show(t=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "the table of a view has each row that was inserted": (
+        (VIEWED, OPTIMIZE, both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["derived"]),
+    ),
+    "the table of a view has each row once": (
+        (VIEWED, again(1, 20, 30, view="v"), both_show(t=[(1, [], 1)], v=[(1, [], 2)])),
+        (Status.INVALID, ["derived"]),
+    ),
+    "the table of a view keeps what is moved out of its source": (
+        (VIEWED, move(10, 20), both_show(u=[(1, [], 1)], v=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "a row that is in the table of a view and not in its source is lost": (
+        (VIEWED, OPTIMIZE, both_show(v=[(1, [], 1)])),
+        (Status.INVALID, ["lost"]),
+    ),
+    "an insert of unknown outcome may have written the view alone": (
+        (
+            call("insert-row", "insert", 1, 2, "info", row=1, view="v"),
+            OPTIMIZE,
+            both_show(v=[(1, [], 1)]),
+        ),
+        (Status.VALID, []),
+    ),
+    "what was staged on one replica is copied to the other table": (
+        (STAGED, copy(10, 20, table="s@ch1"), both_show(u=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "what was staged on one replica and is in no other table is a stale copy": (
+        (STAGED, copy(10, 20, table="s@ch1"), both_show()),
         (Status.INVALID, ["stale-copy"]),
+    ),
+    "a sequentially consistent copy misses nothing that was acknowledged": (
+        (
+            ONE,
+            copy(10, 20, settings={"select_sequential_consistency": 1}),
+            both_show(t=[(1, [], 1)]),
+        ),
+        (Status.INVALID, ["lost"]),
     ),
     "a statement that was refused did nothing": (
         (ONE, OPTIMIZE, move(10, 20, "fail"), both_show(u=[(1, [], 1)])),
@@ -436,7 +526,7 @@ def test_rows_without_time_are_a_doubt() -> None:
 
 
 def test_a_search_ends_with_its_time(monkeypatch) -> None:
-    def endless(steps, sees) -> set:
+    def endless(steps, sees, *, halves) -> set:
         while True:
             pass
 

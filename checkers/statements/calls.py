@@ -40,6 +40,8 @@ class Effect(StrEnum):
     """Puts a copy of each aside for another table, on the replica that is asked."""
     COLLAPSE = "collapse"
     """May remove copies that equal another one."""
+    AGAIN = "again"
+    """Sends the block of an insert once more: adds a copy unless there is one."""
     NONE = "none"
     """Changes no row."""
 
@@ -56,6 +58,8 @@ class StatementCall(msgspec.Struct, frozen=True):
     """Partition into which it inserts the row, too."""
     to: str | UnsetType = UNSET
     """Table that receives the copies."""
+    view: str | UnsetType = UNSET
+    """Table of a materialized view, which receives a copy of each row that is inserted."""
     update: int | UnsetType = UNSET
     """Number of the update that is appended; no other statement has it."""
     one_in: int = 1
@@ -67,9 +71,15 @@ class StatementCall(msgspec.Struct, frozen=True):
     synced: bool = False
     """Whether SYSTEM SYNC REPLICA on the same replica preceded it."""
 
+    @property
+    def is_current(self) -> bool:
+        """Return whether its replica must have what was acknowledged before: after a SYSTEM SYNC
+        REPLICA, or for a sequentially consistent read, if all inserts have a quorum."""
+        return self.synced or bool(self.settings.get("select_sequential_consistency"))
+
     def touches(self, row: int) -> bool:
         """Return whether it touches a row of its partition."""
-        return row % self.one_in == self.rest
+        return self.row == row if self.row is not UNSET else row % self.one_in == self.rest
 
 
 class RowsShown(msgspec.Struct, frozen=True):

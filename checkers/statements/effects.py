@@ -92,6 +92,8 @@ class Exact:
 
     asides: tuple[str, ...]
     """Places from which a step attaches; the others do not matter."""
+    halves: bool = False
+    """Whether a MOVE of unknown outcome may have added the copies and not removed them."""
 
     def after(self, step: StatementStep, state: RowState) -> set[RowState]:
         """Return the states in which a step leaves the row."""
@@ -100,9 +102,14 @@ class Exact:
         match call.effect:
             case Effect.NONE:
                 return {state}
-            case Effect.INSERT:
-                block = (Effect.SELECT, table, ((),))
-                return {state.put({table: _sorted(have, ((),))}, [block])}
+            case Effect.INSERT | Effect.AGAIN:
+                return _kept(step, state) | {
+                    state.put(
+                        {at: _sorted(places.get(at, ()), ((),)) for at in receiving},
+                        [(Effect.SELECT, at, ((),)) for at in receiving],
+                    )
+                    for receiving in _receiving(step, state)
+                }
             case Effect.APPEND:
                 assert call.update is not UNSET, "an update has a number"
                 return {state.put({table: _sorted((*copy, call.update) for copy in have)})}
@@ -124,7 +131,8 @@ class Exact:
             case Effect.REPLACE:
                 return {state.put({to: have})}
             case Effect.MOVE:
-                return {state.put({**added, table: ()})}
+                half = {state.put(added)} if self.halves and step.end is None else set()
+                return {state.put({**added, table: ()})} | half
         block = (call.effect, to, have)
         after = {state.put(added, [block] if have else [])}
         return after | {state} if block in state.memory else after
@@ -157,8 +165,16 @@ class LocalView:
         match call.effect:
             case Effect.NONE | Effect.APPEND:
                 return {state}
-            case Effect.INSERT:
-                return {self._put(step, state, {table: have + 1}, [(Effect.SELECT, table)])}
+            case Effect.INSERT | Effect.AGAIN:
+                return _kept(step, state) | {
+                    self._put(
+                        step,
+                        state,
+                        {at: places.get(at, 0) + 1 for at in receiving},
+                        [(Effect.SELECT, at) for at in receiving],
+                    )
+                    for receiving in _receiving(step, state)
+                }
             case Effect.DELETE:
                 return {self._put(step, state, {table: 0})}
             case Effect.COLLAPSE:
@@ -197,7 +213,7 @@ class LocalView:
         """Return how many copies the replica that is asked may have of the table, and whether they
         may be others than those that are there now."""
         table = step.call.table
-        synced = step.call.synced and step.call.effect is not Effect.FETCH
+        current = step.call.is_current and step.call.effect is not Effect.FETCH
         now = {(dict(state.places).get(table, 0), False)}
         return (
             now
@@ -206,9 +222,9 @@ class LocalView:
                 for past in state.memory
                 if isinstance(past, Past)
                 and past.table == table
-                and not (synced and past.until < step.begin)
+                and not (current and past.until < step.begin)
             }
-            | (set() if synced else {(0, False)})
+            | (set() if current else {(0, False)})
         )
 
     def _put(
@@ -231,13 +247,13 @@ class LocalView:
         return state.put({place: min(now, MANY) for place, now in changed.items()}, more)
 
 
-def model_of(sees: Sees, steps: Sequence[StatementStep]) -> RowModel:
-    """Return the model of these steps."""
+def model_of(sees: Sees, steps: Sequence[StatementStep], *, halves: bool = False) -> RowModel:
+    """Return the model of these steps; `halves` is that of `Exact`."""
     attaching = (step for step in steps if step.call.effect is Effect.ATTACH)
     asides = tuple(sorted({f"{step.call.table}@{step.node}" for step in attaching}))
     taking = [step for step in steps if step.is_taking]
     if sees is Sees.ACKNOWLEDGED or not taking:
-        return Exact(asides)
+        return Exact(asides, halves)
     return LocalView(asides, frozenset(step.call.table for step in taking))
 
 
@@ -258,6 +274,25 @@ def explains(
 def in_tables(state: RowState) -> tuple[tuple[str, Any], ...]:
     """Return what is in the tables, without what was put aside."""
     return tuple((place, now) for place, now in state.places if "@" not in place)
+
+
+def _receiving(step: StatementStep, state: RowState) -> list[tuple[str, ...]]:
+    """Return the tables to which an insert may add a copy: its own and that of the view; if its
+    outcome is unknown, either of them may lack it."""
+    call = step.call
+    if call.effect is Effect.AGAIN and dict(state.places).get(call.table):
+        return []
+    if call.view is UNSET:
+        return [(call.table,)]
+    one_of_them = [(call.table,), (call.view,)] if step.end is None else []
+    return [(call.table, call.view), *one_of_them]
+
+
+def _kept(step: StatementStep, state: RowState) -> set[RowState]:
+    """Return the state if a block that is sent again may add nothing: there is a copy, in its table
+    or in another one, and what took it there need not have forgotten the block."""
+    there = any(table != step.call.view for table, _ in in_tables(state))
+    return {state} if step.call.effect is Effect.AGAIN and there else set()
 
 
 def _sorted(*several: Iterable[Copy]) -> Copies:

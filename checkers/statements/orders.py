@@ -65,12 +65,12 @@ class _Search:
 
 
 def final_states(
-    steps: Sequence[StatementStep], sees: Sees, budget: int = STATES_MAX
+    steps: Sequence[StatementStep], sees: Sees, budget: int = STATES_MAX, *, halves: bool = False
 ) -> set[RowState]:
     """Return the states in which the row may be after all steps, in any order that keeps real time:
     a step takes effect once between its begin and its end; one of unknown outcome at any time after
-    its begin, or never. Raises TooManyOrdersError."""
-    search = _Search(model_of(sees, steps), budget)
+    its begin, or never. `halves` is that of `model_of`. Raises TooManyOrdersError."""
+    search = _Search(model_of(sees, steps, halves=halves), budget)
     reached = [_Reached(RowState(), frozenset(), frozenset())]
     under_way: list[StatementStep] = []
     events = [(step.begin, 0, step) for step in steps]

@@ -17,6 +17,10 @@ misplaced    the copies are in other tables, or in other numbers, than after any
 undone       a copy lacks an update that it has after every order
 changed      a copy has other updates than after any order
 strayed      a copy has an update of a statement that does not touch the row
+half-moved   one of these, which is explained if a MOVE of unknown outcome has added the copies and
+             not removed them; no violation where statements take what is local
+derived      the table of a materialized view has another number of copies than after any order,
+             while the row itself is as after some order
 stale-copy   one of these, which is explained if a statement that takes rows from a table took an
              earlier state of it; no violation where statements take what is local
 
@@ -36,7 +40,7 @@ beside the inserts, a row with too many orders to search, or for which no time w
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -65,6 +69,7 @@ from harness.core.op import Kind
 from harness.core.time_limit import OutOfTime, time_limit
 from harness.core.verdict import Anomaly, Verdict
 
+HALF_MOVED = "half-moved"
 TOLD_MAX = 30
 """Number of statements on a row that a witness shows."""
 
@@ -176,7 +181,8 @@ def _partitions(history: History) -> tuple[dict[int, _StatementPartition], Count
                 everywhere += [step] if pair.kind is not Kind.FAIL else []
                 continue
             partition = found.setdefault(key, _StatementPartition())
-            if call.row is not UNSET:
+            first = call.effect is Effect.AGAIN and call.row not in partition.inserts
+            if call.row is not UNSET and (call.effect is Effect.INSERT or first):
                 for into in (key,) if call.also is UNSET else (key, call.also):
                     partition = found.setdefault(into, _StatementPartition())
                     refused = pair.kind is Kind.FAIL
@@ -266,7 +272,7 @@ class _Judge:
         elif kind:
             self.stale[kind] += 1
             if self.sees is Sees.ACKNOWLEDGED:
-                self._add("stale-copy", row, steps, seen)
+                self._add(kind if kind == HALF_MOVED else "stale-copy", row, steps, seen)
 
     def _taken(self, steps: Sequence[StatementStep]) -> str:
         """Return the name of a fault that may have taken a copy of the row; "" if none did."""
@@ -301,12 +307,19 @@ class _Judge:
             if explains(states, shown, steps, Sees.ACKNOWLEDGED):
                 return "", Sees.ACKNOWLEDGED
             kind = kind_of(shown, states)
+            halves = self._states(steps, Sees.ACKNOWLEDGED, halves=True)
+            if explains(halves, shown, steps, Sees.ACKNOWLEDGED):
+                return HALF_MOVED, Sees.LOCAL
+            if _derived(shown, states, {str(step.call.view) for step in steps}):
+                return "derived", None
             local = self._states(steps, Sees.LOCAL)
         except TooManyOrdersError:
             return "", None
         return kind, Sees.LOCAL if explains(local, shown, steps, Sees.LOCAL) else None
 
-    def _states(self, steps: Sequence[StatementStep], sees: Sees) -> set[RowState]:
+    def _states(
+        self, steps: Sequence[StatementStep], sees: Sees, *, halves: bool = False
+    ) -> set[RowState]:
         """Return the states after all orders. Raises TooManyOrdersError if there are too many for
         the time that is left, too."""
         left_s = self.left_s()
@@ -314,7 +327,7 @@ class _Judge:
             raise TooManyOrdersError
         try:
             with time_limit(left_s):
-                return final_states(steps, sees)
+                return final_states(steps, sees, halves=halves)
         except OutOfTime:
             raise TooManyOrdersError from None
 
@@ -340,8 +353,8 @@ class _Judge:
         )
         by = f", touched by {number(len(steps) - 1, 'statement')}" if len(steps) > 1 else ""
         if kind not in ("diverged", "refused"):
-            sees = Sees.ACKNOWLEDGED if kind == "stale-copy" else Sees.LOCAL
-            fewest = self._fewest(steps, shown, sees)
+            sees = Sees.ACKNOWLEDGED if kind in ("derived", "stale-copy") else Sees.LOCAL
+            fewest = steps if kind == HALF_MOVED else self._fewest(steps, shown, sees)
             indices = listed([f"#{step.begin}" for step in fewest], TOLD_MAX)
             by += f"; no order of {indices} leads there" if len(fewest) < len(steps) else ""
         for step in strays:
@@ -404,6 +417,12 @@ def kind_of(shown: Shown, states: Iterable[RowState]) -> str:
 def _updates(shown: Shown) -> set[int]:
     """Return the numbers of the updates that copies of a row have."""
     return {update for _, copies in shown for copy in copies for update in copy}
+
+
+def _derived(shown: Shown, states: Iterable[RowState], views: Collection[str]) -> bool:
+    """Return whether some order explains what is shown, except in the tables of views."""
+    rest = {tuple(one for one in in_tables(state) if one[0] not in views) for state in states}
+    return tuple(one for one in shown if one[0] not in views) in rest
 
 
 def _count(shown: Shown) -> int:

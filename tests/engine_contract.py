@@ -115,7 +115,10 @@ def _created() -> Iterator[tuple[str, str]]:
 
 def _needs_cluster(created: tuple[str, str]) -> bool:
     """Return whether the object can be created only on a server that is part of a cluster."""
-    return any(text in created[1] for text in ("ENGINE = Distributed(", "storage_policy = "))
+    return any(
+        text in created[1]
+        for text in ("ENGINE = Distributed(", "ENGINE = Replicated(", "storage_policy = ")
+    )
 
 
 def _said(workload: Workload, token: str) -> Sequence[str]:

@@ -2,8 +2,8 @@
 
 The calls are those of `quorum-set` and `insert-many` (one insert of several values),
 `drop-partition` and `optimize` (of a key), `sync` (the replica executes what the replication log
-has), `add-column` (of a number), `update` (of a value's row, which stays as it is) and, at rest,
-`final-insert`.
+has), `add-column` (of a number), `update` (of a value's row, which stays as it is), `delete` (of a
+value's row) and, at rest, `final-insert`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -169,6 +169,9 @@ class _ScriptedSetClient:
             elif op.f == "add-column":
                 sql = f"ALTER TABLE {self._table} ADD COLUMN c{op.value} Int64"
                 self._connection.command(sql)
+            elif op.f == "delete":
+                sql = f"ALTER TABLE {self._table} DELETE WHERE value = {op.value}"
+                self._connection.command(sql, {"mutations_sync": 2})
             elif op.f == "update":
                 sql = f"ALTER TABLE {self._table} UPDATE pad = pad WHERE value = {op.value}"
                 self._connection.command(sql)

@@ -25,7 +25,7 @@ from harness.clients.clickhouse import (
     failed_read,
     failed_write,
 )
-from harness.clients.replicated_table import ReplicatedTable, TableSchema
+from harness.clients.replicated_table import ReplicatedTable
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
@@ -38,10 +38,19 @@ from harness.generators.calls import numbered, sequence
 from harness.generators.choose import mix
 from workloads.options import PacedOptions
 from workloads.statement_table import STATEMENTS, StatementKind, statement_named
+from workloads.statement_tables import (
+    LATE_VIEW,
+    SCHEMA,
+    SCRIPTED,
+    TABLES,
+    VIEW,
+    StagingTable,
+    TableShape,
+    ViewTarget,
+    tables_of,
+)
 from workloads.table import TableWorkload
 
-SCHEMA: Final = TableSchema("p Int64, id Int64, v Array(UInt32)", order_by="id", partition_by="p")
-TABLES: Final = ("t", "u")
 PARTITIONS: Final = 3
 """Number of partitions in use at a time."""
 CALLS: Final = 100
@@ -67,6 +76,8 @@ class StatementsOptions(PacedOptions):
     sync: bool = False
     """Whether SYSTEM SYNC REPLICA precedes each statement that takes rows from a table, on the same
     replica."""
+    view: bool = False
+    """Whether the first table has a materialized view, whose table is judged, too."""
     sees: str = Sees.ACKNOWLEDGED.value
     """What a statement sees of a table from which it takes rows: "acknowledged": all that was
     acknowledged; "local": what its replica has, which is all that the manual says."""
@@ -106,13 +117,17 @@ def statements(
     )
 
 
-def scripted_statements(name: str, options: StatementsOptions) -> TableWorkload:
-    """Return the workload without calls, which a script makes."""
+def scripted_statements(
+    name: str, options: StatementsOptions, shape: TableShape | None = None
+) -> TableWorkload:
+    """Return the workload without calls, which a script makes; `shape` has the tables that it needs
+    beside those of the options."""
+    shape = shape or TableShape(view=options.view)
     return TableWorkload(
         name=name,
         seed=Seed(1),
         promise=Level.EVENTUAL,
-        create=lambda cluster, token: StatementsSession(cluster, token, options),
+        create=lambda cluster, token: StatementsSession(cluster, token, options, shape),
         calls=sequence(()),
         per_s=options.ops_per_s,
         final_reads=(FINAL_ROWS,),
@@ -158,6 +173,8 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
         if kind.effect is Effect.INSERT:
             table = TABLES[own.below(1, 4) == 0]  # most into the first
             call = StatementCall(kind.effect, table, row=unique)
+            if options.view and table == TABLES[0]:
+                call = structs.replace(call, view=VIEW)
             if kind.spread and key >= PARTITIONS:  # one that others use, too, so that it is read
                 call = structs.replace(call, also=key - PARTITIONS)
         if "to" in placeholders:
@@ -181,23 +198,22 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
 class StatementsSession:
     """Session on the tables, each in a database of its own."""
 
-    def __init__(self, cluster: Cluster, token: str, options: StatementsOptions) -> None:
+    def __init__(
+        self, cluster: Cluster, token: str, options: StatementsOptions, shape: TableShape
+    ) -> None:
         """Create the tables on every replica of the first shard. Raises ClusterError."""
         self._cluster = cluster
         self._options = options
         settings = [kind.table_settings for kind in options.chosen.values()]
         merged = {k: v for of_kind in (SCHEMA.settings, *settings) for k, v in of_kind.items()}
-        schema = replace(SCHEMA, settings=merged)
-        self._tables = {
-            name: ReplicatedTable(cluster, f"{token}_{name}", schema) for name in TABLES
-        }
+        self._tables = tables_of(cluster, token, replace(SCHEMA, settings=merged), shape)
         for table in self._tables.values():
             table.create()
 
     def client(self, node: str) -> Client:
         """Return a new client of a node."""
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
-        return _StatementsClient(connection, self._tables, self._options.chosen)
+        return _StatementsClient(connection, self._tables, {**SCRIPTED, **self._options.chosen})
 
     def pending(self) -> Sequence[str]:
         """Return why the tables are not at rest, a reason each: what is queued, mutations to do,
@@ -264,6 +280,11 @@ class _StatementsClient:
     ) -> None:
         self._connection = connection
         self._tables = tables
+        self._names = {name: table.name for name, table in tables.items()}
+        view = tables.get(VIEW)
+        if isinstance(view, ViewTarget):
+            self._names[LATE_VIEW] = view.view
+        self._shown = [n for n, table in tables.items() if not isinstance(table, StagingTable)]
         self._chosen = chosen
 
     def invoke(self, op: Op) -> Done:
@@ -277,7 +298,9 @@ class _StatementsClient:
             self._execute(op)
         except DatabaseError as error:
             done = failed_write(error)
-            certain = self._chosen[op.f].is_one_block or error.code in REFUSALS
+            # An insert that is refused where its view writes may have added its own row.
+            whole = self._chosen[op.f].is_one_block and VIEW not in self._tables
+            certain = whole or error.code in REFUSALS
             return done if certain or done.kind is Kind.INFO else Done(Kind.INFO, error=done.error)
         return Done(Kind.OK, op.value)
 
@@ -291,7 +314,8 @@ class _StatementsClient:
 
     def _execute(self, op: Op) -> None:
         kind, call = self._chosen[op.f], decode(op, StatementCall)
-        table, settings = self._tables[call.table].name, cast(QuerySettings, call.settings)
+        name, settings = call.table.partition("@")[0], cast(QuerySettings, call.settings)
+        table = self._names[name]
         if call.row is not UNSET:
             partitions = [op.key] if call.also is UNSET else [op.key, call.also]
             rows: list[tuple[int | None, int, list[int]]] = [(p, call.row, []) for p in partitions]
@@ -301,8 +325,10 @@ class _StatementsClient:
             self._connection.command(f"SYSTEM SYNC REPLICA {table}")
         sql = kind.sql.format(
             table=table,
-            to=self._tables[call.to].name if call.to is not UNSET else "",
-            path=self._tables[call.table].path,
+            to=self._names[call.to] if call.to is not UNSET else "",
+            path=self._tables[name].path,
+            view=self._names.get(VIEW, ""),
+            node=op.node,
             p=op.key,
             update=0 if call.update is UNSET else call.update,
             where=f"p = {op.key} AND id % {call.one_in} = {call.rest}",
@@ -311,11 +337,11 @@ class _StatementsClient:
 
     def _rows(self, op: Op) -> RowsShown:
         tables = {}
-        for name, table in self._tables.items():
+        for name in self._shown:
             tables[name] = [
                 (row, [*updates], copies)
                 for row, updates, copies in self._connection.rows(
-                    f"SELECT id, v, count() FROM {table.name} WHERE p = {op.key:d} "
+                    f"SELECT id, v, count() FROM {self._names[name]} WHERE p = {op.key:d} "
                     "GROUP BY id, v ORDER BY id, v",
                     (int, list, int),
                 )

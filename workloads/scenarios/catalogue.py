@@ -38,6 +38,7 @@ from workloads.scenarios.object_store import (
 )
 from workloads.scenarios.parallel import FAILED_DUPLICATE, PENDING_MERGED
 from workloads.scenarios.partitions import (
+    EMPTIED_PARTITION,
     MISSED_DROP,
     RETURNED_ROWS,
     UNREADABLE_TABLE,
@@ -58,7 +59,17 @@ from workloads.scenarios.reads import (
     UNSYNCED_READ,
 )
 from workloads.scenarios.scenario import Scenario
-from workloads.scenarios.statements import MOVED_AWAY, STALE_REPLACE
+from workloads.scenarios.statements import (
+    ATTACHED_NOWHERE,
+    COPIED_NOTHING,
+    FORGOTTEN_INSERT,
+    HALF_MOVED,
+    HALF_RESTORED,
+    MOVED_AWAY,
+    REPLACED_BY_NOTHING,
+    STALE_REPLACE,
+)
+from workloads.scenarios.views import DOUBLED_VIEW, MISSED_VIEW
 
 _EVERY = (
     STALE_READ,
@@ -79,6 +90,7 @@ _EVERY = (
     DOUBLED_INSERT,
     LOST_RETRY,
     UNREADABLE_TABLE,
+    EMPTIED_PARTITION,
     UNWRITABLE_TABLE,
     RETURNED_ROWS,
     MISSED_DROP,
@@ -113,6 +125,14 @@ _EVERY = (
     MOVED_TWICE,
     STALE_REPLACE,
     MOVED_AWAY,
+    HALF_MOVED,
+    ATTACHED_NOWHERE,
+    REPLACED_BY_NOTHING,
+    COPIED_NOTHING,
+    FORGOTTEN_INSERT,
+    DOUBLED_VIEW,
+    MISSED_VIEW,
+    HALF_RESTORED,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

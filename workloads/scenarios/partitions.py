@@ -1,7 +1,9 @@
-"""Scripts that show what DROP PARTITION leaves behind."""
+"""Scripts that show what is left behind when a partition is dropped or becomes empty."""
 
+from checkers.availability.answers import Answers
 from checkers.sets.convergence import Convergence
 from checkers.stats import Stats
+from harness.core.dialect import Mechanism
 from harness.core.op import Call, Kind, Op
 from harness.generators.script import Do, Joined, Rest, Until
 from workloads.scenarios.scenario import Finding, Scenario
@@ -34,6 +36,28 @@ UNREADABLE_TABLE = Scenario(
     workload=ScriptedSet(name="scenario-unreadable-table"),
     steps=(Do(insert(0, "ch1", key=0)), Do(insert(1, "ch1", key=1)), Do(_drop(0, "ch1"))),
     finding=Finding("answers", "unanswered"),
+    quiesce_s=10,
+)
+
+EMPTIED_PARTITION = Scenario(
+    name="emptied-partition",
+    text="after ALTER DELETE of all rows of a partition that saw a quorum insert, every "
+    "sequentially consistent read of the table is refused, whatever it asks for",
+    workload=ScriptedSet(
+        name="scenario-emptied-partition",
+        table_settings={**SHORT_LOG, "max_cleanup_delay_period": 1},
+        # Rows that a mutation deletes are no lost ones.
+        judges=(Stats(min_ok={}, min_ok_total=1), Answers()),
+    ),
+    steps=(
+        Do(insert(0, "ch1", key=0)),
+        Do(insert(1, "ch1", key=1)),
+        Do(Call(f="delete", key=0, value=0, node="ch1")),
+        # Until the part without rows is removed.
+        Rest(10.0),
+    ),
+    finding=Finding("answers", "unanswered"),
+    needs=(Mechanism.WAITED_MUTATIONS,),
     quiesce_s=10,
 )
 

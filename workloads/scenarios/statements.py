@@ -1,55 +1,221 @@
-"""Scripts that show what statements between two tables do to rows that their replica lacks."""
+"""Scripts that show what statements between two tables do to rows that their replica lacks, or when
+their replica is killed."""
+
+from dataclasses import replace
 
 from checkers.look import encode
 from checkers.statements.calls import Effect, StatementCall
-from harness.core.op import Call
-from harness.generators.script import Do
+from harness.core.dialect import Mechanism
+from harness.core.op import Call, Kind
+from harness.generators.script import Do, Joined, Rest, ScriptStep
 from workloads.scenarios.scenario import Finding, Scenario
-from workloads.scenarios.steps import fault
+from workloads.scenarios.steps import KILL, MESSAGES, REPLICAS, fault, held, killed
+from workloads.statement_tables import TableShape, at_replica
 from workloads.statements import StatementsOptions, scripted_statements
 
 BEHIND = fault("stop-fetches", "stop-fetches-one", nodes=["ch2"])
 """Fault in which ch2 fetches no part, as if it were slow."""
 OPTIONS = StatementsOptions(statements="move,replace,attach-from")
 FINDING = "statement-rows"
+NOBODY: dict[str, int] = {"replication_alter_partitions_sync": 0}
+"""Settings of an ALTER that waits for nobody."""
+QUORUM: dict[str, int] = {"insert_quorum": 2, "insert_quorum_parallel": 0}
+SEQUENTIAL: dict[str, int] = {"select_sequential_consistency": 1}
 
 
-def _insert(row: int, node: str) -> Call:
+def calls(f: str, node: str, call: StatementCall, key: int | None = 0) -> Call:
+    """Return the call of a statement on a partition."""
+    return Call(f=f, key=key, node=node, value=encode(call))
+
+
+def insert_row(row: int, node: str, key: int = 0) -> Call:
     """Return the insert of a row into t."""
-    value = encode(StatementCall(Effect.INSERT, "t", row=row))
-    return Call(f="insert-row", key=0, node=node, value=value)
+    return calls("insert-row", node, StatementCall(Effect.INSERT, "t", row=row), key)
 
 
-def _from_t_to_u(f: str, effect: Effect, node: str, *, synced: bool = False) -> Call:
-    """Return a statement that takes the partition from t."""
-    settings = {"replication_alter_partitions_sync": 0}
-    call = StatementCall(effect, "t", to="u", settings=settings, synced=synced)
-    return Call(f=f, key=0, node=node, value=encode(call))
-
-
-def _scenario(name: str, text: str, statement: Call, kind: str) -> Scenario:
+def _behind(name: str, text: str, statement: Call, kind: str) -> Scenario:
+    """Return a scenario in which a replica makes a statement before it has fetched a row."""
     return Scenario(
         name=name,
         text=text,
         workload=scripted_statements(f"scenario-{name}", OPTIONS),
         nemesis="stop-fetches",
-        steps=(*BEHIND.begins, Do(_insert(1, "ch1")), Do(statement), BEHIND.ends),
+        steps=(*BEHIND.begins, Do(insert_row(1, "ch1")), Do(statement), BEHIND.ends),
         finding=Finding(FINDING, kind),
         needs=OPTIONS.needs,
     )
 
 
-STALE_REPLACE = _scenario(
+STALE_REPLACE = _behind(
     "stale-replace",
     "REPLACE PARTITION on a replica that has not fetched an acknowledged row yet: the row is not "
     "in the target, which is emptied",
-    _from_t_to_u("replace", Effect.REPLACE, "ch2"),
+    calls("replace", "ch2", StatementCall(Effect.REPLACE, "t", to="u", settings=NOBODY)),
     "stale-copy",
 )
-MOVED_AWAY = _scenario(
+MOVED_AWAY = _behind(
     "moved-away",
     "MOVE PARTITION on a replica that has not fetched an acknowledged row yet: the row is in "
     "neither table",
-    _from_t_to_u("move", Effect.MOVE, "ch2"),
+    calls("move", "ch2", StatementCall(Effect.MOVE, "t", to="u", settings=NOBODY)),
     "lost",
+)
+
+
+_REMOVAL = ("_t/1/log/log-",)
+"""Words of the transaction in which a MOVE removes the partition from t: it writes t's log."""
+CUT_SHORT = killed("ch1")
+HALF_MOVED = Scenario(
+    name="half-moved",
+    text="a replica is killed after MOVE PARTITION has added the partition to one table and before "
+    "it has removed it from the other: its rows are in both for good",
+    workload=scripted_statements("scenario-half-moved", OPTIONS),
+    nemesis=f"{MESSAGES},{KILL}",
+    steps=(
+        Do(insert_row(1, "ch1")),
+        held("hold", 1, "ch1", "multi", _REMOVAL),
+        Do(
+            calls("move", "ch1", StatementCall(Effect.MOVE, "t", to="u")),
+            ends=(Kind.INFO,),
+            wait=False,
+        ),
+        held("await", 2, "ch1", "multi", _REMOVAL),
+        *CUT_SHORT.begins,
+        Joined(),
+        held("cut", 3, "ch1", "multi", _REMOVAL),
+        CUT_SHORT.ends,
+    ),
+    finding=Finding(FINDING, "half-moved"),
+    needs=OPTIONS.needs,
+)
+
+TRIES = range(8)
+"""Partitions that a script tries, as the hosts of a shard compete for each statement."""
+
+
+def _everywhere(name: str, text: str, f: str, effect: Effect) -> Scenario:
+    """Return a scenario in which a statement ON CLUSTER takes what one replica has staged."""
+    steps: list[ScriptStep] = []
+    for key in TRIES:
+        staged = StatementCall(Effect.INSERT, at_replica("ch1"), row=key)
+        taken = StatementCall(effect, at_replica("ch1"), to="u")
+        steps += [
+            Do(calls("insert-row", "ch1", staged, key)),
+            Do(calls(f, "ch1", taken, key)),
+        ]
+    return Scenario(
+        name=name,
+        text=text,
+        workload=scripted_statements(f"scenario-{name}", OPTIONS, TableShape(staging=True)),
+        steps=steps,
+        finding=Finding(FINDING, "stale-copy"),
+        needs=OPTIONS.needs,
+    )
+
+
+ATTACHED_NOWHERE = _everywhere(
+    "attached-nowhere",
+    "ATTACH PARTITION FROM a staging table ON CLUSTER: every host answers that it is done, and "
+    "what one replica has staged is not attached, because another one attached nothing",
+    "attach-everywhere",
+    Effect.COPY,
+)
+REPLACED_BY_NOTHING = _everywhere(
+    "replaced-by-nothing",
+    "REPLACE PARTITION FROM a staging table ON CLUSTER: every host answers that it is done, and "
+    "the target is empty, because a replica that has staged nothing replaced it",
+    "replace-everywhere",
+    Effect.REPLACE,
+)
+
+
+def _with_quorum(row: int) -> Call:
+    """Return the insert of a row into t with a quorum."""
+    return calls("insert-row", "ch1", StatementCall(Effect.INSERT, "t", row=row, settings=QUORUM))
+
+
+COPIED_NOTHING = Scenario(
+    name="copied-nothing",
+    text="a sequentially consistent INSERT SELECT copies nothing of the row that a quorum had "
+    "acknowledged to its client, for good: it chose its parts before it looked for the last one",
+    workload=scripted_statements("scenario-copied-nothing", OPTIONS),
+    nemesis="stop-fetches",
+    steps=(
+        Do(_with_quorum(1)),
+        Rest(1.0),
+        *BEHIND.begins,
+        Do(_with_quorum(2)),
+        # Its parts are chosen at once; the last quorum part is looked for three seconds later.
+        Do(
+            calls(
+                "insert-select-slowly",
+                "ch2",
+                StatementCall(Effect.SELECT, "t", to="u", settings={**QUORUM, **SEQUENTIAL}),
+            ),
+            ends=(Kind.OK, Kind.INFO),
+            wait=False,
+        ),
+        Rest(0.5),
+        BEHIND.ends,
+        Joined(),
+    ),
+    finding=Finding(FINDING, "lost"),
+    needs=(*OPTIONS.needs, Mechanism.PARALLEL_QUORUM),
+)
+
+FORGOTTEN_INSERT = Scenario(
+    name="forgotten-insert",
+    text="a row is inserted, deleted by ALTER DELETE, and inserted again: the insert is "
+    "acknowledged, and the row is not there, because its block is remembered",
+    workload=scripted_statements("scenario-forgotten-insert", StatementsOptions()),
+    steps=(
+        Do(insert_row(1, "ch1")),
+        Do(
+            calls(
+                "delete", "ch1", StatementCall(Effect.DELETE, "t", settings={"mutations_sync": 2})
+            )
+        ),
+        Do(calls("insert-again", "ch1", StatementCall(Effect.AGAIN, "t", row=1))),
+    ),
+    finding=Finding(FINDING, "lost"),
+    needs=StatementsOptions().needs,
+)
+
+_ATTACHED = ("_t/1/log/log-",)
+"""Words of the transaction in which a restore registers a part of t."""
+RESTORED = range(4)
+"""Partitions of a table that is restored."""
+
+
+def _on(f: str, node: str) -> Do:
+    """Return the step in which a statement on the whole of t is made."""
+    return Do(calls(f, node, StatementCall(Effect.NONE, "t"), key=None))
+
+
+HALF_RESTORED = Scenario(
+    name="half-restored",
+    text="a replica is killed while SYSTEM RESTORE REPLICA attaches its parts: the statement "
+    "cannot be repeated, and when the others are restored, acknowledged rows are on no replica",
+    workload=scripted_statements("scenario-half-restored", OPTIONS),
+    nemesis=f"{MESSAGES},{KILL}",
+    steps=(
+        *(Do(insert_row(key, "ch1", key=key)) for key in RESTORED),
+        Rest(2.0),
+        *(_on("detach-table", node) for node in REPLICAS),
+        *(_on("drop-replica", node) for node in REPLICAS),
+        *(_on("attach-table", node) for node in REPLICAS),
+        held("hold", 1, "ch1", "multi", _ATTACHED, skip=2),
+        replace(_on("restore-replica", "ch1"), ends=(Kind.INFO,), wait=False),
+        held("await", 2, "ch1", "multi", _ATTACHED),
+        *CUT_SHORT.begins,
+        Joined(),
+        held("cut", 3, "ch1", "multi", _ATTACHED),
+        CUT_SHORT.ends,
+        # Refused: what ZooKeeper has of it is there.
+        replace(_on("restore-replica", "ch1"), ends=(Kind.FAIL, Kind.INFO)),
+        _on("restore-replica", "ch2"),
+        _on("restore-replica", "ch3"),
+    ),
+    finding=Finding(FINDING, "lost"),
+    needs=(*OPTIONS.needs, Mechanism.DROP_REPLICA),
 )

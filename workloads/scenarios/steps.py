@@ -8,6 +8,8 @@ from harness.generators.script import Do, Rest, ScriptStep, Until
 
 REPLICAS = ("ch1", "ch2", "ch3")
 KILL = "kill-clickhouse-one"
+MESSAGES = "message-hold"
+"""Family of rules for single messages that a script gives (`nemesis/message_rules.py`)."""
 SESSION_GONE_S = 7.0
 """Seconds after which the ZooKeeper session of a killed replica has expired (5 s) and others have
 noticed."""
@@ -45,6 +47,16 @@ def lurking(name: str, *nodes: str, number: int = 1) -> ScriptedFault:
 def killed(*nodes: str, number: int = 1) -> ScriptedFault:
     """Return the fault in which replicas are killed, and started again at its end."""
     return fault("kill", KILL, number, nodes=list(nodes))
+
+
+def held(do: str, number: int, node: str, op: str, words: Sequence[str], skip: int = 0) -> Do:
+    """Return the step in which a proxy holds back a request to ZooKeeper that has these words,
+    after so many of them, awaits it, or releases it or cuts its connection, as if the thread that
+    sends it were slow."""
+    rule: dict[str, Json] = {"fault": number, "edge": "once", "name": MESSAGES}
+    rule |= {"do": do, "rule": "held", "node": node, "channel": "zookeeper", "side": "request"}
+    rule |= {"op": op, "words": [*words], "skip": skip, "alone": True}
+    return Do(Call(f=MESSAGES, nemesis=True, value=rule))
 
 
 def once(f: str, number: int, name: str, nodes: Sequence[str]) -> Call:

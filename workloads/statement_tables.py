@@ -1,0 +1,171 @@
+"""Tables of the workload `statements`: the two replicated ones, and what may be beside them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from checkers.statements.calls import Effect
+from harness.clients.clickhouse import ClickHouse
+from harness.clients.replicated_table import ReplicatedTable, TableSchema, drop_database
+from harness.core.dialect import Mechanism
+from harness.core.op import Json
+from harness.core.protocols import Cluster
+from workloads.statement_table import StatementKind
+
+SCHEMA: Final = TableSchema("p Int64, id Int64, v Array(UInt32)", order_by="id", partition_by="p")
+TABLES: Final = ("t", "u")
+VIEW: Final = "v"
+"""Table into which the materialized view of the first table writes."""
+LATE_VIEW: Final = "mv"
+"""That view, where a statement creates it."""
+STAGING: Final = "s"
+"""Plain MergeTree on every replica, whose rows are those of its replica alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """What there is beside the two replicated tables."""
+
+    view: bool = False
+    """Whether the first table has a materialized view."""
+    late_view: bool = False
+    """Whether a statement creates the view, in a Replicated database."""
+    staging: bool = False
+    """Whether there is a staging table."""
+
+
+def tables_of(
+    cluster: Cluster, token: str, schema: TableSchema, shape: TableShape
+) -> Mapping[str, ReplicatedTable]:
+    """Return the tables by name, in the order in which they are created."""
+    tables = {name: ReplicatedTable(cluster, f"{token}_{name}", schema) for name in TABLES}
+    if shape.view or shape.late_view:
+        source = tables[TABLES[0]].name
+        tables[VIEW] = ViewTarget(cluster, f"{token}_{VIEW}", schema, source, late=shape.late_view)
+    if shape.staging:
+        tables[STAGING] = StagingTable(
+            cluster, f"{token}_{STAGING}", replace(schema, engine="MergeTree")
+        )
+    return tables
+
+
+class ViewTarget(ReplicatedTable):
+    """Table into which a materialized view writes."""
+
+    def __init__(
+        self, cluster: Cluster, token: str, schema: TableSchema, source: str, *, late: bool
+    ) -> None:
+        """Name the table and its view, which a statement creates if it is late."""
+        super().__init__(cluster, token, schema)
+        self._source, self._late = source, late
+        self._view_database = f"{self.database}_view" if late else self.database
+        self.view = f"{self._view_database}.mv"
+
+    def create_on(self, connection: ClickHouse, node: str) -> None:
+        """Create the table, and the view; or the Replicated database of a late view. Raises
+        DatabaseError."""
+        super().create_on(connection, node)
+        if self._late:
+            connection.command(
+                f"CREATE DATABASE IF NOT EXISTS {self._view_database} "
+                f"ENGINE = Replicated('{self.path}/view', '1', '{node}')",
+                {"allow_experimental_database_replicated": 1},
+            )
+        else:
+            connection.command(
+                f"CREATE MATERIALIZED VIEW {self.view} TO {self.name} AS "
+                f"SELECT p, id, v FROM {self._source}"
+            )
+
+    def drop(self) -> Sequence[str]:
+        """Drop the view, then the table. Return where they stay, a sentence each."""
+        if not self._late:
+            return super().drop()
+        connections = {node: self._on(node) for node in self.replicas}
+        left = drop_database(self._cluster, self._view_database, connections)
+        return [*left, *super().drop()]
+
+
+class StagingTable(ReplicatedTable):
+    """Plain table on every replica, which is at rest when no statement runs."""
+
+    def pending(self) -> Sequence[str]:
+        """Return nothing: there is no queue."""
+        return ()
+
+    def unfinished_mutations(self) -> Sequence[str]:
+        """Return nothing: no statement mutates it."""
+        return ()
+
+    def observe(self, *, parts: bool = False) -> Mapping[str, Json]:  # noqa: ARG002
+        """Return no figures of any replica."""
+        return {node: {} for node in self.replicas}
+
+
+def at_replica(node: str) -> str:
+    """Return the name of the staging table of a replica: a place of its own, as copies that were
+    put aside."""
+    return f"{STAGING}@{node}"
+
+
+SCRIPTED: Final[Mapping[str, StatementKind]] = {
+    "insert-again": StatementKind(
+        sql="INSERT INTO {table} VALUES",
+        effect=Effect.AGAIN,
+        text="sends the block of an insert once more",
+        promise="engines/table-engines/mergetree-family/replication",
+    ),
+    "attach-everywhere": StatementKind(
+        sql="ALTER TABLE {to} ON CLUSTER harness ATTACH PARTITION {p:d} FROM {table}",
+        effect=Effect.COPY,
+        text="copies a partition from another table, on all hosts",
+        promise="sql-reference/distributed-ddl",
+    ),
+    "replace-everywhere": StatementKind(
+        sql="ALTER TABLE {to} ON CLUSTER harness REPLACE PARTITION {p:d} FROM {table}",
+        effect=Effect.REPLACE,
+        text="replaces a partition by that of another table, on all hosts",
+        promise="sql-reference/distributed-ddl",
+    ),
+    "insert-select-slowly": StatementKind(
+        sql="INSERT INTO {to} SELECT p, id, v FROM {table} "
+        "WHERE p = {p:d} AND (SELECT sleep(3)) = 0",
+        effect=Effect.SELECT,
+        text="copies rows by a query whose analysis takes three seconds",
+        promise="operations/settings/settings#select_sequential_consistency",
+        needs=(Mechanism.PARALLEL_QUORUM,),
+    ),
+    "create-view": StatementKind(
+        sql="CREATE MATERIALIZED VIEW {to} TO {view} AS SELECT p, id, v FROM {table}",
+        effect=Effect.NONE,
+        text="creates the materialized view of a table",
+        promise="sql-reference/statements/create/view",
+        needs=(Mechanism.REPLICATED_DATABASES,),
+    ),
+    "detach-table": StatementKind(
+        sql="DETACH TABLE {table}",
+        effect=Effect.NONE,
+        text="puts a table out of use on a replica",
+        promise="sql-reference/statements/detach",
+    ),
+    "attach-table": StatementKind(
+        sql="ATTACH TABLE {table}",
+        effect=Effect.NONE,
+        text="puts a table into use again",
+        promise="sql-reference/statements/attach",
+    ),
+    "drop-replica": StatementKind(
+        sql="SYSTEM DROP REPLICA '{node}' FROM ZKPATH '{path}'",
+        effect=Effect.NONE,
+        text="removes what ZooKeeper has of a replica that is out of use",
+        promise="sql-reference/statements/system#drop-replica",
+        needs=(Mechanism.DROP_REPLICA,),
+    ),
+    "restore-replica": StatementKind(
+        sql="SYSTEM RESTORE REPLICA {table}",
+        effect=Effect.NONE,
+        text="restores what ZooKeeper has lost of a replica from its parts",
+        promise="sql-reference/statements/system#restore-replica",
+    ),
+}
+"""Statements that scripts make beside those of the table."""

@@ -209,6 +209,17 @@ DROPPED: tuple[Fact, ...] = (
     ["drop", 40, "0_1_1_0", "ch1"],
 )
 ENDED: Fact = ["end", 20, "0_1_1_0"]
+LACKING_TODAY = silent(
+    "final-read",
+    "289 REPLICA_IS_NOT_IN_QUORUM: Replica doesn't have part '0_1_1_0' which was successfully "
+    "written to quorum of other replicas.",
+)
+EMPTIED: tuple[Fact, ...] = (
+    ["hold", 30, "0_1_1_0_2", "ch1"],
+    ["assign", 40, "drop", "ch1", "0_1_1_0_2", "*"],
+    ["drop", 50, "0_1_1_0", "ch1"],
+    ["drop", 50, "0_1_1_0_2", "ch1"],
+)
 
 
 def cloned(*, until: int = 100, fetched: int = 110) -> tuple[Fact, ...]:
@@ -237,6 +248,15 @@ def cloned(*, until: int = 100, fetched: int = 110) -> tuple[Fact, ...]:
         ("18.16.1", LACKING, (*QUORUM, *DROPPED), NEW),
         ("18.16.1", LACKING, (*QUORUM, ENDED, DROPPED[0]), NEW),
         ("25.8.2", LACKING, (*QUORUM, ENDED, *DROPPED), NEW),
+        (
+            "25.8.2",
+            LACKING_TODAY,
+            (*QUORUM, ENDED, *EMPTIED),
+            ("known", ["emptied-partition"]),
+        ),
+        ("25.8.2", LACKING_TODAY, (*QUORUM, *EMPTIED), NEW),
+        ("25.8.2", LACKING_TODAY, (*QUORUM, ENDED, *EMPTIED[:3]), NEW),
+        ("25.8.2", LACKING_TODAY, (*QUORUM, ENDED, *DROPPED), NEW),
     ],
 )
 def test_a_table_that_refuses_is_explained_by_what_became_of_a_quorums_part(

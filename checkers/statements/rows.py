@@ -100,6 +100,30 @@ class _Class(NamedTuple):
     shown: Shown
 
 
+class RowViolation(NamedTuple):
+    """A row that no order of the statements explains, and that all replicas show alike."""
+
+    kind: str
+    key: int
+    row: int
+    steps: Sequence[StatementStep]
+    """Its insert, and the statements that may have touched it, in the order in which they began."""
+    shown: Shown
+    looks: Sequence[int]
+    """Indices of the ops that end the last look of each replica."""
+
+
+def violations_of(history: History) -> Iterator[RowViolation]:
+    """Yield the rows that are shown as after no order of the statements, each of which sees all
+    that was acknowledged; those that are refused or diverge are none of them."""
+    for key, partition in sorted(_partitions(history)[0].items()):
+        judge = _Judge(
+            history, key, partition, Sees.ACKNOWLEDGED, Findings(""), Counter(), left_s=lambda: inf
+        )
+        judge.judge()
+        yield from judge.violations
+
+
 class StatementRows:
     """Judges the calls of the workload `statements` by its last "final-rows"."""
 
@@ -225,6 +249,7 @@ class _Judge:
     """Names of the faults that took rows, one a row."""
     undecided: int = 0
     """Number of rows with too many orders to search."""
+    violations: list[RowViolation] = field(default_factory=list)
     _events: list[int] = field(default_factory=list)
     """Indices of the ops that begin or end a statement, ascending."""
     _known: dict[_Class, tuple[str, Sees | None]] = field(default_factory=dict)
@@ -268,11 +293,20 @@ class _Judge:
         elif kind and kind != "resurrected" and (reason := self._taken(steps)):
             self.taken.append(reason)
         elif kind and sees is None:
-            self._add(kind, row, steps, seen)
+            self._accuse(kind, row, steps, seen)
         elif kind:
             self.stale[kind] += 1
             if self.sees is Sees.ACKNOWLEDGED:
-                self._add(kind if kind == HALF_MOVED else "stale-copy", row, steps, seen)
+                self._accuse(kind if kind == HALF_MOVED else "stale-copy", row, steps, seen)
+
+    def _accuse(
+        self, kind: str, row: int, steps: Sequence[StatementStep], seen: Mapping[str, Shown]
+    ) -> None:
+        pairs = [self.history.pairs[self.partition.finals[node]] for node in seen]
+        looks = [pair.end.index for pair in pairs if pair.end is not None]
+        shown = next(iter(seen.values()))
+        self.violations.append(RowViolation(kind, self.key, row, steps, shown, looks))
+        self._add(kind, row, steps, seen)
 
     def _taken(self, steps: Sequence[StatementStep]) -> str:
         """Return the name of a fault that may have taken a copy of the row; "" if none did."""

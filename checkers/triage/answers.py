@@ -24,7 +24,7 @@ _NO_TABLE: Final = re.compile(r"^60\b")
 _READ_ONLY: Final = re.compile(r"^242\b")
 _NO_SERVER: Final = re.compile(r"^(209|210|NETWORK)\b|refused|EOF|end of file", re.IGNORECASE)
 _PENDING: Final = re.compile(r"^286\b.*\bpart_name: (\w+)", re.DOTALL)
-_LACKING: Final = re.compile(r"^289\b.*\bpart (\w+_\d+_\d+_\d+)\b", re.DOTALL)
+_LACKING: Final = re.compile(r"^289\b.*\bpart '?(\w+_\d+_\d+_\d+)\b", re.DOTALL)
 
 
 def missing_table(history: History, _: Evidence, end: Op) -> str:
@@ -132,6 +132,23 @@ def unreadable_table(history: History, evidence: Evidence, end: Op) -> str:
     )
 
 
+def emptied_partition(history: History, evidence: Evidence, end: Op) -> str:
+    """Return why a read is refused for a part that no replica has (289): after its quorum had ended
+    a mutation made another part of its blocks, and that part was dropped by itself."""
+    part = _named(_LACKING, end)
+    ended_at_ns = evidence.ended.get(part)
+    if ended_at_ns is None or evidence.doubts or evidence.holders(part):
+        return ""
+    for drop in drops_of(history, part).after(ended_at_ns):
+        *blocks, level, mutation = drop.part.split("_")
+        if [*blocks, level] == part.split("_") and mutation.isdigit():
+            return (
+                f"reads ask for {part}, whose quorum had ended; a mutation made {drop.part} of it, "
+                f"which was dropped by itself at {seconds(drop.begin_ns)}"
+            )
+    return ""
+
+
 def _dropped_ns(history: History, evidence: Evidence, part: str, after_ns: int) -> int | None:
     """Return when a part that no replica has was first dropped after a time."""
     dropped = drops_of(history, part).after(after_ns).first
@@ -160,6 +177,7 @@ SIGNATURES: Final[Mapping[str, tuple[re.Pattern[str], Signature]]] = {
     "crashing-mutation": (_NO_SERVER, crashing_mutation),
     "uncounted-clone": (_PENDING, uncounted_clone),
     "unreadable-table": (_LACKING, unreadable_table),
+    "emptied-partition": (_LACKING, emptied_partition),
     "unwritable-table": (_PENDING, unwritable_table),
 }
 """Signatures by defect, each with the errors that it explains: the evidence, or "" if there is

@@ -146,7 +146,17 @@ class Events(tuple[Event, ...]):
 @memoize_per_history
 def tables(history: History) -> Sequence[Events]:
     """Return the facts of each table whose trace has no doubt."""
-    return [Events(_facts_of(trace)) for trace in traces_of(history) if not doubts_of(trace)]
+    return [*tables_by_path(history).values()]
+
+
+@memoize_per_history
+def tables_by_path(history: History) -> Mapping[str, Events]:
+    """Return the facts of each table whose trace has no doubt, by its path in ZooKeeper."""
+    return {
+        str(trace.get("table")): Events(_facts_of(trace))
+        for trace in traces_of(history)
+        if not doubts_of(trace)
+    }
 
 
 def facts(history: History, *kinds: str) -> Events:

@@ -1,6 +1,6 @@
 """Repairs of looks: at the objects of a store, the columns of a table, the tasks of a queue and the
 shards of a Distributed table at rest, at what an OPTIMIZE has merged, at inserts into several
-partitions, at rows of dropped partitions, and at who leads."""
+partitions, at rows of dropped partitions, at rows that statements changed, and at who leads."""
 
 from collections.abc import Iterator
 
@@ -14,12 +14,14 @@ from checkers.triage.orphans import orphans
 from checkers.triage.partitions import kept_rows
 from checkers.triage.repairs import Repair
 from checkers.triage.shards import lost_distributed_insert
+from checkers.triage.statement_rows import statement_rows
 from checkers.triage.tasks import ddl_twice, undone_task
 from harness.core.history import History
 
 FAMILIES = (
     *(orphans, copies, restored_replica, undone_alter, deaf_replica, ddl_twice, undone_task),
     *(lost_distributed_insert, unwaited_clone, split_inserts, kept_rows, two_leaders),
+    statement_rows,
 )
 
 

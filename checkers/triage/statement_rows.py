@@ -1,0 +1,318 @@
+"""Explains what became of rows that statements change, move and copy.
+
+A signature is of one row that no order of its statements explains. It names the part of the row by
+the replica and the time of its insert; if several parts may have it, the record must show the
+mechanism for each of them. Then the row is shown as after some order.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Final
+
+from msgspec import structs
+
+from checkers.phrasing import seconds
+from checkers.statements.calls import Effect
+from checkers.statements.effects import Copies, Sees, Shown, StatementStep, explains, in_tables
+from checkers.statements.orders import TooManyOrdersError, final_states
+from checkers.statements.rows import HALF_MOVED, RowViolation, violations_of
+from checkers.triage.events import Events, ended_ns, kills, tables_by_path
+from checkers.triage.evidence import BlockRange, Evidence
+from checkers.triage.missing import LATE_NS
+from checkers.triage.repairs import Repair
+from harness.core.history import History, Pair
+
+_LOST: Final = "lost"
+_STALE: Final = "stale-copy"
+_NOTHING: Final = Events()
+
+
+@dataclass(frozen=True)
+class AccusedRow:
+    """A row that no order explains, and what the record says of its statements."""
+
+    history: History
+    tables: Mapping[str, Events]
+    """Facts of each table, by its name in the calls."""
+    violation: RowViolation
+
+    @property
+    def steps(self) -> Sequence[StatementStep]:
+        """Return the statements after the insert."""
+        return self.violation.steps[1:]
+
+    @property
+    def source(self) -> str:
+        """Return the table into which the row was inserted."""
+        return self.violation.steps[0].call.table
+
+    @cached_property
+    def parts(self) -> Sequence[BlockRange]:
+        """Return the parts that may have been the row's: those of one block of its partition that
+        its replica had first while the insert went on."""
+        insert = self.violation.steps[0]
+        call = self.pair(insert)
+        new = self.facts(self.source, "hold").on(str(insert.node))
+        new = new.since(call.invoke.time_ns - LATE_NS).until(ended_ns(call) + LATE_NS)
+        named = [BlockRange.named(hold.part) for hold in new]
+        return [
+            part
+            for part in named
+            if part and part.partition == str(self.violation.key) and part.low == part.high
+        ]
+
+    def pair(self, step: StatementStep) -> Pair:
+        """Return the call of a statement."""
+        return self.history.pairs[step.place]
+
+    def facts(self, table: str, *kinds: str) -> Events:
+        """Return the facts of some kinds about a table."""
+        return self.tables.get(table, _NOTHING).of(*kinds)
+
+    def during(self, step: StatementStep, table: str, *kinds: str) -> Events:
+        """Return the facts about a table that may be of a statement: on any replica, while it went
+        on."""
+        call = self.pair(step)
+        every = self.facts(table, *kinds).since(call.invoke.time_ns - LATE_NS)
+        return every.until(ended_ns(call) + LATE_NS)
+
+    def came_ns(self, node: str | None, part: BlockRange) -> int | None:
+        """Return when a replica first had a block of the source; None if it never did."""
+        holds = self.facts(self.source, "hold").on(str(node))
+        had = holds.where(lambda hold: (own := _part(hold.part)) is not None and own.covers(part))
+        return had.first.begin_ns if had.first else None
+
+    def is_behind(self, step: StatementStep) -> bool:
+        """Return whether a statement takes from the source what its replica has, and that it had
+        none of the parts that may be the row's when the call began."""
+        if step.call.table != self.source or not step.is_taking or not self.parts:
+            return False
+        begin_ns = self.pair(step).invoke.time_ns
+        came = [self.came_ns(step.node, part) for part in self.parts]
+        return all(at_ns is None or at_ns > begin_ns for at_ns in came)
+
+    def told(self, step: StatementStep) -> str:
+        """Return a statement in words."""
+        call = self.pair(step)
+        at = seconds(call.invoke.time_ns)
+        return f"op #{call.invoke.index} {call.invoke.f}, which began at {at} on {step.node},"
+
+
+def statement_rows(history: History, _: Evidence) -> Iterator[Repair]:
+    """Yield what the replicas show of rows that known defects have lost, doubled or misplaced."""
+    tables = {_name(path): facts for path, facts in tables_by_path(history).items()}
+    for violation in violations_of(history) if tables else ():
+        accused = AccusedRow(history, tables, violation)
+        for by, (kind, signature) in SIGNATURES.items():
+            if kind == violation.kind and (why := signature(accused)):
+                expected = min(map(in_tables, final_states(violation.steps, Sees.ACKNOWLEDGED)))
+                change = partial(_with_row, row=violation.row, shown=expected)
+                for look in violation.looks:
+                    yield Repair(look, by, f"row {violation.row}: {why}", change)
+                break
+
+
+def moved_away(accused: AccusedRow) -> str:
+    """Return how a MOVE removed the row's part, which its replica had yet to fetch."""
+    for step in accused.steps if not accused.violation.shown else ():
+        if step.call.effect is not Effect.MOVE or not accused.is_behind(step):
+            continue
+        drops = accused.during(step, accused.source, "assign").on(str(step.node))
+        for drop in drops.where(lambda entry: entry.detail == "drop"):
+            dropped = _part(drop.part)
+            if dropped and all(dropped.covers(part) for part in accused.parts):
+                return (
+                    f"{accused.told(step)} removed {_names(accused.parts)} at "
+                    f"{seconds(drop.begin_ns)}, which {step.node} had not fetched"
+                )
+    return ""
+
+
+def half_moved(accused: AccusedRow) -> str:
+    """Return how a replica was killed after a MOVE had added the parts, and before it had removed
+    them."""
+    for step in accused.steps:
+        if step.call.effect is not Effect.MOVE or step.end is not None:
+            continue
+        begin_ns, node = accused.pair(step).invoke.time_ns, str(step.node)
+        killed = kills(accused.history).on(node).since(begin_ns).first
+        if killed is None:
+            continue
+        own = [
+            accused.facts(str(table), "assign").on(node).since(begin_ns).until(killed.begin_ns)
+            for table in (step.call.to, step.call.table)
+        ]
+        added = own[0].where(lambda entry: entry.detail == "REPLACE_RANGE").first
+        if added and not own[1].where(lambda entry: entry.detail == "drop"):
+            return (
+                f"{accused.told(step)} added the partition at {seconds(added.begin_ns)}, and "
+                f"{node} was killed at {seconds(killed.begin_ns)} before it removed it"
+            )
+    return ""
+
+
+def attached_nowhere(accused: AccusedRow) -> str:
+    """Return how an ATTACH PARTITION FROM on all hosts was made by a replica that had not staged
+    the row."""
+    return _made_by_another(accused, Effect.COPY)
+
+
+def replaced_by_nothing(accused: AccusedRow) -> str:
+    """Return the same of a REPLACE PARTITION FROM."""
+    return _made_by_another(accused, Effect.REPLACE)
+
+
+def _made_by_another(accused: AccusedRow, effect: Effect) -> str:
+    node = accused.source.partition("@")[2]
+    for step in accused.steps if node and len(accused.steps) == 1 else ():
+        made = accused.during(step, str(step.call.to), "assign")
+        made = made.where(lambda entry: entry.detail == "REPLACE_RANGE")
+        if step.call.effect is effect and made and not made.on(node):
+            return (
+                f"{node} had staged it, and {made[0].node} made {accused.told(step)} for all, at "
+                f"{seconds(made[0].begin_ns)}"
+            )
+    return ""
+
+
+def copied_nothing(accused: AccusedRow) -> str:
+    """Return how the replica of a sequentially consistent INSERT SELECT came to have the row's part
+    while the statement went on."""
+    for step in accused.steps if len(accused.steps) == 1 else ():
+        call = accused.pair(step)
+        copies = step.call.is_current and not step.call.synced and accused.is_behind(step)
+        came = [accused.came_ns(step.node, part) for part in accused.parts]
+        if copies and all(at_ns is not None and at_ns <= ended_ns(call) for at_ns in came):
+            return f"{accused.told(step)} was under way when {step.node} got the part"
+    return ""
+
+
+def forgotten_insert(accused: AccusedRow) -> str:
+    """Return how the block of rows that a mutation had deleted was sent again, and no part came of
+    it."""
+    if len(accused.steps) != 2:
+        return ""
+    delete, again = accused.steps
+    expected = delete.call.effect is Effect.DELETE and again.call.effect is Effect.AGAIN
+    in_order = delete.end is not None and delete.end < again.begin and again.end is not None
+    mutation = accused.during(delete, accused.source, "assign")
+    mutated = mutation.where(lambda entry: entry.detail == "mutate")
+    new = accused.during(again, accused.source, "hold").since(accused.pair(again).invoke.time_ns)
+    made = [hold for hold in new.on(str(again.node)) if _is_new(hold.part, accused)]
+    if not expected or not in_order or not mutated or made:
+        return ""
+    return f"{accused.told(delete)} deleted it, and no part came of {accused.told(again)} later"
+
+
+def doubled_view(accused: AccusedRow) -> str:
+    """Return how often the row's block was sent again: as often as the view has too many."""
+    insert, shown = accused.violation.steps[0], dict(accused.violation.shown)
+    again = [step for step in accused.steps if step.call.effect is Effect.AGAIN]
+    more = len(shown.get(str(insert.call.view), ())) - 1
+    if more < 1 or more != len(again) or any(step.call.view != insert.call.view for step in again):
+        return ""
+    return f"{accused.told(again[0])} sent its block again"
+
+
+def half_restored(accused: AccusedRow) -> str:
+    """Return how a replica was killed while it was restored, and has attached no part of the row's
+    partition."""
+    if accused.violation.shown or not accused.parts:
+        return ""
+    for step in accused.steps:
+        call = accused.pair(step)
+        if call.invoke.f != "restore-replica" or step.end is not None:
+            continue
+        begin_ns, node = call.invoke.time_ns, str(step.node)
+        killed = kills(accused.history).on(node).since(begin_ns).first
+        attached = accused.facts(accused.source, "assign").since(begin_ns)
+        attached = attached.where(lambda entry: entry.detail == "attach")
+        own = [part for entry in attached if (part := _part(entry.part))]
+        if killed and own and all(part.partition != str(accused.violation.key) for part in own):
+            return (
+                f"{accused.told(step)} had attached {len(own)} other parts when {node} was killed "
+                f"at {seconds(killed.begin_ns)}"
+            )
+    return ""
+
+
+def overlapped(accused: AccusedRow) -> str:
+    """Return that what is shown is explained if each statement that takes rows may have read its
+    source at any time since it began, and committed later."""
+    return "its statements overlap" if _is_explained(accused, ()) else ""
+
+
+def stale_replace(accused: AccusedRow) -> str:
+    """Return which statements were made by replicas without the row's part, if that explains what
+    is shown."""
+    behind = [step for step in accused.steps if accused.is_behind(step)]
+    if not behind or not _is_explained(accused, behind):
+        return ""
+    return f"{accused.told(behind[0])} took the partition without {_names(accused.parts)}"
+
+
+def _is_explained(accused: AccusedRow, behind: Sequence[StatementStep]) -> bool:
+    """Return whether a state since their calls, or any state for those that are behind, explains
+    what the row's statements took."""
+    steps = [
+        step
+        if step in behind or not step.is_taking
+        else step._replace(call=structs.replace(step.call, synced=True))
+        for step in accused.violation.steps
+    ]
+    try:
+        states = final_states(steps, Sees.LOCAL)
+    except TooManyOrdersError:
+        return False
+    return explains(states, accused.violation.shown, steps, Sees.LOCAL)
+
+
+Signature = Callable[[AccusedRow], str]
+SIGNATURES: Final[Mapping[str, tuple[str, Signature]]] = {
+    "moved-away": (_LOST, moved_away),
+    "copied-nothing": (_LOST, copied_nothing),
+    "forgotten-insert": (_LOST, forgotten_insert),
+    "half-restored": (_LOST, half_restored),
+    "half-moved": (HALF_MOVED, half_moved),
+    "doubled-view": ("derived", doubled_view),
+    "attached-nowhere": (_STALE, attached_nowhere),
+    "replaced-by-nothing": (_STALE, replaced_by_nothing),
+    "overlapped": (_STALE, overlapped),
+    "stale-replace": (_STALE, stale_replace),
+}
+"""Signatures by defect, each with the kind of violation that it explains; the first that the record
+proves explains a row."""
+
+
+def _name(path: str) -> str:
+    """Return the name in the calls of the table with a path in ZooKeeper."""
+    return path.rstrip("/").rpartition("/")[0].rpartition("_")[2]
+
+
+def _part(name: str) -> BlockRange | None:
+    return BlockRange.named(name)
+
+
+def _is_new(name: str, accused: AccusedRow) -> bool:
+    """Return whether a part is of the row's partition, and none that may be the row's own."""
+    part = _part(name)
+    own = part is not None and part.partition == str(accused.violation.key)
+    return own and not any(part.covers(one) for one in accused.parts if part)
+
+
+def _names(parts: Sequence[BlockRange]) -> str:
+    return " and ".join(part.name for part in parts)
+
+
+def _with_row(value: Mapping[str, Any], *, row: int, shown: Shown) -> Mapping[str, Any]:
+    """Return a look at rows that shows a row so."""
+    expected: dict[str, Copies] = dict(shown)
+    tables = {
+        table: [
+            *(line for line in rows if line[0] != row),
+            *([row, [*copy], 1] for copy in expected.get(table, ())),
+        ]
+        for table, rows in value["tables"].items()
+    }
+    return {**value, "tables": tables}

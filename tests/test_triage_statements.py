@@ -1,0 +1,216 @@
+"""Known defects explain rows that statements have lost, doubled or misplaced only where the record
+proves their mechanism. Times are in ms."""
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import pytest
+from checkers_cases import Event, _call, _nemesis, fault, history, rest
+
+from checkers.judge import judge
+from checkers.ladder import Level
+from checkers.statements.calls import FINAL_ROWS
+from checkers.statements.rows import StatementRows
+from harness.core.verdict import Status
+
+Fact = list[Any]
+Calls = list[Event]
+NEW: tuple[str, list[str]] = ("new", [])
+PROCESS = count()
+HERE, NOWHERE = [(1, [], 1)], list[tuple[int, list[int], int]]()
+
+
+def call(f: str, effect: str, begin: int, end: int, kind: str = "ok", **more: Any) -> Calls:
+    """Return a statement on partition 0, by default on t and by ch1."""
+    node = more.pop("node", "ch1")
+    value = {"effect": effect, "table": "t", **more}
+    error = "e" if kind != "ok" else None
+    return _call(next(PROCESS), f, begin, end, kind, node, 0, value, value, error)
+
+
+def trace(table: str, *facts: Fact) -> Calls:
+    """Return what ZooKeeper's log says of a table."""
+    value = {
+        "table": f"/harness/run_{table}/1",
+        "versions": ["25.8.2"],
+        "keepers": {"ch1": ["zk1"], "ch2": ["zk2"]},
+        "facts": sorted(facts, key=lambda fact: fact[1]),
+        "ended": "",
+        "gaps": [],
+    }
+    return _nemesis("trace", 60_000, "ok", value)
+
+
+def at_rest(**tables: Sequence[tuple[int, list[int], int]]) -> Calls:
+    """Return the looks at rest of both replicas, which show these rows."""
+    answer = {"tables": {"t": [], "u": [], "v": [], **tables}}
+    looks = (
+        _call(next(PROCESS), FINAL_ROWS, 52_000, 52_001, "ok", node, 0, None, answer, None)
+        for node in ("ch1", "ch2")
+    )
+    return [*rest(50_000, ch1={}, ch2={}), *(event for look in looks for event in look)]
+
+
+def explained(*calls: Calls) -> tuple[str, list[str]]:
+    found = judge(history(*calls), (StatementRows(),), 60, Level.EVENTUAL, explain=True)
+    assert found.status is Status.INVALID
+    assert found.explanation is not None
+    return found.explanation.status, [one.name for one in found.explanation.defects]
+
+
+INSERT = call("insert-row", "insert", 100, 300, row=1)
+HELD: Fact = ["hold", 200, "0_0_0_0", "ch1"]
+FETCHED: Fact = ["hold", 900, "0_0_0_0", "ch2"]
+LATE: Fact = ["hold", 1_500, "0_0_0_0", "ch2"]
+KILLED = fault(1_500, 5_000, "ch1", "kill-clickhouse-one")
+REPLACED = ["assign", 1_200, "REPLACE_RANGE"]
+DROPPED: Fact = ["assign", 1_300, "drop", "ch2", "0_0_1_999999999_999999999", "*"]
+MOVE = call("move", "move", 1_000, 2_000, to="u", node="ch2")
+CUT = call("move", "move", 1_000, 2_000, "info", to="u")
+REPLACE = call("replace", "replace", 1_000, 2_000, to="u", node="ch2")
+STAGED = call("insert-row", "insert", 100, 300, row=1, table="s@ch1")
+ATTACH = call("attach-everywhere", "copy", 1_000, 2_000, table="s@ch1", to="u")
+EMPTY = call("replace-everywhere", "replace", 1_000, 2_000, table="s@ch1", to="u")
+COPY = call(
+    "insert-select",
+    "copy",
+    1_000,
+    2_000,
+    to="u",
+    node="ch2",
+    settings={"select_sequential_consistency": 1},
+)
+DELETE = call("delete", "delete", 1_000, 2_000)
+MUTATED: Fact = ["assign", 1_200, "mutate", "ch1", "0_0_0_0_1", "*"]
+AGAIN = call("insert-again", "again", 3_000, 3_400, row=1)
+VIEWED = call("insert-row", "insert", 100, 300, row=1, view="v")
+VIEWED_AGAIN = call("insert-again", "again", 3_000, 3_400, row=1, view="v")
+RESTORE = call("restore-replica", "none", 1_000, 2_000, "info")
+OTHER: Fact = ["assign", 1_200, "attach", "ch1", "3_0_0_0", ""]
+LOST, STAYED = at_rest(), at_rest(t=HERE)
+BOTH, DOUBLED = at_rest(t=HERE, u=HERE), at_rest(t=HERE, v=[(1, [], 2)])
+
+EXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]] = {
+    "moved-away": ((INSERT, MOVE, LOST), (HELD, DROPPED), ()),
+    "half-moved": ((INSERT, CUT, KILLED, BOTH), (HELD,), ([*REPLACED, "ch1", "", "*"],)),
+    "stale-replace": ((INSERT, REPLACE, STAYED), (HELD,), ()),
+    "attached-nowhere": ((STAGED, ATTACH, LOST), (), ([*REPLACED, "ch2", "", "*"],)),
+    "replaced-by-nothing": ((STAGED, EMPTY, LOST), (), ([*REPLACED, "ch2", "", "*"],)),
+    "copied-nothing": ((INSERT, COPY, STAYED), (HELD, LATE), ()),
+    "forgotten-insert": ((INSERT, DELETE, AGAIN, LOST), (HELD, MUTATED), ()),
+    "doubled-view": ((VIEWED, VIEWED_AGAIN, DOUBLED), (HELD,), ()),
+    "half-restored": ((INSERT, RESTORE, KILLED, LOST), (HELD, OTHER), ()),
+}
+"""Calls, and what ZooKeeper's log says of t and of u, by the defect that explains them."""
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_a_row_is_explained_by_what_the_record_says_of_its_statements(name: str) -> None:
+    calls, of_t, of_u = EXPLAINED[name]
+    traces = (trace("t", *of_t), trace("u", *of_u))
+    assert explained(*calls, *traces) == ("known", [name])
+
+
+UNEXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]] = {
+    "the replica that moves has fetched the part": (
+        (INSERT, MOVE, LOST),
+        (HELD, FETCHED, DROPPED),
+        (),
+    ),
+    "the move removed nothing": ((INSERT, MOVE, LOST), (HELD,), ()),
+    "another replica removed it": (
+        (INSERT, MOVE, LOST),
+        (HELD, ["assign", 1_300, "drop", "ch1", "0_0_1_999999999_999999999", "*"]),
+        (),
+    ),
+    "the removal is of earlier blocks": (
+        (INSERT, MOVE, LOST),
+        (["hold", 200, "0_5_5_0", "ch1"], DROPPED),
+        (),
+    ),
+    "nobody knows the part": ((INSERT, MOVE, LOST), (DROPPED,), ()),
+    "the replica was not killed": (
+        (INSERT, CUT, BOTH),
+        (HELD,),
+        ([*REPLACED, "ch1", "", "*"],),
+    ),
+    "the replica was killed when it had removed the partition": (
+        (INSERT, CUT, KILLED, BOTH),
+        (HELD, ["assign", 1_300, "drop", "ch1", "0_0_1_999999999_999999999", "*"]),
+        ([*REPLACED, "ch1", "", "*"],),
+    ),
+    "the replica that replaces has fetched the part": (
+        (INSERT, REPLACE, STAYED),
+        (HELD, FETCHED),
+        (),
+    ),
+    "the replica that had staged the row attached it": (
+        (STAGED, ATTACH, LOST),
+        (),
+        ([*REPLACED, "ch1", "", "*"],),
+    ),
+    "nobody replaced anything": ((STAGED, EMPTY, LOST), (), ()),
+    "the part was there before the copy began": ((INSERT, COPY, STAYED), (HELD, FETCHED), ()),
+    "the part never came": ((INSERT, COPY, STAYED), (HELD,), ()),
+    "a part came of the block": (
+        (INSERT, DELETE, AGAIN, LOST),
+        (HELD, MUTATED, ["hold", 3_200, "0_1_1_0", "ch1"]),
+        (),
+    ),
+    "nothing was mutated": ((INSERT, DELETE, AGAIN, LOST), (HELD,), ()),
+    "the block was sent once": (
+        (VIEWED, call("optimize", "none", 1_000, 1_100), DOUBLED),
+        (HELD,),
+        (),
+    ),
+    "the view lacks the row": ((VIEWED, VIEWED_AGAIN, STAYED), (HELD,), ()),
+    "the restore was not cut short": ((INSERT, RESTORE, LOST), (HELD, OTHER), ()),
+    "the restore attached the partition": (
+        (INSERT, RESTORE, KILLED, LOST),
+        (HELD, OTHER, ["assign", 1_300, "attach", "ch1", "0_0_0_0", ""]),
+        (),
+    ),
+    "a row is lost beside an OPTIMIZE": (
+        (INSERT, call("optimize", "none", 1_000, 1_100, node="ch2"), LOST),
+        (HELD, DROPPED),
+        (),
+    ),
+}
+"""The same without the evidence, and a loss that has nothing to do with them."""
+
+
+@pytest.mark.parametrize("name", UNEXPLAINED)
+def test_the_same_row_is_not_explained_without_the_evidence(name: str) -> None:
+    calls, of_t, of_u = UNEXPLAINED[name]
+    assert explained(*calls, trace("t", *of_t), trace("u", *of_u)) == NEW
+
+
+def test_without_the_record_nothing_is_explained() -> None:
+    assert explained(INSERT, MOVE, LOST) == NEW
+
+
+OPPOSITE = call("replace", "replace", 1_500, 2_500, table="u", to="t")
+
+
+def test_replaces_that_overlap_swap_what_both_tables_had() -> None:
+    traces = (trace("t", HELD, FETCHED), trace("u"))
+    assert explained(INSERT, REPLACE, OPPOSITE, at_rest(u=HERE), *traces) == (
+        "known",
+        ["overlapped"],
+    )
+
+
+def test_a_row_that_no_defect_lost_is_named_beside_one_that_was_moved_away() -> None:
+    other = call("insert-row", "insert", 2_600, 2_800, row=2)
+    found = judge(
+        history(INSERT, MOVE, other, LOST, trace("t", HELD, DROPPED), trace("u")),
+        (StatementRows(),),
+        60,
+        Level.EVENTUAL,
+        explain=True,
+    )
+    assert found.explanation is not None
+    assert found.explanation.status == "partly"
+    assert [one.name for one in found.explanation.defects] == ["moved-away"]
+    assert "row 2" in found.explanation.unexplained[0]

@@ -65,6 +65,12 @@ FETCHED: Fact = ["hold", 900, "0_0_0_0", "ch2"]
 LATE: Fact = ["hold", 1_500, "0_0_0_0", "ch2"]
 KILLED = fault(1_500, 5_000, "ch1", "kill-clickhouse-one")
 REPLACED = ["assign", 1_200, "REPLACE_RANGE"]
+ADDED: tuple[Fact, ...] = (
+    [*REPLACED, "ch1", "", "*"],
+    ["hold", 1_200, "0_0_0_0", "ch1"],
+)
+COPIED: tuple[Fact, ...] = ([*REPLACED, "ch2", "", "*"],)
+ELSEWHERE: Fact = ["assign", 1_300, "drop", "ch1", "7_0_1_999999999_999999999", "*"]
 DROPPED: Fact = ["assign", 1_300, "drop", "ch2", "0_0_1_999999999_999999999", "*"]
 MOVE = call("move", "move", 1_000, 2_000, to="u", node="ch2")
 CUT = call("move", "move", 1_000, 2_000, "info", to="u")
@@ -92,8 +98,8 @@ LOST, STAYED = at_rest(), at_rest(t=HERE)
 BOTH, DOUBLED = at_rest(t=HERE, u=HERE), at_rest(t=HERE, v=[(1, [], 2)])
 
 EXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]] = {
-    "moved-away": ((INSERT, MOVE, LOST), (HELD, DROPPED), ()),
-    "half-moved": ((INSERT, CUT, KILLED, BOTH), (HELD,), ([*REPLACED, "ch1", "", "*"],)),
+    "moved-away": ((INSERT, MOVE, LOST), (HELD, DROPPED), COPIED),
+    "half-moved": ((INSERT, CUT, KILLED, BOTH), (HELD, ELSEWHERE), ADDED),
     "stale-replace": ((INSERT, REPLACE, STAYED), (HELD,), ()),
     "attached-nowhere": ((STAGED, ATTACH, LOST), (), ([*REPLACED, "ch2", "", "*"],)),
     "replaced-by-nothing": ((STAGED, EMPTY, LOST), (), ([*REPLACED, "ch2", "", "*"],)),
@@ -116,29 +122,35 @@ UNEXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]
     "the replica that moves has fetched the part": (
         (INSERT, MOVE, LOST),
         (HELD, FETCHED, DROPPED),
-        (),
+        COPIED,
     ),
-    "the move removed nothing": ((INSERT, MOVE, LOST), (HELD,), ()),
+    "the replica that moves has fetched the part before it copied": (
+        (INSERT, MOVE, LOST),
+        (HELD, ["hold", 1_100, "0_0_0_0", "ch2"], DROPPED),
+        COPIED,
+    ),
+    "the move removed nothing": ((INSERT, MOVE, LOST), (HELD,), COPIED),
     "another replica removed it": (
         (INSERT, MOVE, LOST),
         (HELD, ["assign", 1_300, "drop", "ch1", "0_0_1_999999999_999999999", "*"]),
-        (),
+        COPIED,
     ),
     "the removal is of earlier blocks": (
         (INSERT, MOVE, LOST),
         (["hold", 200, "0_5_5_0", "ch1"], DROPPED),
-        (),
+        COPIED,
     ),
-    "nobody knows the part": ((INSERT, MOVE, LOST), (DROPPED,), ()),
-    "the replica was not killed": (
-        (INSERT, CUT, BOTH),
+    "nobody knows the part": ((INSERT, MOVE, LOST), (DROPPED,), COPIED),
+    "the replica was not killed": ((INSERT, CUT, BOTH), (HELD,), ADDED),
+    "the move brought nothing of the partition": (
+        (INSERT, CUT, KILLED, BOTH),
         (HELD,),
-        ([*REPLACED, "ch1", "", "*"],),
+        (ADDED[0], ["hold", 1_200, "7_0_0_0", "ch1"]),
     ),
     "the replica was killed when it had removed the partition": (
         (INSERT, CUT, KILLED, BOTH),
         (HELD, ["assign", 1_300, "drop", "ch1", "0_0_1_999999999_999999999", "*"]),
-        ([*REPLACED, "ch1", "", "*"],),
+        ADDED,
     ),
     "the replica that replaces has fetched the part": (
         (INSERT, REPLACE, STAYED),
@@ -174,7 +186,7 @@ UNEXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]
     "a row is lost beside an OPTIMIZE": (
         (INSERT, call("optimize", "none", 1_000, 1_100, node="ch2"), LOST),
         (HELD, DROPPED),
-        (),
+        COPIED,
     ),
 }
 """The same without the evidence, and a loss that has nothing to do with them."""
@@ -201,10 +213,28 @@ def test_replaces_that_overlap_swap_what_both_tables_had() -> None:
     )
 
 
+COPY_BEHIND = call("attach-from", "copy", 3_000, 3_500, to="u", node="ch2")
+EMPTIED = call("replace", "replace", 1_000, 2_000, table="u", to="t")
+TWICE = at_rest(u=HERE)
+GONE: Sequence[Fact] = ([*REPLACED, "ch1", "", "*"], ["drop", 1_220, "0_0_0_0", "ch1"])
+
+
+@pytest.mark.parametrize(
+    ("late", "expected"),
+    [(3_200, ("known", ["stale-replace"])), (2_500, NEW)],
+    ids=["which removes the part later", "which had removed the part"],
+)
+def test_a_replica_that_is_behind_a_replace_copies_what_was_there_before(
+    late: int, expected: tuple[str, list[str]]
+) -> None:
+    of_t = trace("t", HELD, FETCHED, *GONE, ["drop", late, "0_0_0_0", "ch2"])
+    assert explained(INSERT, EMPTIED, COPY_BEHIND, TWICE, of_t, trace("u")) == expected
+
+
 def test_a_row_that_no_defect_lost_is_named_beside_one_that_was_moved_away() -> None:
     other = call("insert-row", "insert", 2_600, 2_800, row=2)
     found = judge(
-        history(INSERT, MOVE, other, LOST, trace("t", HELD, DROPPED), trace("u")),
+        history(INSERT, MOVE, other, LOST, trace("t", HELD, DROPPED), trace("u", *COPIED)),
         (StatementRows(),),
         60,
         Level.EVENTUAL,

@@ -5,6 +5,7 @@ the replica and the time of its insert; if several parts may have it, the record
 mechanism for each of them. Then the row is shown as after some order.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,12 +18,16 @@ from checkers.statements.calls import Effect
 from checkers.statements.effects import Copies, Sees, Shown, StatementStep, explains, in_tables
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.rows import HALF_MOVED, RowViolation, violations_of
-from checkers.triage.events import Events, ended_ns, kills, tables_by_path
+from checkers.triage.events import Event, Events, ended_ns, kills, tables_by_path
 from checkers.triage.evidence import BlockRange, Evidence
 from checkers.triage.missing import LATE_NS
 from checkers.triage.repairs import Repair
 from harness.core.history import History, Pair
 
+DATED_NS: Final = 5_000_000
+"""Time by which the date of a transaction may be wrong."""
+_REMOVALS: Final = ("drop", "detach", "REPLACE_RANGE")
+"""Entries of the log that remove the parts of a partition."""
 _LOST: Final = "lost"
 _STALE: Final = "stale-copy"
 _NOTHING: Final = Events()
@@ -49,17 +54,17 @@ class AccusedRow:
 
     @cached_property
     def parts(self) -> Sequence[BlockRange]:
-        """Return the parts that may have been the row's: those of one block of its partition that
-        its replica had first while the insert went on."""
+        """Return the parts that may have been the row's: those of one block of its partition, as
+        inserts make them, that its replica got while the insert went on."""
         insert = self.violation.steps[0]
         call = self.pair(insert)
         new = self.facts(self.source, "hold").on(str(insert.node))
-        new = new.since(call.invoke.time_ns - LATE_NS).until(ended_ns(call) + LATE_NS)
-        named = [BlockRange.named(hold.part) for hold in new]
+        new = new.since(call.invoke.time_ns - DATED_NS).until(ended_ns(call) + DATED_NS)
+        own = rf"{self.violation.key}_(\d+)_\1_0"
         return [
             part
-            for part in named
-            if part and part.partition == str(self.violation.key) and part.low == part.high
+            for hold in new
+            if re.fullmatch(own, hold.part) and (part := BlockRange.named(hold.part))
         ]
 
     def pair(self, step: StatementStep) -> Pair:
@@ -92,6 +97,41 @@ class AccusedRow:
         came = [self.came_ns(step.node, part) for part in self.parts]
         return all(at_ns is None or at_ns > begin_ns for at_ns in came)
 
+    def is_replacing(self, facts: Events) -> Callable[[Event], bool]:
+        """Return the condition that an entry of a log brought parts of the partition: its replica
+        got one in the same transaction."""
+        new = {
+            hold.begin_ns
+            for hold in facts.of("hold")
+            if hold.part.startswith(f"{self.violation.key}_")
+        }
+        return lambda entry: entry.detail == "REPLACE_RANGE" and entry.begin_ns in new
+
+    def is_removing(self, entry: Event) -> bool:
+        """Return whether an entry of a log removes parts of the partition."""
+        dropped = BlockRange.named(entry.part) if entry.detail == "drop" else None
+        return dropped is not None and dropped.partition == str(self.violation.key)
+
+    def lags(self, step: StatementStep) -> bool:
+        """Return whether a statement takes from a table what its replica has, and that one had yet
+        to get or to remove a part of the partition that another replica had got before the call
+        began, or had removed by a statement."""
+        if not step.is_taking:
+            return False
+        table, begin_ns = step.call.table, self.pair(step).invoke.time_ns
+        removals = self.facts(table, "assign").where(lambda entry: entry.detail in _REMOVALS)
+        facts = self.facts(table, "hold", "drop").where(
+            lambda fact: fact.part.startswith(f"{self.violation.key}_")
+        )
+        before, late = facts.before(begin_ns - DATED_NS), facts.on(str(step.node)).after(begin_ns)
+        return any(
+            other.kind == "hold"
+            or removals.since(other.begin_ns - LATE_NS).until(other.begin_ns + DATED_NS)
+            for own in late
+            for other in before.about(own.part).of(own.kind)
+            if other.node != own.node
+        )
+
     def told(self, step: StatementStep) -> str:
         """Return a statement in words."""
         call = self.pair(step)
@@ -114,12 +154,18 @@ def statement_rows(history: History, _: Evidence) -> Iterator[Repair]:
 
 
 def moved_away(accused: AccusedRow) -> str:
-    """Return how a MOVE removed the row's part, which its replica had yet to fetch."""
+    """Return how a MOVE removed the row's part, which its replica had not fetched by the time at
+    which it had copied the partition."""
     for step in accused.steps if not accused.violation.shown else ():
         if step.call.effect is not Effect.MOVE or not accused.is_behind(step):
             continue
+        copied = accused.during(step, str(step.call.to), "assign").on(str(step.node))
+        copied = copied.where(lambda entry: entry.detail == "REPLACE_RANGE")
+        came = [accused.came_ns(step.node, part) for part in accused.parts]
+        if not copied or any(ns is not None and ns <= copied[-1].begin_ns for ns in came):
+            continue  # it may have copied what it fetched in time
         drops = accused.during(step, accused.source, "assign").on(str(step.node))
-        for drop in drops.where(lambda entry: entry.detail == "drop"):
+        for drop in drops.where(accused.is_removing):
             dropped = _part(drop.part)
             if dropped and all(dropped.covers(part) for part in accused.parts):
                 return (
@@ -139,12 +185,12 @@ def half_moved(accused: AccusedRow) -> str:
         killed = kills(accused.history).on(node).since(begin_ns).first
         if killed is None:
             continue
-        own = [
-            accused.facts(str(table), "assign").on(node).since(begin_ns).until(killed.begin_ns)
+        of_u, of_t = (
+            accused.facts(str(table), "assign", "hold").on(node)
             for table in (step.call.to, step.call.table)
-        ]
-        added = own[0].where(lambda entry: entry.detail == "REPLACE_RANGE").first
-        if added and not own[1].where(lambda entry: entry.detail == "drop"):
+        )
+        added = of_u.since(begin_ns).until(killed.begin_ns).where(accused.is_replacing(of_u)).first
+        if added and not of_t.since(begin_ns).where(accused.is_removing).until(killed.begin_ns):
             return (
                 f"{accused.told(step)} added the partition at {seconds(added.begin_ns)}, and "
                 f"{node} was killed at {seconds(killed.begin_ns)} before it removed it"
@@ -244,12 +290,12 @@ def overlapped(accused: AccusedRow) -> str:
 
 
 def stale_replace(accused: AccusedRow) -> str:
-    """Return which statements were made by replicas without the row's part, if that explains what
-    is shown."""
-    behind = [step for step in accused.steps if accused.is_behind(step)]
+    """Return which statements were made by replicas without the row's part, or by replicas that
+    were behind others in the partition, if that explains what is shown."""
+    behind = [step for step in accused.steps if accused.is_behind(step) or accused.lags(step)]
     if not behind or not _is_explained(accused, behind):
         return ""
-    return f"{accused.told(behind[0])} took the partition without {_names(accused.parts)}"
+    return f"{accused.told(behind[0])} took the partition as {behind[0].node} had it, which lagged"
 
 
 def _is_explained(accused: AccusedRow, behind: Sequence[StatementStep]) -> bool:

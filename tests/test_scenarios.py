@@ -138,3 +138,15 @@ def test_what_lost_sessions_and_failing_disks_leave_is_reproduced_and_explained(
         results = json.loads((Path(one["run"]) / "results.json").read_text())
         assert results["explanation"]["status"] == "known"
         assert [defect["name"] for defect in results["explanation"]["defects"]] == [name]
+
+
+@pytest.mark.containers
+def test_what_statements_do_to_rows_is_reproduced_and_explained(tmp_path: Path) -> None:
+    names = ["half-moved", "attached-nowhere", "doubled-view", "copied-nothing"]
+    done = scenario(*names, "--clickhouse", "25.8", "--store", str(tmp_path), "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name, one in zip(names, json.loads(done.stdout), strict=True):
+        assert (one["scenario"], one["result"]) == (name, "REPRODUCED")
+        results = json.loads((Path(one["run"]) / "results.json").read_text())
+        assert results["explanation"]["status"] == "known"
+        assert [defect["name"] for defect in results["explanation"]["defects"]] == [name]

@@ -94,8 +94,8 @@ def test_the_ready_matrices_settle(name, tmp_path):
             "line 5: settings.a.clickhouse: the list clickhouse of the matrix decides",
         ),
         (
-            f"{QUORUM_SET}accept = ['stale-reed']",
-            "line 3: accept: 'stale-reed' is unknown; did you mean stale-read? see `harness list",
+            f"{QUORUM_SET}accept = ['dirty-reed']",
+            "line 3: accept: 'dirty-reed' is unknown; did you mean dirty-read? see `harness list",
         ),
         ("groups = 3", "line 1: groups: expected tables such as [groups.disks]"),
         ("[groups]\na = 3", "line 2: groups.a: 3: expected a table"),

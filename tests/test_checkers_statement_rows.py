@@ -445,7 +445,7 @@ def test_where_statements_see_what_is_local_a_stale_copy_is_counted() -> None:
     assert verdict.status is Status.VALID
     assert verdict.figures["by_stale_copies"] == {"lost": 1}
     assert verdict.summary == (
-        "an order of the statements leads to what is shown of 1 row; by stale copies, which nobody "
+        "an order of the statements leads to what is shown of 1 row; by what no manual "
         "rules out: 1 lost"
     )
 

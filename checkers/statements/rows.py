@@ -173,8 +173,7 @@ class StatementRows:
             checked=rows - late,
             broken=found.tally,
             held=f"an order of the statements leads to what is shown of {number(rows, 'row')}",
-            after=(f"; by stale copies, which nobody rules out: {told}" if told else "")
-            + not_promised(taken),
+            after=(f"; by what no manual rules out: {told}" if told else "") + not_promised(taken),
             figures={
                 "rows": rows,
                 "classes": classes,

@@ -1,6 +1,7 @@
 //! Defines the Python module `harness.native.generators`.
 
 mod combinator;
+mod python_generator;
 mod scheduler;
 mod vocabulary;
 

@@ -1,25 +1,27 @@
 //! The Python module `harness.native.histories`.
 
+mod calls;
+mod set;
+
 use std::collections::HashMap;
 use std::mem::take;
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyCapsule, PyDict};
-use rustc_hash::FxHashMap;
+use pyo3::types::{PyBytes, PyDict};
 
+use self::calls::Calls;
+use self::set::Set;
 use crate::arrow::table;
 use crate::batch::{self, Batch};
-use crate::calls::{self, Object};
-use crate::findings::{examine, Findings};
+use crate::calls::{calls, Object};
+use crate::findings::Findings;
 use crate::history::{History, Refused, NO_ROW};
-use crate::lines::{Kind, Value, NEMESIS};
-use crate::sessions::bounds;
-use crate::sets::{self, BadValue};
-use crate::stream::stream;
+use crate::lines::{Value, NEMESIS};
+use crate::sets::{sets, BadValue};
 use crate::tally::{tally, Ends};
-use crate::words::{Word, NONE};
+use crate::words::Word;
 use crate::write::LineParts;
 
 pyo3::create_exception!(
@@ -264,7 +266,7 @@ impl Columns {
     /// Return the set of each key that has inserts or reads, the missing key first, then
     /// ascending. Raises OddValue.
     fn sets(&self) -> PyResult<Vec<Set>> {
-        let made = sets::sets(&self.history).map_err(bad_value)?;
+        let made = sets(&self.history).map_err(bad_value)?;
         let made = made.into_iter().map(|set| Set {
             history: self.history.clone(),
             set,
@@ -280,220 +282,12 @@ impl Columns {
             "set" => Object::Set,
             _ => Object::Register,
         };
-        let made = calls::calls(&self.history, object).map_err(bad_value)?;
+        let made = calls(&self.history, object).map_err(bad_value)?;
         let made = made.into_iter().map(|calls| Calls {
             history: self.history.clone(),
             calls,
         });
         Ok(made.collect())
-    }
-}
-
-/// Everything that was asked of one key: the calls "insert", and the answered calls "read" and
-/// "final-read". An insert is identified by its bit; inserted values have the first bits, in order
-/// of their first attempt. A read is identified by its index in order of invocation.
-#[pyclass(frozen, module = "harness.native.histories")]
-struct Set {
-    history: Arc<History>,
-    set: sets::Set,
-    /// The place of each value's insert.
-    places: OnceLock<FxHashMap<i64, usize>>,
-}
-
-/// (value, bit, kind, invoke, ack, attempts).
-type Insert = (i64, u32, &'static str, u32, Option<u32>, u32);
-/// (invoke, end, duplicated).
-type Read = (u32, u32, bool);
-/// (read, missing, write).
-type Violation = (usize, u32, Option<u32>);
-
-#[pymethods]
-impl Set {
-    #[getter]
-    fn key(&self) -> Option<i64> {
-        self.set.key
-    }
-
-    /// Return the value of each bit. Values that were only read have a bit too.
-    fn values(&self) -> Vec<i64> {
-        self.set.values.clone()
-    }
-
-    /// Return of the insert at a place, in order of the first attempt: value, bit, kind ("ok" if
-    /// acknowledged, "fail" if every attempt was refused, otherwise "info"), the row of the first
-    /// attempt that was not refused (of the first attempt if every one was), the row of the first
-    /// acknowledgement, and the number of attempts.
-    fn insert(&self, place: usize) -> Insert {
-        let one = &self.set.inserts[place];
-        let kind = one.kind.name();
-        (
-            one.value,
-            one.bit,
-            kind,
-            one.invoke,
-            row_of(one.ack),
-            one.attempts,
-        )
-    }
-
-    /// Return the place of the value's insert, None if nobody tried to insert it.
-    fn place(&self, value: i64) -> Option<usize> {
-        let places = self.places.get_or_init(|| {
-            let inserts = self.set.inserts.iter().enumerate();
-            inserts.map(|(place, one)| (one.value, place)).collect()
-        });
-        places.get(&value).copied()
-    }
-
-    /// Return the numbers of inserts that are ok, fail and info.
-    fn ends(&self) -> Ends {
-        let count = |kind| {
-            self.set
-                .inserts
-                .iter()
-                .filter(|one| one.kind == kind)
-                .count()
-        };
-        [count(Kind::Ok), count(Kind::Fail), count(Kind::Info)]
-    }
-
-    /// Return the inserts that were tried more than once.
-    fn repeated(&self) -> Vec<u32> {
-        let repeated = self.set.inserts.iter().filter(|one| one.attempts > 1);
-        repeated.map(|one| one.bit).collect()
-    }
-
-    /// Return the rows of invocation and end, and whether some value came more than once.
-    fn read(&self, read: usize) -> Read {
-        let one = &self.set.reads[read];
-        (one.invoke, one.end, one.duplicated)
-    }
-
-    /// Return the number of reads.
-    fn reads_count(&self) -> usize {
-        self.set.reads.len()
-    }
-
-    /// Return the reads called "final-read".
-    fn finals(&self) -> Vec<usize> {
-        let places = 0..self.set.reads.len();
-        places
-            .filter(|&place| self.set.reads[place].is_final)
-            .collect()
-    }
-
-    /// Return the last "final-read" of each node, nodes in order of their first one.
-    fn last_finals(&self) -> Vec<(String, usize)> {
-        let mut last: Vec<(Word, usize)> = Vec::new();
-        for read in self.finals() {
-            let node = self.history.node[self.set.reads[read].invoke as usize];
-            match last.iter_mut().find(|(of, _)| *of == node) {
-                Some((_, place)) => *place = read,
-                None => last.push((node, read)),
-            }
-        }
-        let named = last.into_iter();
-        named
-            .filter_map(|(node, read)| Some((self.history.nodes.text(node)?, read)))
-            .collect()
-    }
-
-    /// Whether the reads returned the same values, each value once.
-    fn same(&self, reads: Vec<usize>) -> bool {
-        let mut reads = reads.into_iter().map(|read| &self.set.reads[read]);
-        let Some(first) = reads.next() else {
-            return true;
-        };
-        let mask = self.set.mask(first);
-        !first.duplicated && reads.all(|read| !read.duplicated && self.set.mask(read).equals(mask))
-    }
-
-    /// Return the bits of the values that a read returned, little-endian.
-    fn mask<'py>(&self, py: Python<'py>, read: usize) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.set.mask(&self.set.reads[read]).bytes())
-    }
-
-    /// Examine every value. `replicas` are the nodes from which a final read is expected.
-    fn examined(&self, replicas: Vec<String>) -> Findings {
-        // A node that no operation names answered no read.
-        let word = |name: &String| self.history.nodes.find(name).unwrap_or(NONE - 1);
-        let replicas: Vec<Word> = replicas.iter().map(word).collect();
-        examine(&self.history, &self.set, &replicas)
-    }
-
-    /// Check monotonic reads, read your writes, monotonic writes and writes follow reads.
-    /// Return for each: the number of reads of which something is demanded, the number that lack a
-    /// demanded value, and the `max_violations` of these that ended first, each with the read, the
-    /// first missing bit, and the first insert that demands it (for the latter two guarantees).
-    /// Every value must have been tried only once.
-    fn bounds(&self, max_violations: usize) -> Vec<(usize, usize, Vec<Violation>)> {
-        let found = bounds(&self.history, &self.set, max_violations)
-            .into_iter()
-            .map(|result| {
-                let first = result.violations.iter();
-                let first = first.map(|one| (one.read, one.missing, row_of(one.write)));
-                (result.reads, result.broken, first.collect())
-            });
-        found.collect()
-    }
-}
-
-/// The calls that constrain the set of one key, in order of invocation: inserts that may have
-/// happened, and answered reads.
-#[pyclass(frozen, module = "harness.native.histories")]
-struct Calls {
-    history: Arc<History>,
-    calls: calls::Calls,
-}
-
-#[pymethods]
-impl Calls {
-    #[getter]
-    fn key(&self) -> Option<i64> {
-        self.calls.key
-    }
-
-    fn __len__(&self) -> usize {
-        self.calls.rows.len()
-    }
-
-    /// Return the number of reads.
-    fn reads(&self) -> usize {
-        self.calls
-            .is_read
-            .iter()
-            .filter(|&&is_read| is_read)
-            .count()
-    }
-
-    /// Whether some process invoked a call at the very time at which its previous call and
-    /// another call ended. No times can express that it follows only the former.
-    fn ties(&self) -> bool {
-        self.calls.ties(&self.history)
-    }
-
-    /// Return the rows of invocation and end of each call.
-    fn rows(&self) -> Vec<(u32, Option<u32>)> {
-        let rows = self.calls.rows.iter();
-        rows.map(|&(invoke, end)| (invoke, row_of(end))).collect()
-    }
-
-    /// Export one row per call with the columns that `pyporcupine` takes: process, f ("add" or
-    /// "read"), value, call, ret, output. Reads have no value, and only reads have an output. ret
-    /// is null if the call did not end ok.
-    ///
-    /// If a process invoked a call at the very time at which its previous call ended, and nothing
-    /// else ended then, the call is one nanosecond later here: it then follows its predecessor and
-    /// no other call.
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        let _ = requested_schema; // a producer need not heed it
-        let columns = self.calls.columns(&self.history);
-        PyCapsule::new_with_value(py, stream(columns), c"arrow_array_stream")
     }
 }
 

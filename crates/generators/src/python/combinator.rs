@@ -9,7 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use seed::Seed;
 
-use super::vocabulary::{call_of, classes, python_call, python_object, raised, KnownWorkers};
+use super::python_generator::PythonGenerator;
+use super::vocabulary::{call_of, classes, python_call, python_object, raised};
 use crate::calls::{AtMostInFlight, Numbered, Repeat, Sequence, UntilOk};
 use crate::choose::{KeyRounds, Mix, PerKey};
 use crate::few_nodes::{FewNodes, Turn};
@@ -17,7 +18,7 @@ use crate::generator::{Context, Event, Generator, MakeCall, MakeGenerator, Step,
 use crate::order::{Cycle, IsAwaited, Phases, StopWhen};
 use crate::shares::{EachNode, OnClients, OnNemesis, Reserve, Together};
 use crate::timing::{Limit, Rate, RestAfterFail, Sleep, TimeLimit, WhileAnswered};
-use crate::workers::{Slot, Worker, Workers};
+use crate::workers::{Worker, Workers};
 use crate::{Failure, Kind, Ns};
 
 /// A generator of harness/core/protocols.py in Rust. It is immutable; the generators that it
@@ -325,14 +326,8 @@ pub(super) fn generator_of(generator: &Bound<'_, PyAny>) -> PyResult<Box<dyn Gen
         Some(listens) => listens.extract()?,
         None => true,
     };
-    Ok(Box::new(PythonGenerator {
-        generator: generator.clone().unbind(),
-        listens,
-        known: KnownWorkers::default(),
-    }))
+    Ok(Box::new(PythonGenerator::new(generator, listens)))
 }
-
-// --- Rust that Python asks ----------------------------------------------------------------------
 
 /// A Python context, converted.
 struct PythonContext<'py> {
@@ -433,100 +428,6 @@ impl CallEnd {
             time_ns: self.time_ns,
             op,
         }
-    }
-}
-
-// --- Python that Rust asks ----------------------------------------------------------------------
-
-/// A generator written in Python: a value that returns its successor.
-struct PythonGenerator {
-    generator: Py<PyAny>,
-    listens: bool,
-    known: KnownWorkers,
-}
-
-impl PythonGenerator {
-    fn context<'py>(
-        &mut self,
-        py: Python<'py>,
-        context: &Context<'_>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let mut seen = |slots: &mut dyn Iterator<Item = Slot>| {
-            let seen = slots.map(|slot| self.known.worker(py, context.workers.of(slot)));
-            PyTuple::new(py, seen.collect::<PyResult<Vec<_>>>()?)
-        };
-        let (free, busy) = (seen(&mut context.free())?, seen(&mut context.busy())?);
-        let class = classes(py)?.context.bind(py);
-        class.call1((context.time_ns, free, busy))
-    }
-
-    fn asked(&mut self, py: Python<'_>, context: &Context<'_>) -> PyResult<Step> {
-        let seen = self.context(py, context)?;
-        let answer = self.generator.bind(py).call_method1("op", (seen,))?;
-        let (step, generator): (Bound<'_, PyAny>, Py<PyAny>) = answer.extract()?;
-        self.generator = generator;
-        let (class, classes) = (step.get_type(), classes(py)?);
-        if class.is(&classes.ready) {
-            let number: i64 = step.getattr("worker")?.getattr("number")?.extract()?;
-            return Ok(Step::Ready(
-                context.workers.slot(number),
-                call_of(&step.getattr("call")?)?,
-            ));
-        }
-        if class.is(&classes.pending) {
-            let wake_ns = step.getattr("wake_ns")?.extract()?;
-            let condition = match step.getattr("firm")?.extract()? {
-                true => WakeCondition::TimeOnly,
-                false => WakeCondition::AnyEvent,
-            };
-            return Ok(Step::Pending(wake_ns, condition));
-        }
-        if class.is(&classes.exhausted) {
-            return Ok(Step::Exhausted);
-        }
-        Err(PyTypeError::new_err(format!(
-            "a generator gave {step}; expected Ready, Pending or Exhausted"
-        )))
-    }
-}
-
-impl Generator for PythonGenerator {
-    fn name(&self) -> String {
-        Python::attach(|py| {
-            let name = self.generator.bind(py).get_type().name();
-            name.map_or_else(|error| error.to_string(), |name| name.to_string())
-        })
-    }
-
-    fn op(&mut self, context: &Context<'_>) -> Result<Step, Failure> {
-        Ok(Python::attach(|py| self.asked(py, context))?)
-    }
-
-    fn update(&mut self, context: &Context<'_>, event: &Event<'_>) -> Result<bool, Failure> {
-        if !self.listens {
-            return Ok(false);
-        }
-        let op = (event.op)()?;
-        let op = python_object(&*op);
-        Ok(Python::attach(|py| {
-            let seen = self.context(py, context)?;
-            let after = self.generator.bind(py).call_method1("update", (seen, op))?;
-            let changed = !after.is(&self.generator);
-            self.generator = after.unbind();
-            Ok::<_, PyErr>(changed)
-        })?)
-    }
-
-    fn listens(&self) -> bool {
-        self.listens
-    }
-
-    fn copied(&self) -> Box<dyn Generator> {
-        Box::new(PythonGenerator {
-            generator: Python::attach(|py| self.generator.clone_ref(py)),
-            listens: self.listens,
-            known: KnownWorkers::default(),
-        })
     }
 }
 

@@ -28,6 +28,10 @@ def test_what_processes_give_comes_in_order() -> None:
     assert os.getpid() not in {process for _, process in given}
 
 
+def test_of_nothing_there_are_no_results() -> None:
+    assert list(side_by_side(str, [], jobs=2, stop=Stop())) == []
+
+
 def test_after_a_wish_to_stop_nothing_new_begins() -> None:
     stop = Stop()
     given = []

@@ -41,7 +41,7 @@ def side_by_side(
     count = len(inputs) if isinstance(inputs, Sized) else ahead
     # Forked, so that only the results of `work` are pickled.
     with ProcessPoolExecutor(
-        min(jobs, count, ahead), get_context("fork"), _begin, (work, os.getpid())
+        max(1, min(jobs, count, ahead)), get_context("fork"), _begin, (work, os.getpid())
     ) as pool:
         try:
             yield from _in_turn(pool, iter(inputs), ahead, stop)

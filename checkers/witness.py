@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from checkers.consistency.session import SESSION_GUARANTEES
 from checkers.exercise import exercise_of
 from checkers.judge import Judgement
+from checkers.ladder import Level
 from checkers.phrasing import seconds
 from checkers.quiescence import quiescence_of
 from harness.core.history import History
@@ -25,6 +27,18 @@ EXPECTED: Final[Mapping[str, str]] = {
     "writes-follow-reads": "a write is seen only with what its process had read before it",
 }
 """Expectation that each kind of anomaly violates, the gravest kind first."""
+
+
+_SESSION: Final = frozenset({Level.LINEARIZABLE, Level.SEQUENTIAL, Level.SESSION})
+_REST: Final = frozenset({Level.LINEARIZABLE, Level.EVENTUAL})
+BREAKS: Final[Mapping[str, frozenset[Level]]] = {
+    "lost": _REST,
+    "diverged": _REST,
+    "stale": frozenset({Level.LINEARIZABLE}),
+    "cycle": frozenset({Level.LINEARIZABLE, Level.SEQUENTIAL}),
+    **dict.fromkeys((guarantee.name for guarantee in SESSION_GUARANTEES), _SESSION),
+}
+"""Levels that one anomaly of a kind contradicts; one of another kind contradicts all."""
 
 
 def gravest(judgement: Judgement) -> tuple[Verdict, Anomaly] | None:

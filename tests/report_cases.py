@@ -47,6 +47,20 @@ def stale() -> History:
     )
 
 
+def backwards() -> History:
+    """Return a history with a stale read, and a process that reads value 2 and then misses it."""
+    return history(
+        insert(0, 1, 1, 4),
+        read(1, [1], 5, 7, node="ch2"),
+        insert(0, 2, 10, 60),
+        read(1, [1, 2], 100, 104, node="ch2"),
+        read(1, [1], 110, 114, node="ch2"),
+        rest(1600),
+        *(final(p, [1, 2], 1700, 1702, node=f"ch{p + 1}") for p in (0, 1)),
+        final(5, [1, 2], 1700, 1702, node="ch3"),
+    )
+
+
 LONG_LABEL = "{ch2 zk2 | ch1 ch3 zk1 zk3}, leader zk1, clients connected"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from checkers_cases import history, insert
-from report_cases import begun, finished, onset, sound, stale
+from report_cases import backwards, begun, finished, onset, sound, stale
 from rich.console import Console
 from test_checkers_registers import cas, read, write
 
@@ -143,3 +143,10 @@ def test_a_cas_is_a_write_and_a_read_of_nothing_a_read(tmp_path: Path) -> None:
     )
     first, _, _ = sentences(facts_in(run))
     assert first == "24 acknowledged writes and 14 answered reads were checked."
+
+
+def test_a_witness_is_said_to_break_what_it_breaks_alone(tmp_path: Path) -> None:
+    assert sentences(facts_in(finished(tmp_path, backwards())))[-1] == (
+        "That breaks linearizable (a read returns every value acknowledged before it began); other "
+        "calls break sequential, session; eventual held."
+    )

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from checkers.exercise import Exercise, exercise_of
-from checkers.ladder import Level
+from checkers.ladder import Ladder, Level
 from checkers.phrasing import during, listed, number, seconds
 from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import READS
-from checkers.witness import EXPECTED
+from checkers.witness import BREAKS, EXPECTED
 from harness.core.history import Fault, History, Pair
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Status, Verdict
@@ -135,17 +135,23 @@ def _violation(facts: Facts, history: History) -> tuple[str, ...]:
     write, reads = _write(history, anomaly), _reads(history, anomaly)
     first = _first(write, anomaly, history)
     second = _second(write, reads, anomaly, history)
-    broken = [r.level.value for r in facts.judgement.ladder.rungs if r.status is Status.INVALID]
-    rule = EXPECTED.get(anomaly.kind, "")
-    held = facts.judgement.ladder.held
-    third = (
-        f"That breaks {listed(broken)}" if broken else f"That breaks what {verdict.checker} checks"
-    )
-    third += f" ({rule})" if rule else ""
-    third += f"; {held.value} held." if held and held is not Level.LINEARIZABLE else "."
+    third = f"{_broken(facts.judgement.ladder, verdict, anomaly)}."
     if first and second:
         return first, second, third
     return _sentence(verdict.summary), _sentence(anomaly.text), third
+
+
+def _broken(ladder: Ladder, verdict: Verdict, anomaly: Anomaly) -> str:
+    """Return which levels the anomaly contradicts, which ones others do, and which one held."""
+    broken = [rung.level for rung in ladder.rungs if rung.status is Status.INVALID]
+    own = [level for level in broken if level in BREAKS.get(anomaly.kind, broken)]
+    others = [level.value for level in broken if level not in own]
+    rule = EXPECTED.get(anomaly.kind, "")
+    told = f"That breaks {listed(own) if own else f'what {verdict.checker} checks'}"
+    told += f" ({rule})" if rule else ""
+    told += f"; other calls break {listed(others)}" if others else ""
+    held = ladder.held
+    return told + (f"; {held.value} held" if held and held is not Level.LINEARIZABLE else "")
 
 
 def _sentence(text: str) -> str:

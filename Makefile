@@ -12,6 +12,8 @@ CARGO := env --unset=MAKEFLAGS --unset=MFLAGS cargo
 # Keep bytecode even where the environment forbids it, as images of Python do: tests start hundreds
 # of processes, and each would spend a second on compiling what it imports.
 export PYTHONDONTWRITEBYTECODE :=
+# Servers of the tests, whose images are built while the Rust modules are compiled.
+IMAGES := --clickhouse 18.16,24.8,25.8 --zookeeper 3.8,3.9 --object-store
 PYTHON_ROOMS := distribution crates harness workloads nemesis checkers compose tests benches
 
 run: $(READY)  ## run 30 s of faults on real servers (simulated ones without a Docker engine) and print a verdict
@@ -20,6 +22,7 @@ run: $(READY)  ## run 30 s of faults on real servers (simulated ones without a D
 spark: $(READY)  ## install Java and pyspark, to judge whole stores on Spark
 	./setup.sh spark
 
+test test-python: export HARNESS_IMAGES := $(IMAGES)
 test: $(READY)  ## run everything that CI runs; Rust's tests while the images of servers are built
 	$(MAKE) --jobs 2 test-rust test-python
 
@@ -71,7 +74,7 @@ $(LINTERS): $(MODULES) constraints-spark.txt constraints-dev.txt
 # Servers of other versions, the newest engine, and what is otherwise compiled when it is needed.
 $(SERVERS): $(READY) $(LINTERS)
 	./setup.sh test
-	.venv/bin/harness build --clickhouse 18.16,24.8,25.8 --zookeeper 3.8,3.9 --object-store
+	.venv/bin/harness build $(IMAGES)
 	.venv/bin/python -m harness.clusters.embedded_engine
 	.venv/bin/python -m harness.clusters.programs
 	.venv/bin/python -m harness.native.explorer

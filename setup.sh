@@ -1,7 +1,8 @@
 #!/bin/sh
 # Prepare this machine for the harness: install system packages, .venv, the Rust modules and the container
-# images. It is safe to run again: what exists is left alone. The argument `modules` leaves the images out; with
-# `spark`, `check` or `test` it installs what only Spark, `make check` or `make test` needs.
+# images, those that the options in HARNESS_IMAGES name. It is safe to run again: what exists is left alone. The argument
+# `modules` leaves the images out; with `spark`, `check` or `test` it installs what only Spark, `make check` or
+# `make test` needs.
 set -eu
 cd "$(dirname "$0")"
 
@@ -101,7 +102,8 @@ images=
 if [ "${1:-run}" = modules ]; then
     :
 elif .venv/bin/python -c 'import sys; from harness.clusters.engine import why_no_engine; sys.exit(why_no_engine())'; then
-    .venv/bin/python -m harness.cli.main build & images=$!
+    # shellcheck disable=SC2086 # options
+    .venv/bin/python -m harness.cli.main build ${HARNESS_IMAGES:-} & images=$!
 else
     echo "setup: servers will be simulated" >&2
 fi

@@ -13,10 +13,11 @@ import pytest
 
 from harness.conform.ensemble import merged, pack, read_archive
 from harness.conform.entries import LogEntry, MutationEntry, PartName, QuorumStatus, read_last_parts
-from harness.conform.model import SERIAL, Departure, Model
+from harness.conform.model import SERIAL, Model
 from harness.conform.protocol import DEPARTURES
 from harness.conform.replay import STEPS, Replayed, replay, tables
 from harness.conform.replica import Replica
+from harness.conform.rules import Departure
 from harness.conform.txnlog import Change, ChangeKind, Txn, read_txns
 from harness.core.errors import HarnessError
 from tests.server_protocols import V18
@@ -394,11 +395,11 @@ def stop_of(outcome: Replayed) -> tuple[tuple[str, ...], str]:
 
 def test_what_the_model_does_not_know_is_no_departure() -> None:
     index, change = merge()
-    data = change.data.replace(b"\nmerge\n", b"\nREPLACE_RANGE\n")
+    data = change.data.replace(b"\nmerge\n", b"\nclear_column\n")
     outcome = replay(ROOT, edited(index, change, replace(change, data=data)), V18)
     assert outcome.stopped is not None
     assert outcome.stopped.unmodelled
-    assert outcome.stopped.why == "an entry of type 'REPLACE_RANGE'"
+    assert outcome.stopped.why == "an entry of type 'clear_column'"
 
 
 def test_a_table_that_is_dropped_ends_its_trace() -> None:

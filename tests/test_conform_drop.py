@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from harness.conform.entries import LogEntry, PartName
-from harness.conform.model import Departure, Model
+from harness.conform.model import Model
 from harness.conform.replica import Replica
+from harness.conform.rules import Departure
 from tests.server_protocols import V18, V25
 
 HEAD = b"format version: 4\ncreate_time: 2026-11-24 14:14:02\nsource replica: ch1\nblock_id: \n"

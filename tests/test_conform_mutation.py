@@ -11,9 +11,10 @@ import pytest
 
 from harness.conform.ensemble import read_archive
 from harness.conform.entries import LogEntry, MutationEntry, PartName
-from harness.conform.model import Departure, Model
+from harness.conform.model import Model
 from harness.conform.replay import replay, tables
 from harness.conform.replica import Replica
+from harness.conform.rules import Departure
 from tests.server_protocols import V25
 
 TRACE = Path(__file__).parent / "traces" / "mutations.txnlog.tar.gz"

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from harness.conform.entries import LogEntry, PartName, QuorumStatus
-from harness.conform.model import SERIAL, Departure, Model
+from harness.conform.model import SERIAL, Model
 from harness.conform.protocol import DEPARTURES, ServerProtocol, protocol_of
 from harness.conform.replay import TableReplay
 from harness.conform.replica import Replica
+from harness.conform.rules import Departure
 from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.dialect import Version, common_dialect
 from tests.server_protocols import V18, V25

@@ -54,10 +54,10 @@ def history(said: dict[str, Any] | None, *departures: dict[str, Any]) -> History
         ),
         (table(steps=0), (), Status.UNKNOWN, "no step of the protocol was seen"),
         (
-            table(stopped="an entry of type 'REPLACE_RANGE'", unmodelled=True),
+            table(stopped="an entry of type 'clear_column'", unmodelled=True),
             (),
             Status.UNKNOWN,
-            "an entry of type 'REPLACE_RANGE'",
+            "an entry of type 'clear_column'",
         ),
         (
             {**table(), "gaps": ["2 transactions from 0x1 are in no log"]},

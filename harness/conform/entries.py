@@ -13,6 +13,7 @@ _PART: Final = re.compile(
     r"(?P<partition>[^_]+)_(?P<low>\d+)_(?P<high>\d+)_(?P<level>\d+)(_(?P<version>\d+))?"
 )
 
+_QUOTED: Final = re.compile(r"'([^']*)'")
 _COLUMN: Final = re.compile(r"^`(\w+)` ", re.MULTILINE)
 
 
@@ -57,6 +58,8 @@ DROPS: Final = frozenset({"drop", "detach"})
 """Kinds of the entries of DROP PARTITION and DETACH PARTITION."""
 NEW_DATA: Final = frozenset({"get", "attach"})
 """Kinds of the entries that bring rows: an insert, and ATTACH of a part."""
+REPLACE: Final = "REPLACE_RANGE"
+"""Kind of the entries of REPLACE PARTITION, ATTACH PARTITION FROM and MOVE PARTITION TO TABLE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,8 @@ class LogEntry:
     """An entry of the replication log, or of a replica's queue."""
 
     kind: str
-    """One of `NEW_DATA`, `DROPS`, "merge", "mutate" and "alter"; an entry of another kind has only
-    its source."""
+    """One of `NEW_DATA`, `DROPS`, `REPLACE`, "merge", "mutate" and "alter"; an entry of another
+    kind has only its source."""
     source: str
     """Name of the replica that wrote the entry."""
     part: PartName | None
@@ -75,6 +78,20 @@ class LogEntry:
     quorum: int = 0
     alter_version: int = 0
     """Version of the table's metadata that an "alter" brings about."""
+    copies: tuple[PartName, ...] = ()
+    """The parts that a `REPLACE` makes of those of another table."""
+    range: PartName | None = None
+    """A part that covers whatever a `REPLACE` removes; None if it removes nothing."""
+
+    @property
+    def made(self) -> tuple[PartName, ...]:
+        """Return the parts that the entry makes."""
+        return (self.part,) if self.part and self.kind not in DROPS else self.copies
+
+    @property
+    def removed(self) -> PartName | None:
+        """Return a part that covers whatever the entry removes; None if it removes nothing."""
+        return self.part if self.kind in DROPS else self.range
 
     @staticmethod
     def read(data: bytes) -> "LogEntry":
@@ -87,17 +104,24 @@ class LogEntry:
             kind = body[0]
             if kind in NEW_DATA:
                 quorum = [int(x.removeprefix("quorum: ")) for x in body if x.startswith("quorum:")]
-                return LogEntry(kind, source, PartName.named(body[1]), (), *quorum)
+                return LogEntry(kind, source, PartName.named(body[1]), quorum=sum(quorum))
             if kind in DROPS:
                 return LogEntry(kind, source, PartName.named(body[1]))
             if kind in ("merge", "mutate"):
                 into = body.index("into" if kind == "merge" else "to")
                 replaces = tuple(PartName.named(name) for name in body[1:into])
                 return LogEntry(kind, source, PartName.named(body[into + 1]), replaces)
+            if kind == REPLACE:
+                named = dict(line.split(": ", 1) for line in body if ": " in line)
+                gone = PartName.named(named["drop_range_name"])
+                copies = tuple(PartName.named(one) for one in _QUOTED.findall(named["new_parts"]))
+                # A range of one block says that nothing is replaced (isMovePartitionOrAttachFrom).
+                range_ = gone if gone.low < gone.high else None
+                return LogEntry(kind, source, None, copies=copies, range=range_)
             if kind == "alter":
                 version = int(body[body.index("alter_version") + 1])
                 return LogEntry(kind, source, None, alter_version=version)
-        except (StopIteration, IndexError, ValueError) as error:
+        except (StopIteration, IndexError, KeyError, ValueError) as error:
             raise UnreadableError(f"{data[:200]!r} is not a log entry: {error}") from error
         return LogEntry(kind, source, None)
 

@@ -8,23 +8,25 @@ a part that covers the requested one. Mutations, ALTERs and parallel quorums, wh
 not have, follow the server's source; docs/conformance.md has the rules.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from harness.conform.entries import DROPS, NEW_DATA, LogEntry, MutationEntry, PartName, QuorumStatus
+from harness.conform import copies
+from harness.conform.entries import (
+    DROPS,
+    NEW_DATA,
+    REPLACE,
+    LogEntry,
+    MutationEntry,
+    PartName,
+    QuorumStatus,
+)
 from harness.conform.protocol import ServerProtocol
 from harness.conform.replica import Replica
+from harness.conform.rules import Departure, Unmodelled, name_of, names_of, require
 
 SERIAL = "status"
 """Node below /quorum of the quorum of which one at a time is pending."""
-
-
-class Departure(Exception):  # noqa: N818 - a verdict, not an error of this program
-    """A step that the model cannot take."""
-
-
-class Unmodelled(Exception):  # noqa: N818
-    """A step that the model does not have, so that it cannot say whether the step is right."""
 
 
 @dataclass
@@ -68,31 +70,36 @@ class Model:
         """Append an entry to the log, and check what every new entry must satisfy. Return whether
         its source is active and not lost: the server checks this only with a quorum, the model
         always."""
-        _require(index == self.length, f"entry {index} follows entry {self.length - 1}")
+        require(index == self.length, f"entry {index} follows entry {self.length - 1}")
         self._exists(entry.kind in self.protocol.entries, f"entries of type {entry.kind!r}")
         if entry.kind == "alter":
             after = f"after version {self.altered}"
-            _require(entry.alter_version > self.altered, f"version {entry.alter_version} {after}")
+            require(entry.alter_version > self.altered, f"version {entry.alter_version} {after}")
             self.altered = entry.alter_version
+        elif entry.kind == REPLACE:
+            copies.log(self, entry)
         elif entry.part is None:
             raise Unmodelled(f"an entry of type {entry.kind!r}")
         elif entry.kind in DROPS:
             self._leads(entry.source, "drops a partition")
-            covered = (name for name, part in self.created.items() if entry.part.covers(part))
-            self.removed[entry.part.name] = frozenset(covered)
+            self.remove_range(entry.part)
         else:
             self._make(entry, entry.part)
         self.log[index] = entry
         self.length += 1
-        source = self._replica(entry.source)
+        source = self.replica(entry.source)
         return source.session is not None and not source.lost
 
+    def remove_range(self, gone: PartName) -> None:
+        """Log the removal of what a part covers."""
+        self.removed[gone.name] = frozenset(n for n, p in self.created.items() if gone.covers(p))
+
     def _make(self, entry: LogEntry, part: PartName) -> None:
-        _require(part.name not in self.created, f"{part.name} was created before")
-        source = self._replica(entry.source)
+        require(part.name not in self.created, f"{part.name} was created before")
+        source = self.replica(entry.source)
         plain = entry.kind in NEW_DATA and entry.quorum <= 1
-        _require(source.session is not None or plain, f"{entry.source} is not active")
-        _require(not source.lost or plain, f"{entry.source} is lost")
+        require(source.session is not None or plain, f"{entry.source} is not active")
+        require(not source.lost or plain, f"{entry.source} is lost")
         if entry.replaces:
             self._leads(entry.source, f"assigns a {entry.kind.replace('mutate', 'mutation')}")
             self._replace(entry, part, source)
@@ -105,18 +112,20 @@ class Model:
     ) -> None:
         """Add an insert's part and quorum, which come in the same transaction as its entry."""
         assert entry.part is not None, "an insert makes a part"
-        source = self._replica(entry.source)
-        _require(entry.part.name in parts, f"{entry.source} does not register the part with it")
+        source = self.replica(entry.source)
+        require(entry.part.name in parts, f"{entry.source} does not register the part with it")
         if entry.quorum > 1:
-            _require(bool(begun), "a quorum insert without a quorum status")
+            require(bool(begun), "a quorum insert without a quorum status")
         for node, status in begun.items():
             serial = node == SERIAL
             self._exists(serial or self.protocol.parallel_quorums, "parallel quorums")
             pending = self.quorums.get(node)
-            _require(pending is None, f"the quorum of {_name(pending)} is pending")
-            _require(status.part == entry.part, f"the quorum is of {status.part.name}")
-            _require(status.replicas == {entry.source}, f"it begins with {_names(status.replicas)}")
-            _require(status.required == entry.quorum, f"it requires {status.required}")
+            require(pending is None, f"the quorum of {name_of(pending)} is pending")
+            require(status.part == entry.part, f"the quorum is of {status.part.name}")
+            require(
+                status.replicas == {entry.source}, f"it begins with {names_of(status.replicas)}"
+            )
+            require(status.required == entry.quorum, f"it requires {status.required}")
             self.quorums[node] = status
         source.parts[entry.part.name] = entry.part
         source.inserted[entry.part.name] = session
@@ -124,21 +133,21 @@ class Model:
     def _leads(self, name: str, does: str) -> None:
         leader = self.leaders[min(self.leaders)][0] if self.leaders else None
         leads = self.many_leaders or leader == name
-        _require(leads, f"{name} {does} while {leader} leads")
+        require(leads, f"{name} {does} while {leader} leads")
 
     def _replace(self, entry: LogEntry, part: PartName, source: Replica) -> None:
         for old in entry.replaces:
-            _require(old.name in self.created, f"{old.name} was never created")
+            require(old.name in self.created, f"{old.name} was never created")
             by = self.replaced.get(old.name)
-            _require(by is None, f"{old.name} is already replaced by entry {by}")
+            require(by is None, f"{old.name} is already replaced by entry {by}")
             dropped = any(old.name in names for names in self.removed.values())
-            _require(not dropped, f"{old.name} was dropped before the {entry.kind} was assigned")
-            _require(old.name in source.parts, f"{entry.source} does not have {old.name}")
+            require(not dropped, f"{old.name} was dropped before the {entry.kind} was assigned")
+            require(old.name in source.parts, f"{entry.source} does not have {old.name}")
             pending = SERIAL in self.quorums and self.quorums[SERIAL].part == old
-            _require(not pending, f"the quorum of {old.name} is pending")
-            _require(part.covers(old), f"{part.name} does not cover {old.name}")
+            require(not pending, f"the quorum of {old.name} is pending")
+            require(part.covers(old), f"{part.name} does not cover {old.name}")
         ends = (min(old.low for old in entry.replaces), max(old.high for old in entry.replaces))
-        _require((part.low, part.high) == ends, f"{part.name} covers more than what it replaces")
+        require((part.low, part.high) == ends, f"{part.name} covers more than what it replaces")
         self.replaced |= dict.fromkeys((old.name for old in entry.replaces), self.length)
 
     # --- mutations ----------------------------------------------------------------------------
@@ -147,20 +156,20 @@ class Model:
         """Add a mutation. Its number is higher than that of each earlier one."""
         for partition, number in mutation.numbers.items():
             last = max((m.numbers.get(partition, -1) for m in self.mutations.values()), default=-1)
-            _require(number > last, f"its number {number} in {partition} follows {last}")
+            require(number > last, f"its number {number} in {partition} follows {last}")
         self.mutations[node] = mutation
 
     def _mutate(self, part: PartName, old: PartName) -> None:
         numbers = {m.numbers.get(part.partition) for m in self.mutations.values()}
-        _require(part.version in numbers, f"no mutation has the number {part.version}")
+        require(part.version in numbers, f"no mutation has the number {part.version}")
         newest = max(old.version, old.high)
-        _require(part.version > newest, f"{old.name} is newer than mutation {part.version}")
+        require(part.version > newest, f"{old.name} is newer than mutation {part.version}")
 
     def finish_mutations(self, name: str, node: str) -> None:
         """Set a replica's mutation_pointer: it has the effect of every mutation up to this one."""
-        replica = self._replica(name)
-        _require(node >= replica.mutated, f"its mutation_pointer goes back from {replica.mutated}")
-        _require(node in self.mutations, f"there is no mutation {node}")
+        replica = self.replica(name)
+        require(node >= replica.mutated, f"its mutation_pointer goes back from {replica.mutated}")
+        require(node in self.mutations, f"there is no mutation {node}")
         numbers = self.mutations[node].numbers
         behind = [
             part.name
@@ -168,7 +177,7 @@ class Model:
             if max(part.low, part.version) < numbers.get(part.partition, 0)
             and part.name not in self.replaced
         ]
-        _require(not behind, f"{name} still has {_names(behind)}")
+        require(not behind, f"{name} still has {names_of(behind)}")
         replica.mutated = node
 
     # --- a replica ----------------------------------------------------------------------------
@@ -176,14 +185,14 @@ class Model:
     def become_active(self, name: str, session: int) -> tuple[str, ...]:
         """Make a replica active. Return its parts whose quorum has failed, which the server may
         keep and the model never should."""
-        replica = self._replica(name)
-        _require(replica.session is None, f"{name} is active already")
+        replica = self.replica(name)
+        require(replica.session is None, f"{name} is active already")
         replica.session, replica.closing = session, None
         return tuple(sorted(self.failed.intersection(replica.parts)))
 
     def become_inactive(self, name: str, *, closing: int | None = None) -> None:
         """Make a replica inactive: its session ends, or the session `closing` deletes is_active."""
-        replica = self._replica(name)
+        replica = self.replica(name)
         replica.closing = closing if closing == replica.session else None
         replica.session = None
 
@@ -206,26 +215,26 @@ class Model:
 
     def pull_log(self, name: str, to: int, queued: Mapping[str, LogEntry]) -> None:
         """Move log_pointer, and put the entries that it passes into the queue."""
-        replica = self._replica(name)
+        replica = self.replica(name)
         first = min(self.log, default=self.length)
         if replica.lost:
             others = [r.pointer for r in self.replicas.values() if r is not replica and not r.lost]
-            _require(
+            require(
                 any(pointer is not None and pointer >= to for pointer in others) or to == first,
                 f"no replica that is not lost has reached entry {to}",
             )
-            _require(to >= first, f"entry {to} is deleted")
+            require(to >= first, f"entry {to} is deleted")
             replica.pointer = to
             self._enqueue(replica, queued)
             return
         since = first if replica.pointer is None else replica.pointer
-        _require(replica.may_write, f"{name} is not active")
-        _require(to >= since, f"its log_pointer goes back from {since} to {to}")
-        _require(to <= self.length, f"its log_pointer goes past the log's end, {self.length}")
+        require(replica.may_write, f"{name} is not active")
+        require(to >= since, f"its log_pointer goes back from {since} to {to}")
+        require(to <= self.length, f"its log_pointer goes past the log's end, {self.length}")
         gone = [index for index in range(since, to) if index not in self.log]
-        _require(not gone, f"entry {gone[:1]} that it passes is deleted")
+        require(not gone, f"entry {gone[:1]} that it passes is deleted")
         wanted = [self.log[index] for index in range(since, to)]
-        _require(
+        require(
             list(queued.values()) == wanted,
             f"the {len(queued)} queued entries are not the {len(wanted)} of the log from {since}",
         )
@@ -235,74 +244,77 @@ class Model:
     def clone_queue(self, name: str, queued: Mapping[str, LogEntry]) -> None:
         """Put entries into the queue that do not come from the log: a lost replica copies
         another's."""
-        replica = self._replica(name)
-        _require(replica.lost, f"{name} queues entries that it has not pulled, and is not lost")
+        replica = self.replica(name)
+        require(replica.lost, f"{name} queues entries that it has not pulled, and is not lost")
         self._enqueue(replica, queued)
 
     def _enqueue(self, replica: Replica, queued: Mapping[str, LogEntry]) -> None:
         for entry in queued.values():
-            known = self.removed if entry.kind in DROPS else self.created
-            made = entry.part is None or entry.part.name in known
-            _require(made, f"{_name(entry.part)} was never created")
+            gone = entry.removed
+            require(gone is None or gone.name in self.removed, f"{name_of(gone)} was never created")
+            for part in entry.made:
+                require(part.name in self.created, f"{part.name} was never created")
         replica.queue |= queued
 
     def get_part(self, name: str, part: PartName) -> None:
         """Register a part that is not the replica's own insert."""
-        replica = self._replica(name)
-        _require(part.name in self.created, f"{part.name} is in no entry of the log")
-        _require(part.name not in self.failed, f"the quorum of {part.name} has failed")
-        _require(part.name not in replica.dropped, f"{part.name} comes back after it was dropped")
-        _require(replica.may_write, f"{name} is not active")
-        wanted = any(e.part is not None and part.covers(e.part) for e in replica.queue.values())
+        replica = self.replica(name)
+        require(part.name in self.created, f"{part.name} is in no entry of the log")
+        require(part.name not in self.failed, f"the quorum of {part.name} has failed")
+        require(part.name not in replica.dropped, f"{part.name} comes back after it was dropped")
+        require(replica.may_write, f"{name} is not active")
+        wanted = any(part.covers(made) for e in replica.queue.values() for made in e.made)
         # A drop removes the entry of a fetch, then waits for the fetch, then removes the part.
         wanted = wanted or replica.drops(part)
-        _require(wanted, f"no entry in the queue of {name} needs {part.name}")
+        require(wanted, f"no entry in the queue of {name} needs {part.name}")
         replica.parts[part.name] = part
 
     def finish_entry(self, name: str, node: str, session: int = 0) -> tuple[str, ...]:
         """Remove an entry from the queue, in this session. Return the parts that a drop has missed,
         which the server may keep and the model never should."""
-        replica = self._replica(name)
+        replica = self.replica(name)
         entry = replica.queue.pop(node, None)
-        _require(entry is not None, f"{node} is not in the queue of {name}")
+        require(entry is not None, f"{node} is not in the queue of {name}")
         assert entry is not None
         if replica.lost:
             return ()  # what it clones includes the result of the entry
         if entry.kind == "alter":
             queued = (e.alter_version for e in replica.queue.values() if e.kind == "alter")
             first = min(queued, default=entry.alter_version)
-            _require(entry.alter_version <= first, f"version {first} is not in force yet")
-        elif entry.kind in DROPS:
-            return self._finish_drop(replica, entry, session)
+            require(entry.alter_version <= first, f"version {first} is not in force yet")
+        elif entry.kind == REPLACE:
+            return copies.finish(self, replica, entry, session)
+        elif entry.removed is not None:
+            return self.finish_drop(replica, entry.removed, session)
         elif entry.part is not None and replica.drops(entry.part):
             return ()  # a drop removes the entries whose parts it would remove
         elif entry.part is not None and entry.part.name not in self.failed:
-            _require(replica.has(entry.part), f"{name} does not have {entry.part.name} after it")
+            require(replica.has(entry.part), f"{name} does not have {entry.part.name} after it")
         return ()
 
     def give_up(self, name: str, node: str) -> str | None:
         """Remove a fetch from the queue whose part no replica has any more, which the server allows
         and the model never should. Return the part; None if this is no such step."""
-        replica, part = self._replica(name), self._replica(name).fetches(node)
+        replica, part = self.replica(name), self.replica(name).fetches(node)
         had = part is None or any(one.has(part) for one in self.replicas.values())
         if part is None or had or replica.lost or part.name in self.failed or replica.drops(part):
             return None
         del replica.queue[node]
         return part.name
 
-    def _finish_drop(self, replica: Replica, entry: LogEntry, session: int) -> tuple[str, ...]:
-        assert entry.part is not None, "a drop has a range"
-        gone = self.removed[entry.part.name]
+    def finish_drop(self, replica: Replica, range_: PartName, session: int) -> tuple[str, ...]:
+        """Remove a range from a replica. Return the parts that it has missed."""
+        gone = self.removed[range_.name]
         # Parts that a merge has replaced are registered until they are removed from the disk.
         left = gone.intersection(replica.parts) - self.replaced.keys()
         # An insert whose session was lost before its commit was answered shows its part only once
         # it has looked it up, which may be after the drop.
         missed = {part for part in left if replica.inserted.get(part, session) != session}
-        _require(left == missed, f"{replica.name} still has {_names(left)} after it was dropped")
+        require(left == missed, f"{replica.name} still has {names_of(left)} after it was dropped")
         replica.dropped |= gone
-        done = replica.ranges.get(entry.part.partition)
-        if done is None or done.high < entry.part.high:
-            replica.ranges[entry.part.partition] = entry.part
+        done = replica.ranges.get(range_.partition)
+        if done is None or done.high < range_.high:
+            replica.ranges[range_.partition] = range_
         return tuple(sorted(missed))
 
     def undo_fetch(self, name: str, part: str) -> bool | None:
@@ -310,10 +322,10 @@ class Model:
         executes the entry again. Return whether a quorum has counted the replica for it, which the
         server allows and the model never should; None if this is no such step, because the entry is
         done, or the part has to go for another reason."""
-        replica = self._replica(name)
+        replica = self.replica(name)
         gone = replica.parts.get(part)
         wanted = gone is not None and any(
-            entry.part is not None and gone.covers(entry.part) for entry in replica.queue.values()
+            gone.covers(made) for entry in replica.queue.values() for made in entry.made
         )
         if not wanted:
             return None
@@ -329,10 +341,10 @@ class Model:
         """Queue another fetch: a server that finds a registered part missing on its disk removes
         the part from ZooKeeper and queues an entry of its own to fetch it. Return whether a quorum
         has counted the replica for the part, which the server allows and the model never should."""
-        replica = self._replica(name)
+        replica = self.replica(name)
         assert entry.part is not None, "a fetch names a part"
         gone = replica.parts.pop(entry.part.name, None)
-        _require(gone is not None, f"{name} does not have {entry.part.name}")
+        require(gone is not None, f"{name} does not have {entry.part.name}")
         replica.queue[queued] = entry
         replica.again.add(queued)
         return (name, entry.part.name) in self.counted
@@ -345,7 +357,7 @@ class Model:
         names neither, which the server allows and the model never should. Return False if this is
         no such step: another part covers the removed one, or no merge in the queue does.
         """
-        replica = self._replica(name)
+        replica = self.replica(name)
         gone = replica.parts.get(part)
         if gone is None or replica.covered(gone):
             return False
@@ -358,12 +370,12 @@ class Model:
     def remove_part(self, name: str, part: str) -> None:
         """Remove a part that is covered, unreadable or dropped. A lost replica removes the parts
         that the one which it clones does not have."""
-        replica = self._replica(name)
-        _require(part in replica.parts, f"{name} does not have {part}")
+        replica = self.replica(name)
+        require(part in replica.parts, f"{name} does not have {part}")
         gone = replica.parts.pop(part)
         covered = replica.covered(gone) or replica.drops(gone)
         may = replica.lost or covered or part in self.failed
-        _require(may, f"{name} loses {part}, and none of its parts covers it")
+        require(may, f"{name} loses {part}, and none of its parts covers it")
 
     # --- the quorum ---------------------------------------------------------------------------
 
@@ -371,11 +383,11 @@ class Model:
         """Add a replica to a pending quorum."""
         replica = self._acting(name)
         pending = self._pending(node)
-        _require(status.part == pending.part, f"the pending quorum is of {pending.part.name}")
-        _require(replica.name not in pending.replicas, f"{replica.name} is counted already")
+        require(status.part == pending.part, f"the pending quorum is of {pending.part.name}")
+        require(replica.name not in pending.replicas, f"{replica.name} is counted already")
         joined = pending.replicas | {replica.name}
-        _require(status.replicas == joined, f"{replica.name} writes {_names(status.replicas)}")
-        _require(replica.has(pending.part), f"{replica.name} does not have {pending.part.name}")
+        require(status.replicas == joined, f"{replica.name} writes {names_of(status.replicas)}")
+        require(replica.has(pending.part), f"{replica.name} does not have {pending.part.name}")
         self.quorums[node] = status
         self.counted.add((replica.name, pending.part.name))
 
@@ -384,11 +396,11 @@ class Model:
         replica, pending = self._acting(name), self._pending(node)
         counted = pending.replicas | {replica.name}
         enough = len(counted) >= pending.required
-        _require(
-            enough, f"{pending.required} replicas are required, the part is on: {_names(counted)}"
+        require(
+            enough, f"{pending.required} replicas are required, the part is on: {names_of(counted)}"
         )
         for one in sorted(counted):
-            _require(self._replica(one).has(pending.part), f"{one} does not have the part")
+            require(self.replica(one).has(pending.part), f"{one} does not have the part")
         del self.quorums[node]
         self.counted |= {(one, pending.part.name) for one in counted}
         return pending.part
@@ -413,9 +425,9 @@ class Model:
         the partition if it goes back to a lower block, which the server allows and the model never
         should."""
         before = self.last.get(part.partition)
-        _require(
+        require(
             last == {**self.last, part.partition: part},
-            f"last_part says {_names(part.name for part in last.values())}",
+            f"last_part says {names_of(part.name for part in last.values())}",
         )
         self.last = last
         return before if before is not None and part.low < before.low else None
@@ -425,10 +437,10 @@ class Model:
         the quorum had counted and that has removed the part since, which the server allows and the
         model never should."""
         pending = self._pending(node)
-        _require(part == pending.part.name, f"the pending quorum is of {pending.part.name}")
-        active = [n for n in sorted(pending.replicas) if self._replica(n).session is not None]
-        alive = [n for n in active if self._replica(n).has(pending.part)]
-        _require(not alive, f"{_names(alive)} has the part and is active")
+        require(part == pending.part.name, f"the pending quorum is of {pending.part.name}")
+        active = [n for n in sorted(pending.replicas) if self.replica(n).session is not None]
+        alive = [n for n in active if self.replica(n).has(pending.part)]
+        require(not alive, f"{names_of(alive)} has the part and is active")
         self.failed.add(part)
         del self.quorums[node]
         return bool(active)
@@ -438,14 +450,14 @@ class Model:
     def clear_log(self, indices: set[int]) -> None:
         """Delete old entries from the log."""
         for index in sorted(indices):
-            _require(index in self.log, f"entry {index} is not in the log")
+            require(index in self.log, f"entry {index} is not in the log")
             first = min(self.log)
-            _require(index == first, f"entry {index} goes before entry {first}")
+            require(index == first, f"entry {index} goes before entry {first}")
             for replica in self.replicas.values():
                 behind = replica.pointer is None or replica.pointer <= index
                 needs = replica.session is not None and not replica.lost and behind
-                _require(not needs, f"{replica.name} is active and has not pulled entry {index}")
-                _require(
+                require(not needs, f"{replica.name} is active and has not pulled entry {index}")
+                require(
                     replica.lost or not behind,
                     f"{replica.name} has not pulled entry {index}, and is not marked lost",
                 )
@@ -453,13 +465,13 @@ class Model:
 
     def mark_lost(self, name: str) -> None:
         """Mark a replica as lost."""
-        replica = self._replica(name)
-        _require(replica.session is None, f"{name} is active and is marked lost")
+        replica = self.replica(name)
+        require(replica.session is None, f"{name} is active and is marked lost")
         replica.lost = True
 
     def clear_lost(self, name: str) -> None:
         """Clear is_lost: the replica has cloned another one."""
-        replica = self._replica(name)
+        replica = self.replica(name)
         replica.lost = False
         replica.dropped.clear()
         replica.ranges.clear()
@@ -468,33 +480,21 @@ class Model:
 
     def _exists(self, there: bool, what: str) -> None:
         """Raise Departure unless servers of these versions have such a step."""
-        _require(there, f"ClickHouse {self.protocol.name} lacks {what}")
+        require(there, f"ClickHouse {self.protocol.name} lacks {what}")
 
-    def _replica(self, name: str) -> Replica:
-        _require(name in self.replicas, f"{name} is not a replica of the table")
+    def replica(self, name: str) -> Replica:
+        """Return a replica. Raises Departure if there is none."""
+        require(name in self.replicas, f"{name} is not a replica of the table")
         return self.replicas[name]
 
     def _acting(self, name: str | None) -> Replica:
         if name is None:
             raise Departure("the session belongs to no replica")
-        replica = self._replica(name)
-        _require(replica.may_write, f"{name} is not active")
+        replica = self.replica(name)
+        require(replica.may_write, f"{name} is not active")
         return replica
 
     def _pending(self, node: str) -> QuorumStatus:
         if node not in self.quorums:
             raise Departure("no quorum is pending")
         return self.quorums[node]
-
-
-def _require(holds: bool, why_not: str) -> None:
-    if not holds:
-        raise Departure(why_not)
-
-
-def _name(of: QuorumStatus | PartName | None) -> str:
-    return "nothing" if of is None else of.part.name if isinstance(of, QuorumStatus) else of.name
-
-
-def _names(names: Iterable[str]) -> str:
-    return " ".join(sorted(names)) or "nobody"

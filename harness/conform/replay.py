@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from harness.conform import copies
 from harness.conform.entries import (
     NEW_DATA,
+    REPLACE,
     LogEntry,
     MutationEntry,
     PartName,
@@ -17,7 +19,7 @@ from harness.conform.entries import (
     UnreadableError,
     read_last_parts,
 )
-from harness.conform.model import SERIAL, Departure, Model, Unmodelled
+from harness.conform.model import SERIAL, Model
 from harness.conform.protocol import (
     COUNTED_WITHOUT,
     DEPARTURES,
@@ -32,6 +34,7 @@ from harness.conform.protocol import (
     ServerProtocol,
 )
 from harness.conform.replica import Replica
+from harness.conform.rules import Departure, Unmodelled
 from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.verdict import Status
 
@@ -42,6 +45,7 @@ STEPS = frozenset(
         *("Insert", "AttachPart", "QuorumInsert", "UpdateQuorum", "EndQuorum", "FailedQuorum"),
         *("PullLog", "FinishEntry", "ClearOldLog", "GetPart", "RemovePart"),
         *("UndoFetch", "FetchAgain", "AssignMerge", "DropRange", "AlterMetadata"),
+        "ReplaceRange",
         *("Mutation", "AssignMutation", "FinishMutations"),
     }
 )
@@ -55,6 +59,7 @@ _LOGGED = {
     "alter": "AlterMetadata",
     "drop": "DropRange",
     "detach": "DropRange",
+    REPLACE: "ReplaceRange",
 }
 """Names of the steps that append an entry of these kinds to the log."""
 _OF_ENTRIES = {**_LOGGED, "attach": "AttachPart"}
@@ -309,9 +314,12 @@ class TableReplay:
     ) -> None:
         name = entry.part.name if entry.part else ""
         if entry.kind not in NEW_DATA:
-            what = name if entry.part else entry.alter_version
-            self._record(_LOGGED.get(entry.kind, entry.kind), entry.source, what)
+            names = [part.name for part in entry.copies]
+            what = [name] if entry.part else names or [str(entry.alter_version)]
+            self._record(_LOGGED.get(entry.kind, entry.kind), entry.source, *what)
             self.model.append(index, entry)
+            if entry.kind == REPLACE:
+                copies.receive(self.model, entry, self._registered(entry.source, by_path), session)
             return
         begun = {
             node: QuorumStatus.read(by_path[f"quorum/{node}"].data)
@@ -322,9 +330,13 @@ class TableReplay:
         self._record("QuorumInsert" if entry.quorum > 1 else step, entry.source, name)
         if not self.model.append(index, entry):
             self._record_departure(INSERT_INACTIVE, entry.source, name)
-        mine = f"replicas/{entry.source}/parts/"
-        parts = {path.removeprefix(mine) for path in by_path if path.startswith(mine)}
-        self.model.insert(entry, begun, parts, session)
+        self.model.insert(entry, begun, self._registered(entry.source, by_path), session)
+
+    @staticmethod
+    def _registered(name: str, by_path: dict[str, Change]) -> set[str]:
+        """Return the parts of a replica that a transaction names."""
+        mine = f"replicas/{name}/parts/"
+        return {path.removeprefix(mine) for path in by_path if path.startswith(mine)}
 
     def _quorum(self, txn: Txn, by_path: dict[str, Change]) -> None:
         of = {path.removeprefix("quorum/"): c for path, c in by_path.items() if _QUORUM.match(path)}

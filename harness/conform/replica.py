@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from harness.conform.entries import DROPS, LogEntry, PartName
+from harness.conform.entries import LogEntry, PartName
 
 
 @dataclass
@@ -57,6 +57,6 @@ class Replica:
         """Return whether a drop that the replica executed, or has in its queue, covers the part. An
         insert that took its number before a drop may be logged after it, and the replica that took
         it may lose it to that drop at once, so that nobody can fetch it."""
-        queued = [e.part for e in self.queue.values() if e.kind in DROPS and e.part is not None]
+        queued = [entry.removed for entry in self.queue.values()]
         done = self.ranges.get(part.partition)
-        return any(own.covers(part) for own in (*queued, *([done] if done else ())))
+        return any(own is not None and own.covers(part) for own in (*queued, done))

@@ -62,6 +62,7 @@ class Own:
 OWN: Mapping[str, Own] = {
     "replication": Own("none", f"{QUICK} --option big-rows=100"),
     "merges": Own("none", f"{QUICK} --option own-rows=100"),
+    "statements": Own("none", f"{QUICK} --option sees=local"),
     "phantom": Own("partition", "--time-limit 8 --rate 40 --interval 1 --duration 4"),
     "liveness-nodes": Own(
         "pause-clickhouse-one", "--time-limit 70 --rate 5 --interval 1 --duration 25"
@@ -117,6 +118,8 @@ def arguments(workload: str, nemesis: str) -> list[str]:
     """Return the arguments of `harness run`."""
     needed = {nemeses().get(name) for name in nemesis.split(",")}
     protocol = next((one for one in reversed(PROTOCOLS) if one in needed), PROTOCOLS[0])
+    if simulated_dialect(protocol).lacks(WORKLOADS[workload].options().needs):
+        protocol = PROTOCOLS[-1]
     options = OWN[workload].options if workload in OWN else QUICK
     reading = "--read linearizable" if workload == "quorum-set" else ""
     given = f"--workload {workload} --nemesis {nemesis} {reading} --protocol {protocol}"

@@ -141,10 +141,12 @@ OF_MEMBERS = {
     *("removed-stale", "role-loses-watches", "ack-remembered", "snapshot-without-log"),
 }
 """Bugs that faults of members show: tests/test_sim_members.py."""
+OF_COPIES = {"moved-away", "hidden-by-move", "copied-again", "copy-keeps-version", "drop-later"}
+"""Bugs of statements on partitions: tests/test_sim_statements.py."""
 
 
 def test_every_bug_is_on_trial() -> None:
-    elsewhere = BY_HAND | SHARED | ELSEWHERE | OF_MACHINES | OF_DISKS | OF_MEMBERS
+    elsewhere = BY_HAND | SHARED | ELSEWHERE | OF_MACHINES | OF_DISKS | OF_MEMBERS | OF_COPIES
     assert CASES.keys() | elsewhere == BUGS.keys()
 
 

@@ -40,3 +40,19 @@ def test_a_leader_that_was_paused_past_its_session_claims_to_lead(
     protocol: str, found: bool
 ) -> None:
     assert reproduced("two-leaders", protocol) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol", "found"),
+    [
+        ("moved-away", "25.8", True),
+        ("moved-away", "repaired-25.8", False),
+        ("stale-replace", "25.8", True),
+        ("stale-replace", "repaired-25.8", True),
+    ],
+)
+def test_statements_that_take_rows_of_a_replica_that_lacks_some(
+    name: str, protocol: str, found: bool
+) -> None:
+    """No manual promises more of REPLACE PARTITION, so that it is not repaired."""
+    assert reproduced(name, protocol) == found

@@ -256,6 +256,7 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         promise=f"{_PARTITION}#replace-partition",
         settings=ANY_WAIT,
         weight=0.5,
+        needs=(Mechanism.COPIED_PARTITIONS,),
     ),
     "attach-from": StatementKind(
         sql="ALTER TABLE {to} ATTACH PARTITION {p:d} FROM {table}",
@@ -264,6 +265,7 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         promise=f"{_PARTITION}#attach-partition-from",
         settings=ANY_WAIT,
         weight=0.5,
+        needs=(Mechanism.COPIED_PARTITIONS,),
     ),
     "drop": StatementKind(
         sql="ALTER TABLE {table} DROP PARTITION {p:d}",

@@ -96,6 +96,8 @@ class Mechanism(StrEnum):
     """`fsync_after_insert`, `fsync_part_directory` and their like; since 20.10."""
     MOVE_TO_TABLE = "partitions that move to another table"
     """MOVE PARTITION TO TABLE (ClickHouse#6168); in 24.8 at the latest."""
+    COPIED_PARTITIONS = "partitions copied between tables"
+    """REPLACE PARTITION and ATTACH PARTITION FROM, in all versions."""
     WAITED_MUTATIONS = "mutations that can be waited for"
     """`mutations_sync`; in 24.8 at the latest."""
     LIGHTWEIGHT_DELETES = "lightweight deletes"
@@ -131,6 +133,7 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.ZOOKEEPER_RELOAD: Version(20, 10),
     Mechanism.DROP_REPLICA: Version(20, 5),
     Mechanism.CLEANUP_BACKOFF: Version(23, 6),
+    Mechanism.COPIED_PARTITIONS: FIRST,
     Mechanism.MOVE_TO_TABLE: Version(24, 8),
     Mechanism.WAITED_MUTATIONS: Version(24, 8),
     Mechanism.LIGHTWEIGHT_DELETES: Version(24, 8),

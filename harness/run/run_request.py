@@ -27,7 +27,7 @@ from harness.run.campaign import Campaign, ClusterSource
 from harness.run.monitor import Show, show_nothing
 from harness.run.scripted import ScriptedRun, read_script
 from harness.run.stop import Stop
-from harness.sim.bugs import DEFAULT, bugs
+from harness.sim.bugs import DEFAULT, NEWEST, bugs
 from harness.sim.simulation import simulated_dialect
 from harness.spec.catalogue import WORKLOADS, workload_entry
 from harness.spec.fault_options import fault_options
@@ -392,10 +392,14 @@ class RunRequest:
 
     @property
     def protocol(self) -> str:
-        """Return the protocol of simulated servers: by default the one that their reads need."""
+        """Return the protocol of simulated servers: by default one that their reads and the
+        workload need."""
         chosen = self.workload_options
-        linearizable = isinstance(chosen, QuorumSetOptions) and chosen.read == "linearizable"
-        return self.given.protocol or ("repaired" if linearizable else DEFAULT)
+        if self.given.protocol:
+            return self.given.protocol
+        if isinstance(chosen, QuorumSetOptions) and chosen.read == "linearizable":
+            return "repaired"
+        return NEWEST if simulated_dialect(DEFAULT).lacks(chosen.needs) else DEFAULT
 
     @cached_property
     def _first(self) -> RunSpec:

@@ -114,6 +114,15 @@ BUGS: Mapping[str, str] = {
     "those that it once acknowledged, whatever is on its disk",
     "snapshot-without-log": "ZooKeeper's leader sends an empty server its last snapshot, and not "
     "the part of its log after that",
+    "moved-away": "MOVE PARTITION TO TABLE copies the parts that its replica has, and drops those "
+    "that it has not fetched yet as well; 25.8 does so",
+    "hidden-by-move": "a replica that moves a partition hides the parts before it has logged that "
+    "they are dropped, so that it alone lacks them if its session ends then; 25.8 does so",
+    "copied-again": "a statement that copies a partition begins again if it does not learn whether "
+    "the copies were committed",
+    "copy-keeps-version": "a part that is copied from another table keeps the number of its last "
+    "mutation there, and mutations of lower numbers skip it here",
+    "drop-later": "a replica that executes a drop removes whatever the partition has by then",
     "both-move": "zero-copy: a replica that moves a part to the store holds no marker, so that two "
     "may look and move; the first description did so",
     "dedup-own-clock": "the replica that removes old blocks takes its own clock for the present, "
@@ -174,17 +183,20 @@ _OLD: Final = Protocol(
 )
 DEFAULT: Final = "18.16"
 """Protocol of servers whose reads do not need another."""
+NEWEST: Final = "25.8"
+"""Protocol of servers whose workload needs what those of `DEFAULT` lack."""
 _TODAY: Final = replace(
     _OLD,
     text="as 25.8, its defects included",
     version="25.8.2",
     defects=_OLD.defects - {"clone-keeps-dropped", "undone-alter", "shortage-as-broken"}
     | {"early-snapshot", "merged-away", "lost-retry", "pending-merged", "failed-duplicate"}
-    | {"attach-own-copy"},
+    | {"attach-own-copy", "moved-away", "hidden-by-move"},
     mechanisms=frozenset(
         {
             *("many-leaders", "own-wait", "insert-retries", "parallel-quorum"),
             *("duplicate-wait", "alter-in-log", "attach-entries", "atomic-databases"),
+            "copied-partitions",
         }
     ),
 )
@@ -201,7 +213,7 @@ def _repaired(protocol: Protocol, version: str) -> Protocol:
 
 PROTOCOLS: Final[Mapping[str, Protocol]] = {
     DEFAULT: _OLD,
-    "25.8": _TODAY,
+    NEWEST: _TODAY,
     "repaired": _repaired(_OLD, "18.16.1"),
     "repaired-25.8": _repaired(_TODAY, "25.8"),
 }

@@ -42,8 +42,10 @@ def simulated_dialect(protocol: str) -> Dialect:
     """Return what the simulated servers have: what their version has, less what is not simulated,
     and zero-copy replication, which is."""
     own = clickhouse_engine(protocol).dialect
-    mechanisms = own.mechanisms - _UNSIMULATED | {Mechanism.ZERO_COPY}
-    unsimulated = own.mechanisms & _UNSIMULATED
+    copies = "copied-partitions" in PROTOCOLS[protocol].mechanisms
+    lacks = _UNSIMULATED | (frozenset() if copies else {Mechanism.COPIED_PARTITIONS})
+    mechanisms = own.mechanisms - lacks | {Mechanism.ZERO_COPY}
+    unsimulated = own.mechanisms & lacks
     return replace(own, mechanisms=mechanisms, unsimulated=unsimulated, chosen_by="--protocol")
 
 

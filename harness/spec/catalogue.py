@@ -145,12 +145,6 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         mutations,
         simulated=True,
     ),
-    "statements": CatalogueEntry(
-        "rows updated, moved, copied, replaced, dropped, detached and attached between two tables, "
-        "from any replica: what is left of each is what an order of the statements leaves",
-        StatementsOptions,
-        statements,
-    ),
     "alter": CatalogueEntry(
         "ALTER ADD and DROP COLUMN from any replica: the same columns everywhere, those that "
         "were acknowledged; try kill-clickhouse, and -o alters=3 without faults",
@@ -194,6 +188,13 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         zero_copy,
         simulated=True,
         store=True,
+    ),
+    "statements": CatalogueEntry(
+        "rows updated, moved, copied, replaced, dropped, detached and attached between two tables, "
+        "from any replica: what is left of each is what an order of the statements leaves",
+        StatementsOptions,
+        statements,
+        simulated=True,
     ),
 }
 CHECKERS: Mapping[str, str] = {

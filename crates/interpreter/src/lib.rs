@@ -395,7 +395,7 @@ fn column(block: &Block) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 + 5 * rows.len());
     let numbers = rows.map(|row| match row[0] {
         parts::Value::Int(value) => value,
-        parts::Value::Text(_) => panic!("a set contains only numbers"),
+        _ => panic!("a set contains only numbers"),
     });
     journal::list(&mut out, numbers);
     out

@@ -77,6 +77,11 @@ pub enum Bug {
     StartUnfinished,
     AckRemembered,
     SnapshotWithoutLog,
+    MovedAway,
+    HiddenByMove,
+    CopiedAgain,
+    CopyKeepsVersion,
+    DropLater,
 }
 
 /// Every bug with the name that users type.
@@ -153,6 +158,11 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::StartUnfinished, "start-unfinished"),
     (Bug::AckRemembered, "ack-remembered"),
     (Bug::SnapshotWithoutLog, "snapshot-without-log"),
+    (Bug::MovedAway, "moved-away"),
+    (Bug::HiddenByMove, "hidden-by-move"),
+    (Bug::CopiedAgain, "copied-again"),
+    (Bug::CopyKeepsVersion, "copy-keeps-version"),
+    (Bug::DropLater, "drop-later"),
 ];
 
 /// The bugs that 18.16.1 or 25.8 has, and with it their protocols.
@@ -180,6 +190,8 @@ const DEFECTS: &[Bug] = &[
     Bug::ShortageAsBroken,
     Bug::OldPartsByWall,
     Bug::AcknowledgedFailure,
+    Bug::MovedAway,
+    Bug::HiddenByMove,
 ];
 
 /// A set of bugs.

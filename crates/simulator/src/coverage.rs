@@ -357,7 +357,7 @@ impl Table {
         };
         self.touch(&entry.name);
         match entry.kind {
-            EntryKind::Get | EntryKind::Attach => INSERTED,
+            EntryKind::Get | EntryKind::Attach | EntryKind::Replace => INSERTED,
             EntryKind::Merge => MERGED,
             EntryKind::Mutate => MUTATED,
             EntryKind::Drop | EntryKind::Detach => DROPPED,

@@ -240,7 +240,8 @@ impl Members {
         let tables = server.tables.borrow();
         let state = tables.values().map(|table| {
             let entries = table.queue.entries.borrow();
-            let makes = |kind| matches!(kind, EntryKind::Get | EntryKind::Merge);
+            let makes =
+                |kind| matches!(kind, EntryKind::Get | EntryKind::Merge | EntryKind::Replace);
             let waits = entries.values().filter(|tried| makes(tried.entry.kind));
             (table.name.clone(), !table.readonly.get(), waits.count())
         });

@@ -20,6 +20,8 @@ pub enum Mechanism {
     AttachEntries,
     /// A table's files are below a directory named after its UUID.
     AtomicDatabases,
+    /// MOVE PARTITION TO TABLE, REPLACE PARTITION and ATTACH PARTITION FROM.
+    CopiedPartitions,
 }
 
 /// Every mechanism with its name.
@@ -32,11 +34,12 @@ const NAMES: &[(Mechanism, &str)] = &[
     (Mechanism::AlterInLog, "alter-in-log"),
     (Mechanism::AttachEntries, "attach-entries"),
     (Mechanism::AtomicDatabases, "atomic-databases"),
+    (Mechanism::CopiedPartitions, "copied-partitions"),
 ];
 
 /// A set of mechanisms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Mechanisms(u8);
+pub struct Mechanisms(u16);
 
 impl Mechanisms {
     /// Returns the named mechanisms; `None` if a name is unknown.
@@ -44,13 +47,13 @@ impl Mechanisms {
         let mut out = Mechanisms::default();
         for name in names {
             let (mechanism, _) = NAMES.iter().find(|(_, known)| *known == name)?;
-            out.0 |= 1 << *mechanism as u8;
+            out.0 |= 1 << *mechanism as u16;
         }
         Some(out)
     }
 
     /// Whether the servers have the mechanism.
     pub fn has(self, mechanism: Mechanism) -> bool {
-        self.0 & (1 << mechanism as u8) != 0
+        self.0 & (1 << mechanism as u16) != 0
     }
 }

@@ -24,6 +24,8 @@ pub struct ProtocolTrace {
     pub facts: Vec<Fact>,
     /// What the run covers, if that is measured.
     pub coverage: Option<Box<Coverage>>,
+    /// The path of the first table of which a part was announced.
+    first: Option<Rc<str>>,
 }
 
 impl Observer for ProtocolTrace {
@@ -130,11 +132,18 @@ impl ProtocolTrace {
         let Some(own) = parts.strip_suffix("/parts") else {
             return;
         };
-        let (_, replica) = split(own);
+        let (replicas, replica) = split(own);
+        let root = replicas
+            .strip_suffix("/replicas")
+            .expect("a replica's path");
+        let name = match &**self.first.get_or_insert_with(|| root.into()) == root {
+            true => name.into(),
+            false => format!("{root} {name}"),
+        };
         self.push(Fact::PartAnnounced {
             now_ns,
             replica: replica.into(),
-            name: name.into(),
+            name,
             hash: crc32fast::hash(rows_repr(rows, '(', ')').as_bytes()),
         });
     }

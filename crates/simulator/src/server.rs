@@ -1,5 +1,6 @@
 //! Simulates one ClickHouse server: its tables, its session, and the queries that it answers.
 
+mod grouping;
 pub mod host;
 pub mod idle_connections;
 mod queries;
@@ -16,7 +17,7 @@ use crate::keeper::ensemble::Ensemble;
 use crate::keeper::server::KeeperServers;
 use crate::network::Node;
 use crate::server::host::{Deployment, Host, PartData, ReplicaServer};
-use crate::sql::Queries;
+use crate::sql::{Queries, Query};
 use crate::table::damage::Flip;
 use crate::table::fetch::FETCH_NS;
 use crate::table::part_files;
@@ -96,6 +97,8 @@ pub struct Settings {
     /// The meaning of sequential consistency, if the query overrides it.
     pub sequential_reading: Option<Rc<str>>,
     pub replication_alter_partitions_sync: i64,
+    /// Which replicas a mutation waits for: 0 none, 1 its own, 2 all.
+    pub mutations_sync: i64,
     /// Whether an OPTIMIZE that merges nothing is an error.
     pub optimize_throw_if_noop: bool,
 }
@@ -111,6 +114,7 @@ impl Default for Settings {
             select_sequential_consistency: false,
             sequential_reading: None,
             replication_alter_partitions_sync: 1,
+            mutations_sync: 0,
             optimize_throw_if_noop: false,
         }
     }
@@ -122,6 +126,7 @@ impl FromIterator<(String, Value)> for Settings {
         let number = |value: Value| match value {
             Value::Int(number) => number,
             Value::Text(text) => text.parse().expect("a number"),
+            Value::List(numbers) => panic!("{numbers:?} is not a number"),
         };
         let mut out = Settings::default();
         for (name, value) in set {
@@ -141,6 +146,7 @@ impl FromIterator<(String, Value)> for Settings {
                     let seconds = match value {
                         Value::Int(seconds) => seconds as f64,
                         Value::Text(text) => text.parse().expect("a number of seconds"),
+                        Value::List(numbers) => panic!("{numbers:?} are no number of seconds"),
                     };
                     let ns = (seconds * SECOND as f64) as Ns;
                     out.max_execution_ns = Some(ns).filter(|ns| *ns > 0);
@@ -154,6 +160,7 @@ impl FromIterator<(String, Value)> for Settings {
                 ("replication_alter_partitions_sync", value) => {
                     out.replication_alter_partitions_sync = number(value);
                 }
+                ("mutations_sync", value) => out.mutations_sync = number(value),
                 ("optimize_throw_if_noop", value) => {
                     out.optimize_throw_if_noop = number(value) != 0;
                 }
@@ -174,6 +181,23 @@ pub enum Refusal {
 
 pub type Reply = Result<Rc<Block>, Refusal>;
 
+/// A query that has not ended.
+pub struct Running {
+    number: u64,
+    pub query: Rc<Query>,
+    answer: Promise<Reply>,
+}
+
+impl Running {
+    fn new(number: u64, query: &Rc<Query>, answer: Promise<Reply>) -> Running {
+        Running {
+            number,
+            query: query.clone(),
+            answer,
+        }
+    }
+}
+
 /// One life of a server.
 pub struct Server {
     pub host: Rc<Host>,
@@ -184,7 +208,7 @@ pub struct Server {
     pub tables: RefCell<Ordered<Rc<str>, Rc<Table>>>,
     common: Rc<Common>,
     /// Running queries by number, ascending.
-    running: RefCell<Vec<(u64, Promise<Reply>)>>,
+    pub running: RefCell<Vec<Running>>,
     asked: Cell<u64>,
 }
 
@@ -283,8 +307,8 @@ impl Server {
             network.send(self.host.node, node, Some(&process), disconnect);
         }
         self.world.kill(&self.host.process);
-        for (_, answer) in self.running.take() {
-            answer.set(&self.world, Err(Refusal::Reset));
+        for running in self.running.take() {
+            running.answer.set(&self.world, Err(Refusal::Reset));
         }
         // Tables and server refer to each other.
         self.tables.take();

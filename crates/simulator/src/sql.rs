@@ -3,6 +3,7 @@
 //! The server understands only what the harness's own workloads and clusters send.
 
 pub mod clauses;
+mod partitions;
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -60,6 +61,23 @@ pub enum Statement {
         partition: Rc<str>,
         volume: Rc<str>,
     },
+    /// MOVE PARTITION TO TABLE.
+    MoveToTable {
+        table: Rc<str>,
+        partition: Rc<str>,
+        to: Rc<str>,
+    },
+    /// REPLACE PARTITION FROM, or ATTACH PARTITION FROM.
+    CopyPartition {
+        table: Rc<str>,
+        partition: Rc<str>,
+        from: Rc<str>,
+        replaces: bool,
+    },
+    /// SYSTEM SYNC REPLICA.
+    SyncReplica {
+        table: Rc<str>,
+    },
     /// SYSTEM STOP FETCHES or SYSTEM START FETCHES.
     Fetches {
         stopped: bool,
@@ -105,20 +123,29 @@ pub enum Statement {
     },
 }
 
+/// What a SELECT groups by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grouping {
+    Nothing,
+    /// The first column; any value of the group will do for the other one.
+    First,
+    /// The whole row.
+    Row,
+}
+
 /// SELECT `what` FROM `table` WHERE `condition`.
 pub struct Select {
     pub what: Rc<str>,
     pub table: Rc<str>,
     /// Empty if there is no WHERE.
     pub condition: Rc<str>,
-    /// Whether to group by the first column; any value of the group will do for the other one.
-    pub grouped: bool,
+    pub grouping: Grouping,
     /// The selection as it was last prepared.
     prepared: RefCell<Option<Rc<Selection>>>,
 }
 
 impl Select {
-    fn statement(groups: &Groups<'_>, what: Rc<str>, grouped: bool) -> Statement {
+    fn statement(groups: &Groups<'_>, what: Rc<str>, grouping: Grouping) -> Statement {
         let condition = groups.word("condition");
         if let Some(table) = groups.get("table").strip_prefix("system.") {
             let table = table.into();
@@ -132,7 +159,7 @@ impl Select {
             what,
             table: groups.word("table"),
             condition,
-            grouped,
+            grouping,
             prepared: RefCell::default(),
         }))
     }
@@ -257,7 +284,8 @@ static PATTERNS: LazyLock<Vec<(Regex, Reader)>> = LazyLock::new(|| {
         let whole = Regex::new(&format!(r"(?is)^{form} ?;? ?$"));
         (whole.expect("a form is an expression"), *reader)
     };
-    READERS.iter().map(form).collect()
+    let readers = partitions::READERS.iter().chain(READERS);
+    readers.map(form).collect()
 });
 
 const READERS: &[(&str, Reader)] = &[
@@ -339,38 +367,10 @@ const READERS: &[(&str, Reader)] = &[
         let table = groups.word("table");
         Ok(Some(Statement::Describe { table }))
     }),
-    (
-        r"ALTER TABLE (?P<table>[\w.]+) (?P<verb>DROP|DETACH) PARTITION (?P<partition>\w+)",
-        |groups| {
-            Ok(Some(Statement::DropPartition {
-                table: groups.word("table"),
-                partition: groups.word("partition"),
-                detach: groups.get("verb").eq_ignore_ascii_case("DETACH"),
-            }))
-        },
-    ),
-    (
-        r"ALTER TABLE (?P<table>[\w.]+) ATTACH PARTITION (?P<partition>\w+)",
-        |groups| {
-            Ok(Some(Statement::AttachPartition {
-                table: groups.word("table"),
-                partition: groups.word("partition"),
-            }))
-        },
-    ),
-    (
-        concat!(
-            r"ALTER TABLE (?P<table>[\w.]+) MOVE PARTITION (?P<partition>\w+) ",
-            r"TO VOLUME '(?P<volume>local|remote)'",
-        ),
-        |groups| {
-            Ok(Some(Statement::MovePartition {
-                table: groups.word("table"),
-                partition: groups.word("partition"),
-                volume: groups.word("volume"),
-            }))
-        },
-    ),
+    (r"SYSTEM SYNC REPLICA (?P<table>[\w.]+)", |groups| {
+        let table = groups.word("table");
+        Ok(Some(Statement::SyncReplica { table }))
+    }),
     (
         r"SYSTEM (?P<verb>STOP|START) FETCHES( (?P<table>[\w.]+))?",
         |groups| {
@@ -433,7 +433,21 @@ const READERS: &[(&str, Reader)] = &[
                 return Ok(None);
             }
             let what = format!("{what}, {}", groups.get("any")).into();
-            Ok(Some(Select::statement(groups, what, true)))
+            Ok(Some(Select::statement(groups, what, Grouping::First)))
+        },
+    ),
+    (
+        concat!(
+            r"SELECT (?P<what>[\w, ]+), count\(\) FROM (?P<table>[\w.]+) ",
+            r"WHERE (?P<condition>.+) GROUP BY (?P<by>[\w, ]+) ORDER BY (?P<order>[\w, ]+)",
+        ),
+        |groups| {
+            let what = groups.get("what");
+            let same = |name| groups.get(name).eq_ignore_ascii_case(what);
+            if !same("by") || !same("order") {
+                return Ok(None);
+            }
+            Ok(Some(Select::statement(groups, what.into(), Grouping::Row)))
         },
     ),
     (
@@ -441,7 +455,10 @@ const READERS: &[(&str, Reader)] = &[
             r"SELECT (?P<what>.+?) FROM (?P<table>[\w.]+)( WHERE (?P<condition>.+?))?",
             r"( ORDER BY (?P<order>[\w, ]+))?( LIMIT \d+)?",
         ),
-        |groups| Ok(Some(Select::statement(groups, groups.word("what"), false))),
+        |groups| {
+            let what = groups.word("what");
+            Ok(Some(Select::statement(groups, what, Grouping::Nothing)))
+        },
     ),
     (r"SELECT toUnixTimestamp\(now\(\)\)", |_| {
         Ok(Some(Statement::Now { unit_ns: SECOND }))

@@ -27,7 +27,13 @@ static EQUALS: LazyLock<Regex> =
 static POSITION: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"position\(local_path, '([^']*)'\) > 0").expect("an expression"));
 
-/// Returns rows of system.replicas, tables, parts, mutations, zookeeper or replication_queue; error 62 for
+/// Queries that match one of several words, and are none of system tables.
+static PROCESSES: LazyLock<Regex> = LazyLock::new(|| {
+    let form = r"^query NOT LIKE '%system\.%' AND match\(query, '([^']*)'\)$";
+    Regex::new(form).expect("an expression")
+});
+
+/// Returns rows of system.processes, replicas, tables, parts, mutations, zookeeper or replication_queue; error 62 for
 /// anything that is not simulated.
 pub async fn system_rows(
     server: &Server,
@@ -45,6 +51,19 @@ pub async fn system_rows(
         }
         let path = wanted.get("path").copied().unwrap_or("/");
         return zookeeper(server, what, path, wanted.get("name").copied()).await;
+    }
+    if name == "processes" {
+        let texts = PROCESSES
+            .captures(condition)
+            .map(|found| found[1].to_string());
+        let texts = texts.unwrap_or_default();
+        let is_asked = |text: &str| {
+            let mut wanted = texts.split('|');
+            !text.contains("system.") && wanted.any(|wanted| text.contains(wanted))
+        };
+        let running = server.running.borrow();
+        let asked = running.iter().filter(|one| is_asked(&one.query.text));
+        return Ok(Block::row([count(asked.count())]));
     }
     if name == "functions" {
         let here = server
@@ -362,7 +381,7 @@ fn totalled(column: &str, found: &[Fields]) -> Result<Value, ServerError> {
             for fields in found {
                 match value(fields, inside)? {
                     Value::Int(number) => sum += number,
-                    Value::Text(text) => panic!("{text} is not a number"),
+                    other => panic!("{other:?} is not a number"),
                 }
             }
             Ok(Value::Int(sum))
@@ -375,6 +394,7 @@ fn totalled(column: &str, found: &[Fields]) -> Result<Value, ServerError> {
                 equal += i64::from(match value(fields, key)? {
                     Value::Int(number) => number.to_string() == wanted,
                     Value::Text(text) => &**text == wanted,
+                    Value::List(_) => false,
                 });
             }
             Ok(Value::Int(equal))

@@ -39,7 +39,8 @@ pub enum Fact {
         copied: usize,
         lost: bool,
     },
-    /// A replica announced a part, with a hash of its rows.
+    /// A replica announced a part, with a hash of its rows. The table's path is before the name
+    /// unless it is the run's first table.
     PartAnnounced {
         now_ns: Ns,
         replica: String,

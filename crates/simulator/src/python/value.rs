@@ -1,15 +1,16 @@
 //! Values of rows and settings, as Python gives them.
 
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyList, PyString};
 use pyo3::Borrowed;
 
 use crate::table::parts::Value;
 
-/// A value of a row or of a setting. In Python: `int | str`.
+/// A value of a row or of a setting. In Python: `int | str | list[int]`.
 pub enum Word {
     Int(i64),
     Text(String),
+    List(Vec<i64>),
 }
 
 impl<'py> FromPyObject<'_, 'py> for Word {
@@ -20,7 +21,10 @@ impl<'py> FromPyObject<'_, 'py> for Word {
         // us.
         match given.cast::<PyString>() {
             Ok(text) => Ok(Word::Text(text.to_str()?.into())),
-            Err(_) => Ok(Word::Int(given.extract()?)),
+            Err(_) => match given.cast::<PyList>() {
+                Ok(numbers) => Ok(Word::List(numbers.extract()?)),
+                Err(_) => Ok(Word::Int(given.extract()?)),
+            },
         }
     }
 }
@@ -30,6 +34,7 @@ impl From<Word> for Value {
         match word {
             Word::Int(number) => Value::Int(number),
             Word::Text(text) => Value::Text(text.into()),
+            Word::List(numbers) => Value::List(numbers.into()),
         }
     }
 }

@@ -35,10 +35,14 @@ pub(super) fn linked(
 /// Returns a tuple for each column; none if there are no rows.
 pub(super) fn columns<'py>(py: Python<'py>, block: &Block) -> PyResult<Bound<'py, PyList>> {
     let value = |value: &Value| match value {
-        Value::Int(number) => PyInt::new(py, *number).into_any(),
-        Value::Text(text) => PyString::new(py, text).into_any(),
+        Value::Int(number) => Ok(PyInt::new(py, *number).into_any()),
+        Value::Text(text) => Ok(PyString::new(py, text).into_any()),
+        Value::List(numbers) => PyList::new(py, numbers.iter()).map(Bound::into_any),
     };
-    let column = |at: usize| PyTuple::new(py, block.rows().map(|row| value(&row[at])));
+    let column = |at: usize| {
+        let values = block.rows().map(|row| value(&row[at]));
+        PyTuple::new(py, values.collect::<PyResult<Vec<_>>>()?)
+    };
     PyList::new(
         py,
         (0..block.width())

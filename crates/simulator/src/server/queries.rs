@@ -1,7 +1,6 @@
 //! Executes the queries of clients and of other servers.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 
@@ -11,9 +10,10 @@ use crate::errors::{QueryError, ServerError};
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::child;
 use crate::protocol::Mechanism;
-use crate::server::{database_of, Refusal, Reply, Server, Settings};
+use crate::server::grouping::{counted, groups, hashes};
+use crate::server::{database_of, Refusal, Reply, Running, Server, Settings};
 use crate::sql::clauses::rows_of;
-use crate::sql::{unknown, Creation, Query, Select, Statement};
+use crate::sql::{unknown, Creation, Grouping, Query, Select, Statement};
 use crate::system_tables::{system_rows, undone};
 use crate::table::alter::alter;
 use crate::table::detached::{attach_partition, check_detachable};
@@ -25,10 +25,11 @@ use crate::table::moves::move_partition;
 use crate::table::mutation;
 use crate::table::optimize::optimize;
 use crate::table::part_files;
-use crate::table::parts::{rows_repr, Part, Row, Value};
+use crate::table::parts::{Row, Value};
 use crate::table::quorum::QuorumKind;
 use crate::table::quorum_wait::Wanted;
 use crate::table::references::References;
+use crate::table::replace_range::{copy_partition, move_to_table, sync_replica};
 use crate::table::replica::{Table, TableDisk};
 use crate::table::select::{answer, Reading};
 use crate::table::shared;
@@ -52,12 +53,12 @@ impl Server {
         let number = self.asked.get() + 1;
         self.asked.set(number);
         let mut running = self.running.borrow_mut();
-        let last = running.last().map(|(last, _)| *last);
+        let last = running.last().map(|last| last.number);
         assert!(
             last.is_none_or(|last| last < number),
             "query numbers increase"
         );
-        running.push((number, answer));
+        running.push(Running::new(number, &query, answer));
         drop(running);
         let server = self.clone();
         // Frequent statements get tasks that are no larger than they need.
@@ -94,8 +95,8 @@ impl Server {
     /// Replies to a query.
     fn ended(&self, number: u64, result: Result<Rc<Block>, QueryError>) {
         let mut running = self.running.borrow_mut();
-        let found = running.binary_search_by_key(&number, |(number, _)| *number);
-        let answer = found.ok().map(|at| running.remove(at).1);
+        let found = running.binary_search_by_key(&number, |running| running.number);
+        let answer = found.ok().map(|at| running.remove(at).answer);
         drop(running);
         if let Some(answer) = answer {
             let reply = result.map_err(|trouble| Refusal::Error(trouble.into()));
@@ -193,7 +194,7 @@ impl Server {
             }
             Statement::Mutate { table, change } => {
                 let table = self.table(table)?;
-                mutation::order(&table, change).await?;
+                mutation::order(&table, change, settings.mutations_sync).await?;
             }
             Statement::AlterColumn {
                 table,
@@ -247,6 +248,24 @@ impl Server {
                 let table = self.table(table)?;
                 move_partition(&table, partition, **volume == *"remote").await?;
             }
+            Statement::MoveToTable {
+                table,
+                partition,
+                to,
+            } => {
+                let (table, to) = (self.table(table)?, self.table(to)?);
+                move_to_table(&table, &to, partition, settings).await?;
+            }
+            Statement::CopyPartition {
+                table,
+                partition,
+                from,
+                replaces,
+            } => {
+                let (table, from) = (self.table(table)?, self.table(from)?);
+                copy_partition(&table, &from, partition, *replaces, settings).await?;
+            }
+            Statement::SyncReplica { table } => sync_replica(&self.table(table)?).await?,
             Statement::DropReplica { replica, table } => {
                 drop_replica(&self.table(table)?, replica).await?;
             }
@@ -275,7 +294,11 @@ impl Server {
             } else {
                 Box::pin(part_files::select(&table, reading, &selection)).await?
             };
-            Ok(if select.grouped { groups(&rows) } else { rows })
+            Ok(match select.grouping {
+                Grouping::Nothing => rows,
+                Grouping::First => groups(&rows),
+                Grouping::Row => counted(&rows),
+            })
         }
     }
 
@@ -472,29 +495,4 @@ impl Server {
             );
         });
     }
-}
-
-/// Returns for each value of a column the number of rows with it, and another column of one of
-/// them.
-fn groups(rows: &Block) -> Rc<Block> {
-    let mut groups: BTreeMap<Value, (i64, Value)> = BTreeMap::new();
-    for row in rows.rows() {
-        let group = groups.entry(row[0].clone()).or_insert((0, row[1].clone()));
-        *group = (group.0 + 1, row[1].clone());
-    }
-    let groups = groups.into_iter();
-    let row = |(value, (count, some))| [value, Value::Int(count), some];
-    Rc::new(groups.map(row).collect())
-}
-
-/// Returns the name, the number of rows and a hash of the rows of each visible part.
-fn hashes(table: &Table) -> Block {
-    let hashed = |part: &Rc<Part>| {
-        let mut rows = part.rows.to_vec();
-        rows.sort();
-        let hash = crc32fast::hash(rows_repr(&rows, '[', ']').as_bytes());
-        let (count, hash) = (Value::Int(rows.len() as i64), Value::Int(i64::from(hash)));
-        [Value::Text(part.name.clone()), count, hash]
-    };
-    table.active.borrow().values().map(hashed).collect()
 }

@@ -83,7 +83,9 @@ async fn clone(
         let log = Reading::ahead(table.paths.log.clone(), table.own.log_pointer.clone());
         let logged = zk.read_one(log, None).await?.values();
         let entries = queued.iter().chain(&logged);
-        let entries = entries.map(|(_, entry)| (entry.as_entry().new.clone(), ()));
+        let made = |entry: &Entry| entry.made().cloned().collect::<Vec<_>>();
+        let entries = entries.flat_map(|(_, entry)| made(entry.as_entry()));
+        let entries = entries.map(|info| (info, ()));
         let listed = names.iter().map(|name| (Info::named(name), ()));
         forget_dropped(table, zk, &cover_of(listed.chain(entries))).await?;
     }

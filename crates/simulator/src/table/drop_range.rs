@@ -7,22 +7,24 @@
 
 use std::rc::Rc;
 
+use crate::bugs::Bug;
 use crate::errors::{KeeperError, QueryError};
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
 use crate::protocol::Mechanism;
 use crate::server::Settings;
+use crate::table::block_numbers::{OTHER, RANGE};
 use crate::table::detached::keep_detached;
 use crate::table::entries::{Data, Entry, EntryKind};
 use crate::table::merge;
-use crate::table::optimize::wait_until_executed;
+use crate::table::optimize::wait_for_replicas;
 use crate::table::parts::Info;
 use crate::table::replica::Table;
 use crate::world::Promise;
 
 /// The level and the mutation of a range, which are higher than those of any part.
-const HIGHEST: i64 = 999_999_999;
+pub const HIGHEST: i64 = 999_999_999;
 
 /// Logs the range, as an entry of this kind, on the leader and waits for as many replicas as the settings say.
 pub async fn drop_partition(
@@ -41,7 +43,7 @@ pub async fn drop_partition(
         let _guard = table.choosing.hold().await;
         let taken = Operation::Create {
             path: child(&numbers, "block-"),
-            data: Data::default(),
+            data: Data::text(OTHER),
             ephemeral: true,
             sequential: true,
         };
@@ -76,19 +78,11 @@ pub async fn drop_partition(
         }
         merge::log_with(table, &zk, entry, others).await?
     };
-    match settings.replication_alter_partitions_sync {
-        0 => {}
-        1 => wait_until_executed(table, &table.me, &logged).await?,
-        _ => {
-            for replica in zk.children(table.paths.replicas.clone()).await?.iter() {
-                wait_until_executed(table, replica, &logged).await?;
-            }
-        }
-    }
-    Ok(())
+    Ok(wait_for_replicas(table, &zk, &logged, settings).await?)
 }
 
-/// Waits until no insert with a lower number is in progress.
+/// Waits until no insert with a lower number is in progress, nor anything else that has taken a
+/// number to make a part.
 async fn await_inserts(
     table: &Table,
     zk: &KeeperSession,
@@ -97,10 +91,10 @@ async fn await_inserts(
 ) -> Result<(), KeeperError> {
     loop {
         let changed = Promise::new();
-        let reading = Reading::children(numbers);
-        let found = zk.read_one(reading, Some(&changed)).await?.children();
-        let names = found.unwrap_or_default();
-        if !names.iter().any(|name| number_of(name) < below) {
+        let reading = Reading::values(numbers);
+        let held = zk.read_one(reading, Some(&changed)).await?.values();
+        let mut held = held.iter().filter(|(_, holder)| holder.as_text() != RANGE);
+        if !held.any(|(name, _)| number_of(name) < below) {
             return Ok(());
         }
         table.world.wait(&changed).await;
@@ -108,7 +102,11 @@ async fn await_inserts(
 }
 
 /// Forgets the blocks of the range, so that they may be inserted again.
-async fn forget_blocks(table: &Table, zk: &KeeperSession, range: &Info) -> Result<(), KeeperError> {
+pub async fn forget_blocks(
+    table: &Table,
+    zk: &KeeperSession,
+    range: &Info,
+) -> Result<(), KeeperError> {
     let path = &table.paths.blocks;
     let blocks = zk.read_one(Reading::values(path.clone()), None).await?;
     let within = |part: &Data| range.contains(&Info::named(part.as_text()));
@@ -129,12 +127,40 @@ pub async fn execute(
     entry: &Entry,
 ) -> Result<(), QueryError> {
     let range = &entry.new;
-    for name in table.queue.drop_range(range) {
-        zk.remove(child(&table.own.queue, &name)).await?;
-    }
+    clear_queue(table, zk, range, entry).await?;
     if entry.kind == EntryKind::Detach {
         keep_detached(table, zk, range).await?;
     }
+    let max = match table.bugs.has(Bug::DropLater) {
+        true => HIGHEST,
+        false => range.max,
+    };
+    let range = Info {
+        max,
+        ..range.clone()
+    };
+    Ok(remove_parts(table, zk, &range).await?)
+}
+
+/// Removes the other entries of the queue of which nothing would be left without the range.
+pub async fn clear_queue(
+    table: &Table,
+    zk: &Rc<KeeperSession>,
+    range: &Info,
+    entry: &Entry,
+) -> Result<(), KeeperError> {
+    for name in table.queue.drop_range(range, entry) {
+        zk.remove(child(&table.own.queue, &name)).await?;
+    }
+    Ok(())
+}
+
+/// Removes the parts of a range.
+pub async fn remove_parts(
+    table: &Table,
+    zk: &Rc<KeeperSession>,
+    range: &Info,
+) -> Result<(), KeeperError> {
     let listed = zk.children(table.own.parts.clone()).await?;
     let within = listed
         .iter()

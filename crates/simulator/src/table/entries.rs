@@ -18,6 +18,8 @@ pub enum EntryKind {
     Alter,
     /// A drop that keeps what it removes among the detached parts.
     Detach,
+    /// Parts of another table, in place of a range or beside what is there.
+    Replace,
 }
 
 impl EntryKind {
@@ -30,15 +32,19 @@ impl EntryKind {
             EntryKind::Mutate => "MUTATE_PART",
             EntryKind::Drop | EntryKind::Detach => "DROP_RANGE",
             EntryKind::Alter => "ALTER_METADATA",
+            EntryKind::Replace => "REPLACE_RANGE",
         }
     }
 
     /// Whether the entry brings rows that no other part has.
     pub fn brings_rows(self) -> bool {
-        matches!(self, EntryKind::Get | EntryKind::Attach)
+        matches!(
+            self,
+            EntryKind::Get | EntryKind::Attach | EntryKind::Replace
+        )
     }
 
-    /// Whether the entry removes the parts of a range.
+    /// Whether the entry does nothing but remove the parts of a range.
     pub fn removes_range(self) -> bool {
         matches!(self, EntryKind::Drop | EntryKind::Detach)
     }
@@ -61,6 +67,28 @@ pub struct Entry {
     pub columns: Option<Rc<Columns>>,
     /// The rows of a part that is attached, which stand for its checksum.
     pub content: Option<Rows>,
+    /// What a REPLACE_RANGE takes from another table.
+    pub copies: Option<Rc<Copies>>,
+}
+
+/// The parts of another table that a REPLACE_RANGE brings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copies {
+    /// The table from which they come.
+    pub from: Rc<str>,
+    /// The range that they replace; `None` for ATTACH FROM and MOVE.
+    pub range: Option<Info>,
+    pub parts: Vec<Copied>,
+}
+
+/// A part of another table, and the one that is made of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// The name of the part in its own table.
+    pub source: Rc<str>,
+    pub new: Info,
+    /// The rows, which stand for its checksum.
+    pub rows: Rows,
 }
 
 impl Entry {
@@ -76,6 +104,19 @@ impl Entry {
             block_id: "".into(),
             columns: None,
             content: None,
+            copies: None,
+        }
+    }
+
+    /// Creates a REPLACE_RANGE. Its own Info is in no partition, because it makes any number of
+    /// parts.
+    pub fn replace(source: Rc<str>, copies: Copies) -> Entry {
+        Entry {
+            kind: EntryKind::Replace,
+            name: "".into(),
+            source,
+            copies: Some(Rc::new(copies)),
+            ..Entry::get(Info::block(&"".into(), 0))
         }
     }
 
@@ -94,8 +135,35 @@ impl Entry {
     pub fn covers(&self, other: &Entry) -> bool {
         match other.alter_version() {
             Some(version) => self.alter_version() >= Some(version),
-            None => self.new.contains(&other.new),
+            None => other.made().any(|part| self.makes(part)),
         }
+    }
+
+    /// Returns the parts that are there once the entry has been executed; of a drop, the one that
+    /// would cover whatever it removes.
+    pub fn made(&self) -> impl Iterator<Item = &Info> {
+        let copied = self.copies.iter().flat_map(|copies| &copies.parts);
+        let own = self.copies.is_none().then_some(&self.new);
+        own.into_iter().chain(copied.map(|part| &part.new))
+    }
+
+    /// Whether the entry makes this part, or one that covers it.
+    pub fn makes(&self, part: &Info) -> bool {
+        self.made().any(|made| made.contains(part))
+    }
+
+    /// Returns the range whose parts the entry removes.
+    pub fn range(&self) -> Option<&Info> {
+        match &self.copies {
+            Some(copies) => copies.range.as_ref(),
+            None => self.kind.removes_range().then_some(&self.new),
+        }
+    }
+
+    /// Whether nothing that the entry does is left once this range has been removed.
+    pub fn is_within(&self, range: &Info) -> bool {
+        let mut own = self.range().into_iter().chain(self.made()).peekable();
+        own.peek().is_some() && own.all(|part| range.contains(part))
     }
 
     /// Returns the version of the columns that an ALTER makes.
@@ -252,6 +320,27 @@ fn serialized_quorum(quorum: &Quorum) -> String {
     out
 }
 
+/// The checksums are left out.
+fn serialized_copies(copies: &Copies) -> String {
+    let (database, table) = copies.from.split_once('.').expect("a full name");
+    let partition = copies.parts.first().map_or("", |part| &part.new.partition);
+    let none = || format!("{partition}_0_0_999999999_999999999");
+    let range = copies.range.as_ref().map_or_else(none, Info::name);
+    let quoted = |names: Vec<String>| format!("[{}]", names.join(","));
+    let parts = copies.parts.iter();
+    let sources = quoted(
+        parts
+            .clone()
+            .map(|part| format!("'{}'", part.source))
+            .collect(),
+    );
+    let new = quoted(parts.map(|part| format!("'{}'", part.new.name())).collect());
+    format!(
+        "drop_range_name: {range}\nfrom_database: {database}\nfrom_table: {table}\n\
+         source_parts: {sources}\nnew_parts: {new}\npart_checksums: []\ncolumns_version: -1"
+    )
+}
+
 fn serialized_entry(entry: &Entry) -> String {
     let kind = match entry.kind {
         EntryKind::Get => "get",
@@ -261,6 +350,7 @@ fn serialized_entry(entry: &Entry) -> String {
         EntryKind::Drop => "drop",
         EntryKind::Alter => "alter",
         EntryKind::Detach => "detach",
+        EntryKind::Replace => "REPLACE_RANGE",
     };
     let mut out = format!(
         "format version: 4\nsource replica: {}\n{kind}\n",
@@ -273,7 +363,10 @@ fn serialized_entry(entry: &Entry) -> String {
     if !entry.parts.is_empty() {
         out.push_str("into\n");
     }
-    out += &entry.name;
+    match &entry.copies {
+        None => out += &entry.name,
+        Some(copies) => out += &serialized_copies(copies),
+    }
     out.push('\n');
     if entry.quorum > 0 {
         writeln!(out, "quorum: {}", entry.quorum).expect("writing to a String cannot fail");

@@ -16,6 +16,7 @@ use crate::table::merge::{merge, mutate};
 use crate::table::parts::Info;
 use crate::table::queue::Attempt;
 use crate::table::quorum::join;
+use crate::table::replace_range;
 use crate::table::replica::Table;
 use crate::world::{Ns, SECOND};
 
@@ -48,11 +49,13 @@ fn is_executable(table: &Table, entry: &Entry, made: &[&Info]) -> bool {
     if entry.kind == EntryKind::Get && table.fetches_stopped.get() && entry.source != table.me {
         return false;
     }
-    let mut made = made.iter();
-    if entry.kind.removes_range() {
-        return !made.any(|new| entry.new.contains(new));
+    let within = |range: &Info| made.iter().any(|new| range.contains(new));
+    if entry.range().is_some_and(within) {
+        return false;
     }
-    !made.any(|new| new.contains(&entry.new) || entry.parts.contains(new))
+    let covers = |new: &Info| entry.made().any(|own| new.contains(own));
+    let needed = |new: &Info| covers(new) || entry.parts.contains(new);
+    entry.kind.removes_range() || !made.iter().any(|new| needed(new))
 }
 
 async fn process(table: &Rc<Table>, attempt: Attempt) -> bool {
@@ -83,6 +86,10 @@ async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
         drop_range::execute(table, &zk, entry).await?;
         return Ok(true);
     }
+    if let Some(copies) = &entry.copies {
+        replace_range::execute(table, &zk, entry, copies).await?;
+        return Ok(true);
+    }
     if let Some(after) = &entry.columns {
         columns::execute(table, &zk, after).await?;
         return Ok(true);
@@ -110,7 +117,10 @@ async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
         }
     }
     let made = match entry.kind {
-        EntryKind::Get | EntryKind::Drop | EntryKind::Detach | EntryKind::Alter => false,
+        EntryKind::Drop | EntryKind::Detach | EntryKind::Alter | EntryKind::Replace => {
+            unreachable!("these entries make no part of their own name")
+        }
+        EntryKind::Get => false,
         EntryKind::Attach => attach_own(table, &zk, entry).await?,
         EntryKind::Merge => merge(table, &zk, entry).await?,
         EntryKind::Mutate => mutate(table, &zk, entry).await?,

@@ -22,7 +22,7 @@ use crate::world::{Ns, Promise, TimedOut, MS, SECOND};
 /// Median time of reading, sending and writing a small part.
 pub const FETCH_NS: Ns = 3 * MS;
 const FETCH_TIMEOUT_NS: Ns = 5 * SECOND;
-const NO_REPLICA_HAS_PART: i32 = 234;
+pub const NO_REPLICA_HAS_PART: i32 = 234;
 
 /// Fetches the part, or one that covers it, from a random active replica that has one. If there is
 /// none, marks a pending quorum insert of the part as failed, or lets the part check thread look
@@ -156,14 +156,15 @@ pub struct Held {
 }
 
 /// The active replica that has a part, and all active ones.
-struct Search {
+pub struct Search {
     /// A replica with the part that equals or covers the wanted one.
-    held: Option<Held>,
+    pub held: Option<Held>,
     /// Every other replica that was active when it was asked.
     active: Vec<Rc<str>>,
 }
 
-async fn search(
+/// Looks which active replica has the part of an entry, or one that covers it.
+pub async fn search(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     entry: &Entry,

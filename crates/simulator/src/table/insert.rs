@@ -243,7 +243,7 @@ fn entry_of(table: &Table, block: &Block<'_>, part: &Part, block_id: String) -> 
 
 /// Returns the block ID of a partition's rows, so that the same block has the same ID on every
 /// replica.
-fn block_id_of(table: &Table, partition: &str, rows: &[Row]) -> String {
+pub fn block_id_of(table: &Table, partition: &str, rows: &[Row]) -> String {
     let mut hash = DefaultHasher::new();
     rows.hash(&mut hash);
     if table.bugs.has(Bug::DedupPerReplica) {

@@ -136,11 +136,22 @@ pub async fn log_with(
     entry: Entry,
     others: Vec<Operation>,
 ) -> Result<Logged, KeeperError> {
+    let logged = append(zk, table, entry, others).await?;
+    pull(table, zk, None).await?;
+    Ok(logged)
+}
+
+/// Logs an entry in one multi with other operations, without a look at the log.
+pub async fn append(
+    zk: &KeeperSession,
+    table: &Table,
+    entry: Entry,
+    others: Vec<Operation>,
+) -> Result<Logged, KeeperError> {
     let entry = Rc::new(entry);
     let path = table.paths.log_entry.clone();
     let node = Operation::numbered(path, Data::Payload(entry.clone()));
     let done = zk.multi([vec![node], others].concat()).await?;
-    pull(table, zk, None).await?;
     Ok(Logged {
         number: number_of(done[0].path()),
         entry,

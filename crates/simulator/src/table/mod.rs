@@ -31,6 +31,7 @@ pub mod queue;
 pub mod quorum;
 pub mod quorum_wait;
 pub mod references;
+pub mod replace_range;
 pub mod replica;
 pub mod restart;
 pub mod retries;

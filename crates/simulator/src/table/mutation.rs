@@ -2,47 +2,102 @@
 //! rewritten.
 //!
 //! Source: StorageReplicatedMergeTree::mutate and ReplicatedMergeTreeQueue of 18.16.1. One
-//! departure: each partition has its own mutation, with the one block number that it takes.
+//! departure: each partition has its own mutation, with the one block number that it takes. Whoever
+//! waits for another replica looks at its parts and entries, and not at its mutation_pointer.
 
 use std::rc::Rc;
 
 use crate::bugs::Bug;
 use crate::errors::{KeeperError, QueryError, ServerError, BAD_VERSION};
 use crate::keeper::paths::number_of;
-use crate::keeper::session::KeeperSession;
+use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
-use crate::table::entries::{Data, Mutation};
+use crate::table::block_numbers::OTHER;
+use crate::table::entries::{Data, Mutation, TableData};
+use crate::table::listed::cover_of;
 use crate::table::parts::{Info, Part, Rows};
 use crate::table::replica::{Mutations, Table};
 use crate::table::schema::Schema;
+use crate::world::{Ns, MS};
 
-/// Creates the mutation for every existing partition.
-pub async fn order(table: &Rc<Table>, change: &str) -> Result<(), QueryError> {
+/// Time between two looks whether a replica has finished a mutation.
+const LOOK_NS: Ns = 50 * MS;
+
+/// Creates the mutation for every existing partition, and waits until as many replicas have
+/// finished it as `mutations_sync` says: none, this one, or all.
+pub async fn order(table: &Rc<Table>, change: &str, sync: i64) -> Result<(), QueryError> {
     let zk = table.writable()?;
     let change: Rc<str> = change.into();
     let partitions = zk.children(table.paths.block_numbers.clone()).await?;
     let only = Schema::named_partition(&change);
     let wanted = |name: &&Rc<str>| only.as_ref().is_none_or(|only| only == *name);
+    let mut numbers = Vec::new();
     for partition in partitions.iter().filter(wanted) {
-        while !ordered(table, &zk, partition, &change).await? {}
+        let number = loop {
+            if let Some(number) = ordered(table, &zk, partition, &change).await? {
+                break number;
+            }
+        };
+        numbers.push((partition.clone(), number));
+    }
+    let replicas = match sync {
+        0 => Vec::new(),
+        1 => vec![table.me.clone()],
+        _ => zk.children(table.paths.replicas.clone()).await?.to_vec(),
+    };
+    for replica in replicas {
+        while is_behind(table, &replica, &numbers).await? {
+            table.world.sleep(LOOK_NS).await;
+        }
     }
     Ok(())
 }
 
-/// Creates a mutation; returns false if another one was created meanwhile. Mutations must be
-/// created in the order of their numbers, so this one needs a later number.
+/// Whether a replica has a part, or has yet to make one, that lacks one of these mutations. A
+/// replica that was dropped has none.
+async fn is_behind(
+    table: &Table,
+    replica: &Rc<str>,
+    numbers: &[(Rc<str>, i64)],
+) -> Result<bool, KeeperError> {
+    let own = table.paths.of(replica);
+    let readings = [
+        Reading::children(own.parts.clone()),
+        Reading::values(own.queue.clone()),
+        Reading::ahead(table.paths.log.clone(), own.log_pointer.clone()),
+    ];
+    let [parts, queue, log] = table.session()?.read_all(readings, None).await?;
+    let names = parts.children().unwrap_or_default();
+    let mut entries = queue.values();
+    entries.extend(log.values());
+    let made: Vec<&Info> = entries
+        .iter()
+        .flat_map(|(_, entry)| entry.as_entry().made())
+        .collect();
+    let cover = cover_of(names.iter().map(|name| (Info::named(name), ())));
+    let lacks = |info: &Info| {
+        let mut own = numbers.iter().filter(|(name, _)| *name == info.partition);
+        own.any(|(_, number)| info.version() < *number)
+    };
+    let yet = |info: &Info| lacks(info) && cover.containing(info).is_none();
+    let here = cover.pairs().any(|(info, ())| lacks(info));
+    Ok(here || made.into_iter().any(yet))
+}
+
+/// Creates a mutation and returns its number; `None` if another one was created meanwhile.
+/// Mutations must be created in the order of their numbers, so this one needs a later number.
 async fn ordered(
     table: &Table,
     zk: &KeeperSession,
     partition: &Rc<str>,
     change: &Rc<str>,
-) -> Result<bool, KeeperError> {
+) -> Result<Option<i64>, KeeperError> {
     let mutations = &table.paths.mutations;
     let found = zk.get(mutations.clone()).await?;
     let (data, version) = found.expect("a table has mutations");
     let taken = Operation::Create {
         path: child(&child(&table.paths.block_numbers, partition), "block-"),
-        data: Data::default(),
+        data: Data::text(OTHER),
         ephemeral: true,
         sequential: true,
     };
@@ -70,9 +125,9 @@ async fn ordered(
     match zk.multi(operations).await {
         Err(error) if error.code == BAD_VERSION => {
             zk.remove(lock).await?;
-            Ok(false)
+            Ok(None)
         }
-        done => done.map(|_| true),
+        done => done.map(|_| Some(number_of(&lock))),
     }
 }
 

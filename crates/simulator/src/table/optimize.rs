@@ -79,6 +79,26 @@ async fn assigned(
     assign(table, zk, partition, is_final).await
 }
 
+/// Waits until as many replicas have executed an entry as `replication_alter_partitions_sync` says:
+/// none, this one, or all.
+pub async fn wait_for_replicas(
+    table: &Table,
+    zk: &KeeperSession,
+    logged: &Logged,
+    settings: &Settings,
+) -> Result<(), KeeperError> {
+    match settings.replication_alter_partitions_sync {
+        0 => {}
+        1 => wait_until_executed(table, &table.me, logged).await?,
+        _ => {
+            for replica in zk.children(table.paths.replicas.clone()).await?.iter() {
+                wait_until_executed(table, replica, logged).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Waits until a replica has executed an entry: it has copied the entry to its queue and removed it
 /// from there. A lost replica first moves its pointer and then copies a queue in which another
 /// entry may make the part.

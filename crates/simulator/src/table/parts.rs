@@ -1,6 +1,7 @@
 //! Defines the parts of a table: their names, which are intervals of block numbers, and their rows.
 
 use std::cell::Cell;
+use std::fmt::Write;
 use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 use std::str::Bytes;
@@ -20,6 +21,8 @@ pub type Ordered<K, V> = IndexMap<K, V, BuildHasherDefault<FxHasher>>;
 pub enum Value {
     Int(i64),
     Text(Rc<str>),
+    /// An array of numbers.
+    List(Rc<[i64]>),
 }
 
 impl Value {
@@ -59,6 +62,7 @@ pub fn append_row_repr(out: &mut String, row: &[Value]) {
         match value {
             Value::Int(number) => out.push_str(Digits::of(*number).as_str()),
             Value::Text(text) => out.extend(["'", text, "'"]),
+            Value::List(numbers) => write!(out, "{numbers:?}").expect("a String can grow"),
         }
     }
     out.push_str(if row.len() == 1 { ",)" } else { ")" });

@@ -58,7 +58,10 @@ impl Queue {
     pub fn add(&self, name: Rc<str>, entry: Rc<Entry>) {
         self.added.set(self.added.get() + 1);
         if entry.columns.is_none() {
-            self.virtual_parts.borrow_mut().add(&entry.new, ());
+            let mut virtual_parts = self.virtual_parts.borrow_mut();
+            for part in entry.range().into_iter().chain(entry.made()) {
+                virtual_parts.add(part, ());
+            }
         }
         let attempts = Attempts {
             entry,
@@ -78,12 +81,14 @@ impl Queue {
     }
 
     /// Begin the first attempt for which `may` holds, given the parts that attempts in progress
-    /// make.
+    /// make, and the ranges that they remove.
     pub fn begin(&self, may: impl Fn(&Entry, &[&Info]) -> bool) -> Option<Attempt> {
         let mut entries = self.entries.borrow_mut();
         let at = {
             let executing = entries.values().filter(|other| other.executing);
-            let made: Vec<&Info> = executing.map(|other| &other.entry.new).collect();
+            let made: Vec<&Info> = executing
+                .flat_map(|other| other.entry.range().into_iter().chain(other.entry.made()))
+                .collect();
             let alters = entries.values().filter_map(|one| one.entry.alter_version());
             let next_alter = alters.min();
             // ALTERs are executed one by one, in the order of their versions.
@@ -140,11 +145,13 @@ impl Queue {
         Some(name)
     }
 
-    /// Remove the entries that make parts of a range, and return their names.
-    pub fn drop_range(&self, range: &Info) -> Vec<Rc<str>> {
+    /// Remove the entries that make parts of a range, but not the one that removes the range, and
+    /// return their names.
+    pub fn drop_range(&self, range: &Info, by: &Entry) -> Vec<Rc<str>> {
         let mut gone = Vec::new();
         self.entries.borrow_mut().retain(|name, one| {
-            let within = !one.entry.kind.removes_range() && range.contains(&one.entry.new);
+            let entry = &*one.entry;
+            let within = !entry.kind.removes_range() && entry.is_within(range) && entry != by;
             assert!(
                 !within || !one.executing,
                 "a drop waits for what makes its parts"
@@ -155,6 +162,23 @@ impl Queue {
             !within
         });
         gone
+    }
+
+    /// Return whether some entry makes or removes parts of a range, or of one that reaches into it.
+    pub fn concerns(&self, range: &Info) -> bool {
+        let near = |part: &Info| part.partition == range.partition && part.min <= range.max;
+        let entries = self.entries.borrow();
+        let mut parts = entries
+            .values()
+            .flat_map(|one| one.entry.range().into_iter().chain(one.entry.made()));
+        parts.any(near)
+    }
+
+    /// Return whether some entry removes this part.
+    pub fn drops(&self, part: &Info) -> bool {
+        let entries = self.entries.borrow();
+        let mut ranges = entries.values().filter_map(|one| one.entry.range());
+        ranges.any(|range| range.contains(part))
     }
 
     /// Move the entries of the parts that are merged with this one to the end, if there is such a
@@ -192,7 +216,7 @@ impl Queue {
     pub fn makes(&self, part: &Info, besides: &Info) -> bool {
         let entries = self.entries.borrow();
         let mut entries = entries.values().filter(|one| one.entry.new != *besides);
-        entries.any(|one| one.entry.kind != EntryKind::Alter && one.entry.new.contains(part))
+        entries.any(|one| one.entry.kind != EntryKind::Alter && one.entry.makes(part))
     }
 
     /// Wake the waiting threads, because some entry may be executable now.

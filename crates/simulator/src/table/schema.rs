@@ -22,6 +22,8 @@ static ASSIGNMENT: LazyLock<Regex> =
 
 static CONCATENATION: LazyLock<Regex> =
     LazyLock::new(|| expression(r"^(\w+)\s*=\s*concat\((\w+),\s*'([^']*)'\)\s*$"));
+static PUSH: LazyLock<Regex> =
+    LazyLock::new(|| expression(r"^(\w+)\s*=\s*arrayPushBack\((\w+),\s*(\d+)\)\s*$"));
 
 fn expression(text: &str) -> Regex {
     Regex::new(text).expect("the expression is well-formed")
@@ -72,53 +74,30 @@ impl Schema {
             let kept = rows.iter().filter(|row| !struck.hold(row));
             return Ok(kept.cloned().collect());
         };
-        if let Some(found) = CONCATENATION.captures(what.as_str().trim()) {
-            return self.appended(rows, &struck, (&found[1], &found[2], &found[3]));
+        let what = what.as_str().trim();
+        if let Some(found) = CONCATENATION.captures(what) {
+            let (at, source) = (self.at(&found[1])?, self.at(&found[2])?);
+            return Ok(set(rows, &struck, at, |row| match &row[source] {
+                Value::Text(text) => Value::Text(format!("{text}{}", &found[3]).into()),
+                other => panic!("{other:?} is not a text"),
+            }));
         }
-        let (at, source, by) = self.assignment(what.as_str())?;
-        let changed = |row: &Row| -> Row {
-            let mut values = row.to_vec();
+        if let Some(found) = PUSH.captures(what) {
+            let (at, source) = (self.at(&found[1])?, self.at(&found[2])?);
+            let pushed = found[3].parse().map_err(|_| unknown(what))?;
+            return Ok(set(rows, &struck, at, |row| match &row[source] {
+                Value::List(numbers) => Value::List([&**numbers, &[pushed]].concat().into()),
+                other => panic!("{other:?} is not an array"),
+            }));
+        }
+        let (at, source, by) = self.assignment(what)?;
+        Ok(set(rows, &struck, at, |row| {
             let before = source.map_or(0, |source| match &row[source] {
                 Value::Int(number) => *number,
-                Value::Text(text) => panic!("{text} is not a number"),
+                other => panic!("{other:?} is not a number"),
             });
-            values[at] = Value::Int(by + before);
-            values.into()
-        };
-        let rows = rows.iter().map(|row| {
-            if struck.hold(row) {
-                changed(row)
-            } else {
-                row.clone()
-            }
-        });
-        Ok(rows.collect())
-    }
-
-    /// Appends a text to a column of the rows that satisfy the conditions.
-    fn appended(
-        &self,
-        rows: &Rows,
-        struck: &Conditions,
-        (column, source, end): (&str, &str, &str),
-    ) -> Result<Rows, ServerError> {
-        let (at, source) = (self.at(column)?, self.at(source)?);
-        let changed = |row: &Row| -> Row {
-            let mut values = row.to_vec();
-            values[at] = match &row[source] {
-                Value::Text(text) => Value::Text(format!("{text}{end}").into()),
-                Value::Int(number) => panic!("{number} is not a text"),
-            };
-            values.into()
-        };
-        let rows = rows.iter().map(|row| {
-            if struck.hold(row) {
-                changed(row)
-            } else {
-                row.clone()
-            }
-        });
-        Ok(rows.collect())
+            Value::Int(by + before)
+        }))
     }
 
     /// Returns the only partition that a mutation names.
@@ -158,6 +137,15 @@ impl Schema {
         let rest = text.trim().trim_start_matches(of_word);
         let column = &text.trim()[..text.trim().len() - rest.len()];
         let rest = rest.trim_start();
+        if let Some(rest) = rest.strip_prefix('%') {
+            let numbers = rest.split_once('=').and_then(|(divisor, rest)| {
+                Some((divisor.trim().parse().ok()?, rest.trim().parse().ok()?))
+            });
+            let (divisor, rest) = numbers.ok_or_else(|| unknown(text))?;
+            let at = self.at(column)?;
+            let test = Test::Rest(divisor, rest);
+            return Ok(Condition { at, test });
+        }
         let operator = OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign));
         let (sign, holds) = operator.ok_or_else(|| unknown(text))?;
         if column.is_empty() {
@@ -211,7 +199,22 @@ fn spelled(value: &Value) -> Rc<str> {
     match value {
         Value::Int(number) => Digits::of(*number).as_str().into(),
         Value::Text(text) => text.clone(),
+        Value::List(numbers) => format!("{numbers:?}").into(),
     }
+}
+
+/// Sets a column of the rows that satisfy the conditions.
+fn set(rows: &Rows, struck: &Conditions, at: usize, value: impl Fn(&Row) -> Value) -> Rows {
+    let changed = |row: &Row| -> Row {
+        let mut values = row.to_vec();
+        values[at] = value(row);
+        values.into()
+    };
+    let rows = rows.iter().map(|row| match struck.hold(row) {
+        true => changed(row),
+        false => row.clone(),
+    });
+    rows.collect()
 }
 
 /// Whether a comparison has this result.
@@ -244,6 +247,8 @@ enum Test {
     In(Vec<Value>),
     /// The value compares in this way to another one.
     Than(Holds, Value),
+    /// The value divided by this leaves that.
+    Rest(i64, i64),
 }
 
 impl Condition {
@@ -260,6 +265,9 @@ impl Condition {
             Test::Is(value) => value == found,
             Test::In(values) => values.contains(found),
             Test::Than(holds, value) => holds(found.cmp(value)),
+            Test::Rest(divisor, rest) => {
+                matches!(found, Value::Int(number) if number % divisor == *rest)
+            }
         }
     }
 }
@@ -308,7 +316,7 @@ mod tests {
     fn seconds(rows: &[Row]) -> Vec<i64> {
         let seconds = rows.iter().map(|row| match row[1] {
             Value::Int(number) => number,
-            Value::Text(_) => panic!("v is a number"),
+            _ => panic!("v is a number"),
         });
         seconds.collect()
     }
@@ -325,6 +333,7 @@ mod tests {
         assert_eq!(matched("v >= 20"), Ok(vec![20, 30]));
         assert_eq!(matched("v > -1"), Ok(vec![20, 10, 30, 5]));
         assert_eq!(matched("s = 'c'\n"), Ok(vec![30]));
+        assert_eq!(matched("v % 4 = 1"), Ok(vec![5]));
     }
 
     #[test]
@@ -389,6 +398,20 @@ mod tests {
             [42, 10, 43, 5]
         );
         assert_eq!(applied("UPDATE v = -3 WHERE s = 'b'"), [-3, 10, 30, 5]);
+    }
+
+    #[test]
+    fn arrays_grow() {
+        let list = |numbers: &[i64]| Value::List(numbers.into());
+        let rows = [(1, list(&[])), (2, list(&[7]))].map(|(k, v)| [Value::Int(k), v].into());
+        let schema = Schema {
+            columns: vec!["k".into(), "v".into()],
+            ..schema()
+        };
+        let change = "UPDATE v = arrayPushBack(v, 9) WHERE k % 2 = 0";
+        let changed = schema.apply(change, &rows.into()).unwrap();
+        let values: Vec<_> = changed.iter().map(|row| row[1].clone()).collect();
+        assert_eq!(values, [list(&[]), list(&[7, 9])]);
     }
 
     #[test]

@@ -92,11 +92,13 @@ impl<'a> Snapshot<'a> {
 pub fn check_committed<T>(state: &Snapshot, here: &ActivePartSet<T>) -> Result<(), ServerError> {
     for (_, entry) in state.log.iter().chain(state.queue) {
         let entry = entry.as_entry();
-        if !entry.kind.brings_rows() || here.containing(&entry.new).is_some() {
+        if !entry.kind.brings_rows() {
             continue;
         }
-        if !state.is_left_out(&entry.new, &entry.name) {
-            return Err(lacks(&entry.new));
+        for part in entry.made().filter(|part| here.containing(part).is_none()) {
+            if !state.is_left_out(part, &entry.name) {
+                return Err(lacks(part));
+            }
         }
     }
     Ok(())

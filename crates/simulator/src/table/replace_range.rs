@@ -1,0 +1,476 @@
+//! Copies and moves partitions between two tables: REPLACE PARTITION, ATTACH PARTITION FROM and MOVE
+//! PARTITION TO TABLE, and the entries of REPLACE_RANGE that they log in the table that receives the
+//! parts.
+//!
+//! Source: replacePartitionFrom, movePartitionToTable, executeReplaceRange,
+//! getFakePartCoveringAllPartsInPartition and clearLockedBlockNumbersInPartition of
+//! StorageReplicatedMergeTree of 25.8. Three departures: nothing prevents a replica from making
+//! parts of a range while it copies them (addDropReplaceIntent); one that does not learn that its
+//! parts were committed makes them again when it executes the entry, though ZooKeeper lists them;
+//! and a part that no replica has any more is waited for, where the server puts an empty one.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashSet;
+
+use crate::bugs::Bug;
+use crate::errors::{KeeperError, QueryError, ServerError, BAD_VERSION, CONNECTION_LOSS};
+use crate::keeper::paths::number_of;
+use crate::keeper::session::{KeeperSession, Reading};
+use crate::keeper::tree::{child, Operation, Path};
+use crate::protocol::Mechanism;
+use crate::server::Settings;
+use crate::table::block_numbers::{reserve, INSERT, OTHER, RANGE};
+use crate::table::drop_range::{clear_queue, forget_blocks, remove_parts, HIGHEST};
+use crate::table::entries::{Copied, Copies, Data, Entry, EntryKind};
+use crate::table::fetch::{download, search, NO_REPLICA_HAS_PART};
+use crate::table::insert::block_id_of;
+use crate::table::log::pull;
+use crate::table::merge::{append, Logged};
+use crate::table::optimize::wait_for_replicas;
+use crate::table::part_files;
+use crate::table::parts::{Info, Part, Rows};
+use crate::table::replica::Table;
+use crate::world::{Ns, MS};
+
+/// Median time of linking the files of a small part.
+const CLONE_NS: Ns = MS;
+/// Number of times that a statement begins again because another one changed the partition.
+const TRIES: usize = 1000;
+const CANNOT_ASSIGN_ALTER: i32 = 517;
+const NOT_IMPLEMENTED: i32 = 48;
+
+/// Copies the visible parts of a partition of another table, in place of those that are here if it
+/// `replaces` them.
+pub async fn copy_partition(
+    table: &Rc<Table>,
+    from: &Rc<Table>,
+    partition: &Rc<str>,
+    replaces: bool,
+    settings: &Settings,
+) -> Result<(), QueryError> {
+    let zk = prepared(table, from)?;
+    // Parts whose entries this replica has not executed yet are not among them.
+    let sources: Vec<_> = from.active.borrow().of(partition).cloned().collect();
+    for _ in 0..TRIES {
+        let version = version_of(table, &zk).await?;
+        let (number, lock) = delimited(table, &zk, partition).await?;
+        // In a partition without a block there is nothing to replace.
+        let range = (replaces && number > 0).then(|| range_until(partition, number));
+        let deduplicates = range.is_none();
+        let mut draft = Draft::new(from, range, vec![lock]);
+        let logged = match draft.fill(table, &zk, &sources, deduplicates).await {
+            Ok(()) => draft.commit(table, &zk, version).await,
+            Err(error) => Err(error),
+        };
+        if !matches!(logged, Ok(Some(_))) {
+            draft.release(&zk).await?;
+        }
+        if let Some(logged) = logged? {
+            pull(table, &zk, None).await?;
+            return Ok(wait_for_replicas(table, &zk, &logged, settings).await?);
+        }
+    }
+    Err(changed_meanwhile().into())
+}
+
+/// Copies the parts of a partition to another table, and then drops every block number that the
+/// partition has given out: two transactions.
+///
+/// The server copies what this replica has, and drops what others have, too. Without that defect
+/// the replica first executes whatever the log has of the range.
+pub async fn move_to_table(
+    table: &Rc<Table>,
+    to: &Rc<Table>,
+    partition: &Rc<str>,
+    settings: &Settings,
+) -> Result<(), QueryError> {
+    let zk = prepared(table, to)?;
+    to.writable()?;
+    for _ in 0..TRIES {
+        let version = version_of(table, &zk).await?;
+        let (number, lock) = delimited(table, &zk, partition).await?;
+        let range = range_until(partition, number);
+        let moved = move_range(table, to, &zk, (&range, version), settings).await;
+        if !matches!(moved, Ok(true)) {
+            zk.remove(lock.clone()).await?;
+        }
+        if !moved? {
+            continue;
+        }
+        let entry = Entry {
+            kind: EntryKind::Drop,
+            source: table.me.clone(),
+            ..Entry::get(range)
+        };
+        let changed = Operation::put(table.paths.log.clone(), Data::default());
+        let logged = append(&zk, table, entry, vec![changed, Operation::remove(lock)]).await?;
+        pull(table, &zk, None).await?;
+        return Ok(wait_for_replicas(table, &zk, &logged, settings).await?);
+    }
+    Err(changed_meanwhile().into())
+}
+
+/// The first transaction of a MOVE. Returns false if another statement changed the other table.
+async fn move_range(
+    table: &Rc<Table>,
+    to: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    (range, version): (&Info, i64),
+    settings: &Settings,
+) -> Result<bool, QueryError> {
+    if !table.bugs.has(Bug::MovedAway) {
+        cancel_inserts(table, zk, range).await?;
+        catch_up(table, zk, range).await?;
+    }
+    let sources = within(table, range);
+    match zk.multi(vec![next_version(table, version)]).await {
+        Err(error) if error.code == BAD_VERSION => return Err(changed_meanwhile().into()),
+        done => done?,
+    };
+    let target = version_of(to, zk).await?;
+    let mut draft = Draft::new(table, None, Vec::new());
+    let filled = draft.fill(to, zk, &sources, false).await;
+    let prepared = async {
+        filled?;
+        cancel_inserts(table, zk, range).await?;
+        forget_blocks(table, zk, range).await?;
+        draft.commit(to, zk, target).await
+    };
+    let logged = prepared.await;
+    if !matches!(logged, Ok(Some(_))) {
+        draft.release(zk).await?;
+    }
+    let Some(logged) = logged? else {
+        return Ok(false);
+    };
+    if table.bugs.has(Bug::HiddenByMove) {
+        table.hide(range);
+    }
+    pull(to, zk, None).await?;
+    wait_for_replicas(to, zk, &logged, settings).await?;
+    Ok(true)
+}
+
+fn prepared(table: &Table, other: &Table) -> Result<Rc<KeeperSession>, ServerError> {
+    let simulated = table.mechanisms.has(Mechanism::CopiedPartitions);
+    if !simulated || table.disk.storage.on_store || other.disk.storage.on_store {
+        let text = "Copies of partitions are simulated of 25.8, and not on an object store";
+        return Err(ServerError::new(NOT_IMPLEMENTED, text));
+    }
+    table.writable()
+}
+
+fn changed_meanwhile() -> ServerError {
+    let text = "Another ALTER PARTITION query was concurrently executed";
+    ServerError::new(CANNOT_ASSIGN_ALTER, text)
+}
+
+/// Returns the range of every block number up to this one.
+fn range_until(partition: &Rc<str>, number: i64) -> Info {
+    Info {
+        partition: partition.clone(),
+        min: 0,
+        max: number,
+        level: HIGHEST,
+        mutation: HIGHEST,
+    }
+}
+
+/// Returns the visible parts of a range.
+fn within(table: &Table, range: &Info) -> Vec<Rc<Part>> {
+    let active = table.active.borrow();
+    let parts = active.of(&range.partition);
+    let parts = parts.filter(|part| range.contains(&part.info));
+    parts.cloned().collect()
+}
+
+/// Takes the number below which a statement removes parts. No merge reaches over it.
+async fn delimited(
+    table: &Table,
+    zk: &KeeperSession,
+    partition: &Rc<str>,
+) -> Result<(i64, Path), KeeperError> {
+    let taken = reserve(table, zk, partition, None, RANGE).await?;
+    Ok(taken.expect("without a block there is no duplicate"))
+}
+
+// --- the version of the partitions --------------------------------------------------------------
+
+/// Returns the version of the node that every statement of this kind changes in the table whose
+/// block numbers it takes. The first of them creates it.
+async fn version_of(table: &Table, zk: &KeeperSession) -> Result<i64, KeeperError> {
+    let path = &table.paths.alter_partition_version;
+    zk.ensure(path, Data::default()).await?;
+    let (_, version) = zk.get(path.clone()).await?.expect("it was created");
+    Ok(version)
+}
+
+fn next_version(table: &Table, version: i64) -> Operation {
+    Operation::Put {
+        path: table.paths.alter_partition_version.clone(),
+        data: Data::default(),
+        version: Some(version),
+    }
+}
+
+// --- new parts ----------------------------------------------------------------------------------
+
+/// New parts of a table that are not committed yet.
+struct Draft {
+    parts: Vec<Rc<Part>>,
+    copies: Copies,
+    /// What announces the parts.
+    operations: Vec<Operation>,
+    /// The nodes of the block numbers that are held until then.
+    locks: Vec<Path>,
+}
+
+impl Draft {
+    fn new(from: &Table, range: Option<Info>, locks: Vec<Path>) -> Draft {
+        Draft {
+            parts: Vec::new(),
+            copies: Copies {
+                from: from.name.clone(),
+                range,
+                parts: Vec::new(),
+            },
+            operations: Vec::new(),
+            locks,
+        }
+    }
+
+    /// Makes a new part of each source. If it `deduplicates`, those are left out whose rows are
+    /// here by an earlier ATTACH PARTITION FROM.
+    async fn fill(
+        &mut self,
+        table: &Rc<Table>,
+        zk: &Rc<KeeperSession>,
+        sources: &[Rc<Part>],
+        deduplicates: bool,
+    ) -> Result<(), QueryError> {
+        let mut known = FxHashSet::default();
+        for source in sources {
+            let partition = &source.info.partition;
+            let id = block_id_of(table, &format!("{partition}_replace_from"), &source.rows);
+            let block = child(&table.paths.blocks, &id);
+            let block = (deduplicates && known.insert(id)).then_some(block);
+            let holder = if block.is_some() { INSERT } else { OTHER };
+            let taken = reserve(table, zk, partition, block.as_ref(), holder).await?;
+            let Some((number, lock)) = taken else {
+                continue;
+            };
+            self.locks.push(lock);
+            table.world.work(table.world.around(CLONE_NS)).await;
+            let kept = table.bugs.has(Bug::CopyKeepsVersion);
+            let new = Info {
+                level: source.info.level,
+                mutation: if kept { source.info.mutation } else { 0 },
+                ..Info::block(partition, number)
+            };
+            let part = made(table, &new, &source.rows).await?;
+            let name = part.name.clone();
+            self.operations
+                .extend(block.map(|path| Operation::create(path, Data::Text(name))));
+            self.operations.push(listed(table, &part));
+            self.parts.push(part);
+            self.copies.parts.push(Copied {
+                source: source.name.clone(),
+                new,
+                rows: source.rows.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Commits the parts and logs the entry; `None` if another statement changed the partition
+    /// since `version`. The parts become visible as the range goes.
+    async fn commit(
+        &self,
+        table: &Rc<Table>,
+        zk: &Rc<KeeperSession>,
+        version: i64,
+    ) -> Result<Option<Logged>, QueryError> {
+        if let Some(range) = &self.copies.range {
+            cancel_inserts(table, zk, range).await?;
+            forget_blocks(table, zk, range).await?;
+        }
+        let mut operations = self.operations.clone();
+        operations.extend(self.locks.iter().cloned().map(Operation::remove));
+        let changed = Operation::put(table.paths.log.clone(), Data::default());
+        operations.extend([next_version(table, version), changed]);
+        let entry = Entry::replace(table.me.clone(), self.copies.clone());
+        for part in &self.parts {
+            table.store(part.clone());
+        }
+        match append(zk, table, entry, operations).await {
+            Ok(logged) => {
+                show(table, &self.parts, self.copies.range.as_ref());
+                Ok(Some(logged))
+            }
+            Err(error) => {
+                for part in &self.parts {
+                    table.forget(part);
+                }
+                let again = table.bugs.has(Bug::CopiedAgain) && error.code == CONNECTION_LOSS;
+                match error.code == BAD_VERSION || again {
+                    true => Ok(None),
+                    false => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    /// Gives the block numbers up. Those whose session is lost go by themselves.
+    async fn release(&self, zk: &KeeperSession) -> Result<(), KeeperError> {
+        for lock in &self.locks {
+            zk.remove(lock.clone()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a part that is not visible yet.
+async fn made(table: &Rc<Table>, new: &Info, rows: &Rows) -> Result<Rc<Part>, ServerError> {
+    let written = part_files::write(table).await?;
+    let part = Part::new(new.clone(), rows.clone(), table.world.now_ns());
+    part.written.set(written);
+    Ok(part)
+}
+
+/// The operation that lists a part as this replica's.
+fn listed(table: &Table, part: &Part) -> Operation {
+    let rows = Data::payload(part.rows.clone());
+    Operation::create(child(&table.own.parts, &part.name), rows)
+}
+
+/// Shows parts that are committed, and hides those of the range.
+fn show(table: &Table, parts: &[Rc<Part>], range: Option<&Info>) {
+    for part in parts {
+        table.activate(part);
+    }
+    if let Some(range) = range {
+        table.hide(range);
+    }
+}
+
+// --- what a range has ---------------------------------------------------------------------------
+
+/// Removes the block numbers of a range that inserts hold, so that these cannot commit any more.
+async fn cancel_inserts(
+    table: &Table,
+    zk: &KeeperSession,
+    range: &Info,
+) -> Result<(), KeeperError> {
+    let numbers = child(&table.paths.block_numbers, &range.partition);
+    let held = zk.read_one(Reading::values(numbers.clone()), None).await?;
+    for (name, holder) in held.values() {
+        if number_of(&name) <= range.max && holder.as_text() == INSERT {
+            zk.remove(child(&numbers, &name)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until this replica has executed what the log has of a range.
+async fn catch_up(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    range: &Info,
+) -> Result<(), KeeperError> {
+    pull(table, zk, None).await?;
+    while table.queue.concerns(range) {
+        table.queue.sleep(Some(100 * MS)).await;
+    }
+    Ok(())
+}
+
+// --- SYSTEM SYNC REPLICA ------------------------------------------------------------------------
+
+/// Copies the log to the queue, and waits until the replica has executed what is in the queue then.
+pub async fn sync_replica(table: &Rc<Table>) -> Result<(), QueryError> {
+    pull(table, &table.writable()?, None).await?;
+    let names: Vec<_> = table.queue.entries.borrow().keys().cloned().collect();
+    let left = || {
+        let entries = table.queue.entries.borrow();
+        names.iter().any(|name| entries.contains_key(name))
+    };
+    while left() {
+        table.queue.sleep(Some(100 * MS)).await;
+    }
+    Ok(())
+}
+
+// --- executing the entry ------------------------------------------------------------------------
+
+/// Makes the parts of an entry that are not here, of those of the other table if they are the same,
+/// or else of another replica's; then removes the range that they replace.
+pub async fn execute(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    entry: &Entry,
+    copies: &Copies,
+) -> Result<(), QueryError> {
+    if let Some(range) = &copies.range {
+        clear_queue(table, zk, range, entry).await?;
+    }
+    let mut parts: Vec<Rc<Part>> = Vec::new();
+    for copied in &copies.parts {
+        let covered = parts.iter().any(|part| part.info.contains(&copied.new));
+        let here = table.active.borrow().containing(&copied.new).is_some();
+        if !covered && !here {
+            parts.extend(obtained(table, zk, copied, &copies.from).await?);
+        }
+    }
+    // Those of an earlier attempt whose answer was lost are listed already.
+    let known = zk.children(table.own.parts.clone()).await?;
+    let fresh = parts.iter().filter(|part| !known.contains(&part.name));
+    let operations: Vec<_> = fresh.map(|part| listed(table, part)).collect();
+    for part in &parts {
+        table.store(part.clone());
+    }
+    if !operations.is_empty() {
+        if let Err(error) = zk.multi(operations).await {
+            for part in &parts {
+                table.forget(part);
+            }
+            return Err(error.into());
+        }
+    }
+    show(table, &parts, None);
+    if let Some(range) = &copies.range {
+        remove_parts(table, zk, range).await?;
+    }
+    Ok(())
+}
+
+/// Returns the new part, or one that covers it; `None` if it is to be dropped anyway.
+async fn obtained(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    copied: &Copied,
+    from: &str,
+) -> Result<Option<Rc<Part>>, QueryError> {
+    let source = table.server.part_data(from, &copied.source);
+    if let Some(source) = source.filter(|source| source.rows == copied.rows) {
+        let ns = table.world.around(CLONE_NS) + source.delay_ns;
+        table.world.work(ns).await;
+        return Ok(Some(made(table, &copied.new, &copied.rows).await?));
+    }
+    if table.fetches_stopped.get() {
+        return Err(ServerError::new(236, "Fetching of parts was cancelled").into());
+    }
+    let wanted = Entry::get(copied.new.clone());
+    let Some(held) = search(table, zk, &wanted).await?.held else {
+        if table.queue.drops(&copied.new) {
+            return Ok(None);
+        }
+        let text = format!(
+            "Not found part {} (or part covering it) neither source table neither remote replicas",
+            wanted.name
+        );
+        return Err(ServerError::new(NO_REPLICA_HAS_PART, text).into());
+    };
+    let rows = download(table, &held).await?.rows;
+    Ok(Some(made(table, &held.info, &rows).await?))
+}

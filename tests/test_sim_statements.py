@@ -1,0 +1,76 @@
+"""The workload `statements` on simulated servers: what a repaired protocol keeps, which defects of
+25.8 and which planted bugs the checker finds, and what is refused."""
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from sim_play import Played, play
+
+from checkers.statements.rows import StatementRows
+
+EVERY = "move,replace,attach-from,drop,delete,update,optimize"
+
+
+def played(bug: str, seed: int, nemesis: str = "none", **options: Any) -> Played:
+    """Execute the workload, which expects no more than what a replica has."""
+    own = {"statements": EVERY, "sees": "local", "protocol": "repaired-25.8", "time_limit_s": 20.0}
+    faults = {"interval_s": 1.5, "duration_s": 1.0, "promise": "eventual"}
+    given = {**own, **faults, **options}
+    return play(seed, nemesis, bug=bug, name="statements", **given)
+
+
+@pytest.mark.parametrize("nemesis", ["none", "partition", "kill-clickhouse"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_repaired_protocol_keeps_what_its_replicas_have(nemesis: str, seed: int) -> None:
+    run = played("", seed, nemesis)
+    assert not run.accusers
+    verdicts = {verdict.checker: verdict for verdict in run.outcome.judgement.verdicts}
+    assert verdicts[StatementRows.name].figures["rows"] > 50
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run that shows a bug."""
+
+    nemesis: str
+    seed: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+MOVES = {"statements": "move"}
+CASES = {
+    "moved-away": Case("stop-fetches-one", 2, {**MOVES, "rate": 60.0}),
+    "hidden-by-move": Case(
+        "partition", 1, {**MOVES, "rate": 100.0, "interval_s": 0.3, "duration_s": 6.0}
+    ),
+    "copied-again": Case("partition", 3, {**MOVES, "rate": 40.0}),
+    "copy-keeps-version": Case(
+        "none", 2, {"statements": "move,update,delete", "rate": 60.0, "time_limit_s": 30.0}
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", CASES)
+def test_a_bug_of_copies_is_found(bug: str) -> None:
+    case = CASES[bug]
+    run = played(bug, case.seed, case.nemesis, **case.options)
+    assert run.accusers == {StatementRows.name}
+    assert not played("", case.seed, case.nemesis, **case.options).accusers
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["statements=move"], "needs partitions that move to another table"),
+        (["statements=replace"], "needs partitions copied between tables"),
+    ],
+)
+def test_servers_of_18_16_refuse_what_they_do_not_simulate(options: list[str], why: str) -> None:
+    command = [sys.executable, "-m", "harness.cli.main", "run", "--cluster", "sim"]
+    words = ["--workload", "statements", "--protocol", "18.16", "-o", *options]
+    done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert why in done.stderr

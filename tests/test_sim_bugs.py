@@ -141,7 +141,7 @@ OF_MEMBERS = {
     *("removed-stale", "role-loses-watches", "ack-remembered", "snapshot-without-log"),
 }
 """Bugs that faults of members show: tests/test_sim_members.py."""
-OF_COPIES = {"moved-away", "hidden-by-move", "copied-again", "copy-keeps-version", "drop-later"}
+OF_COPIES = {"moved-away", "hidden-by-move", "copy-keeps-version", "drop-later"}
 """Bugs of statements on partitions: tests/test_sim_statements.py."""
 
 

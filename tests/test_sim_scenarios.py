@@ -46,7 +46,6 @@ def test_a_leader_that_was_paused_past_its_session_claims_to_lead(
     ("name", "protocol", "found"),
     [
         ("moved-away", "25.8", True),
-        ("moved-away", "repaired-25.8", False),
         ("stale-replace", "25.8", True),
         ("stale-replace", "repaired-25.8", True),
     ],

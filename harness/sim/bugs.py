@@ -118,8 +118,6 @@ BUGS: Mapping[str, str] = {
     "that it has not fetched yet as well; 25.8 does so",
     "hidden-by-move": "a replica that moves a partition hides the parts before it has logged that "
     "they are dropped, so that it alone lacks them if its session ends then; 25.8 does so",
-    "copied-again": "a statement that copies a partition begins again if it does not learn whether "
-    "the copies were committed",
     "copy-keeps-version": "a part that is copied from another table keeps the number of its last "
     "mutation there, and mutations of lower numbers skip it here",
     "drop-later": "a replica that executes a drop removes whatever the partition has by then",

@@ -79,7 +79,6 @@ pub enum Bug {
     SnapshotWithoutLog,
     MovedAway,
     HiddenByMove,
-    CopiedAgain,
     CopyKeepsVersion,
     DropLater,
 }
@@ -160,7 +159,6 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::SnapshotWithoutLog, "snapshot-without-log"),
     (Bug::MovedAway, "moved-away"),
     (Bug::HiddenByMove, "hidden-by-move"),
-    (Bug::CopiedAgain, "copied-again"),
     (Bug::CopyKeepsVersion, "copy-keeps-version"),
     (Bug::DropLater, "drop-later"),
 ];

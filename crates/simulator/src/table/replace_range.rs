@@ -14,7 +14,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashSet;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, QueryError, ServerError, BAD_VERSION, CONNECTION_LOSS};
+use crate::errors::{KeeperError, QueryError, ServerError, BAD_VERSION};
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation, Path};
@@ -312,8 +312,7 @@ impl Draft {
                 for part in &self.parts {
                     table.forget(part);
                 }
-                let again = table.bugs.has(Bug::CopiedAgain) && error.code == CONNECTION_LOSS;
-                match error.code == BAD_VERSION || again {
+                match error.code == BAD_VERSION {
                     true => Ok(None),
                     false => Err(error.into()),
                 }

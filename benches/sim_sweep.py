@@ -73,6 +73,9 @@ OWN: Mapping[str, Own] = {
         ("none", "stop-fetches", "loss", "slow-fetches", "clock-skew"),
     ),
 }
+APART = ("statements",)
+"""Workloads that are not among the cells: a lost replica may bring back what was dropped, which is
+a defect of the simulator (docs/lab/simulator.md)."""
 MIXTURES = (
     *("partition,kill", "partition,pause", "kill,pause,stop-fetches", "loss,restart"),
     *("pause-clickhouse,stop-fetches", "slow-fetches,clock-skew,partition"),
@@ -97,7 +100,8 @@ def nemeses() -> dict[str, str]:
 @cache
 def cells() -> list[tuple[str, str]]:
     """Return pairs of workload and nemesis; every other one is of quorum-set."""
-    others = [name for name, entry in WORKLOADS.items() if entry.simulated and name != "quorum-set"]
+    apart = {"quorum-set", *APART}
+    others = [name for name, entry in WORKLOADS.items() if entry.simulated and name not in apart]
     return [
         cell
         for other in others

@@ -44,7 +44,9 @@ def test_the_root_of_the_configuration(version: str, root: str) -> None:
     assert dialect(version).configuration_root == root
 
 
-OLD = {Mechanism.TABLE_LEADER, Mechanism.TRANSACTION_LOG}
+ALL = {Mechanism.TRANSACTION_LOG, Mechanism.COPIED_PARTITIONS}
+"""What servers of every version have."""
+OLD = {*ALL, Mechanism.TABLE_LEADER}
 OLDEST = Engine(role=Role.CLICKHOUSE, version="18.16.1")
 NEW = Engine(role=Role.CLICKHOUSE, version="25.8.2.1", build="as built in chdb 3.7.2")
 KEEPER = Engine(role=Role.ZOOKEEPER, version="3.8.0", build="of Debian bookworm")
@@ -55,10 +57,7 @@ KEEPER = Engine(role=Role.ZOOKEEPER, version="3.8.0", build="of Debian bookworm"
     [
         ("18.16.1", OLD),
         ("20.4.9", {*OLD, Mechanism.ALTER_IN_LOG}),
-        (
-            "20.5.0",
-            {Mechanism.TRANSACTION_LOG, Mechanism.ALTER_IN_LOG, Mechanism.DROP_REPLICA},
-        ),
+        ("20.5.0", {*ALL, Mechanism.ALTER_IN_LOG, Mechanism.DROP_REPLICA}),
         ("24.8.4", set(Mechanism) - {Mechanism.TABLE_LEADER, Mechanism.LIGHTWEIGHT_UPDATES}),
         ("25.8.2", set(Mechanism) - {Mechanism.TABLE_LEADER}),
     ],
@@ -148,7 +147,7 @@ def test_engines_are_named_with_how_they_were_built() -> None:
 
 def test_a_cluster_of_several_versions_claims_no_more_than_each_of_its_servers() -> None:
     mixed = Engines(nodes={"ch1": OLDEST, "ch2": NEW, "zk1": KEEPER}).dialect
-    assert mixed.mechanisms == {Mechanism.TRANSACTION_LOG}
+    assert mixed.mechanisms == ALL
     assert write_outcome(242, "", mixed.write_outcomes).kind is Kind.INFO
     assert write_outcome(285, "", mixed.write_outcomes).kind is Kind.FAIL
     rejected = "Unexpected logical error while adding block"

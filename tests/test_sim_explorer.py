@@ -81,11 +81,12 @@ NOT_EXPRESSED = frozenset(
         *("clone-uncounted", "pending-merged", "failed-duplicate", "attach-own-copy"),
         *("shortage-as-broken", "old-parts-by-wall", "acknowledged-failure"),
         *("broken-part-fetched", "copied-part", "lost-part-unreplaced"),
+        *("moved-away", "hidden-by-move"),
     }
 )
 """Defects of servers that no small model has: of clones, ALTERs, claims to lead, detached parts,
-merges and retries of parallel quorum inserts, descriptors, ages of parts, and of parts that are
-unreadable or lost."""
+merges and retries of parallel quorum inserts, descriptors, ages of parts, of parts that are
+unreadable or lost, and of partitions that move."""
 DEFECTS = next(frozenset(defects) for model, *_, defects in MODELS if model == "quorum")
 
 

@@ -115,7 +115,7 @@ def test_runs_of_one_command_have_a_cluster_each(tmp_path: Path) -> None:
         ),
         (["--cluster", "docker", "--read", "thesis"], "only simulated servers have it"),
         (
-            ["--insert", "parallel"],
+            ["--protocol", "18.16", "--insert", "parallel"],
             "18.16.1 with ZooKeeper does not have; choose another --protocol",
         ),
         (["--protocol", "25.8", "--insert", "async"], "which simulated servers do not have"),

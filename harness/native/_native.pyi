@@ -549,7 +549,7 @@ class Simulation:
         number: int,
         name: str,
         sql: str,
-        rows: Sequence[Sequence[int | str]] | None,
+        rows: Sequence[Sequence[int | str | list[int]]] | None,
         settings: dict[str, int | str],
         timeout_ns: int,
         opened_ns: int = 0,

@@ -57,6 +57,8 @@ enum SessionResult {
 /// A table's replica. In Python: `ReplicaState`.
 type ReplicaDict = PyDict;
 /// An answer, or the error in its place.
+/// The settings of a query. In Python: `dict[str, int | str]`.
+type QuerySettings = HashMap<String, Word>;
 /// In Python: `tuple[Any, tuple[int, str] | tuple[str, str] | None]`.
 type AnswerOrError = PyTuple;
 
@@ -443,7 +445,7 @@ impl Simulation {
         name: &str,
         sql: &str,
         rows: Option<Vec<Vec<Word>>>,
-        settings: HashMap<String, Word>,
+        settings: QuerySettings,
         timeout_ns: Ns,
         opened_ns: Ns,
     ) -> PyResult<()> {

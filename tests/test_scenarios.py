@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,22 +128,15 @@ def test_a_server_of_today_half_inserts_a_block_and_half_alters_a_table(tmp_path
 
 
 @pytest.mark.containers
-def test_what_lost_sessions_and_failing_disks_leave_is_reproduced_and_explained(
-    tmp_path: Path,
-) -> None:
-    names = ["orphaned-commit", "orphaned-unlock", "acknowledged-failure"]
-    done = scenario(*names, "--clickhouse", "25.8", "--store", str(tmp_path), "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    for name, one in zip(names, json.loads(done.stdout), strict=True):
-        assert (one["scenario"], one["result"]) == (name, "REPRODUCED")
-        results = json.loads((Path(one["run"]) / "results.json").read_text())
-        assert results["explanation"]["status"] == "known"
-        assert [defect["name"] for defect in results["explanation"]["defects"]] == [name]
-
-
-@pytest.mark.containers
-def test_what_statements_do_to_rows_is_reproduced_and_explained(tmp_path: Path) -> None:
-    names = ["half-moved", "attached-nowhere", "doubled-view", "copied-nothing"]
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["orphaned-commit", "orphaned-unlock", "acknowledged-failure"],
+        ["half-moved", "attached-nowhere", "doubled-view", "copied-nothing"],
+    ],
+    ids=["lost sessions and failing disks", "statements"],
+)
+def test_what_is_reproduced_is_explained(tmp_path: Path, names: Sequence[str]) -> None:
     done = scenario(*names, "--clickhouse", "25.8", "--store", str(tmp_path), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     for name, one in zip(names, json.loads(done.stdout), strict=True):

@@ -27,8 +27,8 @@ from harness.run.campaign import Campaign, ClusterSource
 from harness.run.monitor import Show, show_nothing
 from harness.run.scripted import ScriptedRun, read_script
 from harness.run.stop import Stop
-from harness.sim.bugs import DEFAULT, NEWEST, bugs
-from harness.sim.simulation import simulated_dialect
+from harness.sim.bugs import bugs
+from harness.sim.simulation import protocol_with, simulated_dialect
 from harness.spec.catalogue import WORKLOADS, workload_entry
 from harness.spec.fault_options import fault_options
 from harness.spec.option import On
@@ -392,14 +392,10 @@ class RunRequest:
 
     @property
     def protocol(self) -> str:
-        """Return the protocol of simulated servers: by default one that their reads and the
-        workload need."""
+        """Return the protocol of simulated servers: by default one that reads and workload need."""
         chosen = self.workload_options
-        if self.given.protocol:
-            return self.given.protocol
-        if isinstance(chosen, QuorumSetOptions) and chosen.read == "linearizable":
-            return "repaired"
-        return NEWEST if simulated_dialect(DEFAULT).lacks(chosen.needs) else DEFAULT
+        linearizable = isinstance(chosen, QuorumSetOptions) and chosen.read == "linearizable"
+        return self.given.protocol or ("repaired" if linearizable else protocol_with(chosen.needs))
 
     @cached_property
     def _first(self) -> RunSpec:

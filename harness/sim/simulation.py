@@ -12,7 +12,7 @@ from harness.core.link_quality import LinkFault
 from harness.core.seed import Seed
 from harness.core.topology import Link, Role, Topology
 from harness.native import simulator
-from harness.sim.bugs import DEFAULT, PROTOCOLS
+from harness.sim.bugs import DEFAULT, NEWEST, PROTOCOLS
 from harness.sim.world import MS, World
 
 _ZOOKEEPER: Final = Engine(role=Role.ZOOKEEPER, version="3.8.0", build="simulated")
@@ -47,6 +47,11 @@ def simulated_dialect(protocol: str) -> Dialect:
     mechanisms = own.mechanisms - lacks | {Mechanism.ZERO_COPY}
     unsimulated = own.mechanisms & lacks
     return replace(own, mechanisms=mechanisms, unsimulated=unsimulated, chosen_by="--protocol")
+
+
+def protocol_with(needed: Iterable[Mechanism]) -> str:
+    """Return the default protocol; the newest one if its servers lack what is needed."""
+    return NEWEST if simulated_dialect(DEFAULT).lacks(needed) else DEFAULT
 
 
 NO_NODE: Final = "NONODE"

@@ -12,8 +12,9 @@ CARGO := env --unset=MAKEFLAGS --unset=MFLAGS cargo
 # Keep bytecode even where the environment forbids it, as images of Python do: tests start hundreds
 # of processes, and each would spend a second on compiling what it imports.
 export PYTHONDONTWRITEBYTECODE :=
-# Servers of the tests, whose images are built while the Rust modules are compiled.
-IMAGES := --clickhouse 18.16,24.8,25.8 --zookeeper 3.8,3.9 --object-store
+# Servers of the tests, whose images are built while the Rust modules are compiled; ZooKeeper 3.9
+# comes out of pyspark, which is installed later.
+IMAGES := --clickhouse 18.16,24.8,25.8 --object-store
 PYTHON_ROOMS := distribution crates harness workloads nemesis checkers compose tests benches
 
 run: $(READY)  ## run 30 s of faults on real servers (simulated ones without a Docker engine) and print a verdict
@@ -74,7 +75,7 @@ $(LINTERS): $(MODULES) constraints-spark.txt constraints-dev.txt
 # Servers of other versions, the newest engine, and what is otherwise compiled when it is needed.
 $(SERVERS): $(READY) $(LINTERS)
 	./setup.sh test
-	.venv/bin/harness build $(IMAGES)
+	.venv/bin/harness build $(IMAGES) --zookeeper 3.8,3.9
 	.venv/bin/python -m harness.clusters.embedded_engine
 	.venv/bin/python -m harness.clusters.programs
 	.venv/bin/python -m harness.native.explorer

@@ -469,8 +469,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             type=Choice.of(PROTOCOLS),
             panel=Panel.CLUSTER,
             help="With --cluster sim: replication protocol; 18.16, 25.8: that of the version with "
-            "its defects; repaired, repaired-25.8: the same without them. Default: 18.16, with "
-            "--read linearizable repaired.",
+            "its defects; repaired, repaired-25.8: the same without them. Default: 18.16, 25.8 "
+            "where the workload needs it, repaired with --read linearizable.",
             on=On.SIMULATED,
         ),
     ] = None

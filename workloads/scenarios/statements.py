@@ -23,14 +23,14 @@ QUORUM: dict[str, int] = {"insert_quorum": 2, "insert_quorum_parallel": 0}
 SEQUENTIAL: dict[str, int] = {"select_sequential_consistency": 1}
 
 
-def calls(f: str, node: str, call: StatementCall, key: int | None = 0) -> Call:
+def call_of(f: str, node: str, call: StatementCall, key: int | None = 0) -> Call:
     """Return the call of a statement on a partition."""
     return Call(f=f, key=key, node=node, value=encode(call))
 
 
 def insert_row(row: int, node: str, key: int = 0) -> Call:
     """Return the insert of a row into t."""
-    return calls("insert-row", node, StatementCall(Effect.INSERT, "t", row=row), key)
+    return call_of("insert-row", node, StatementCall(Effect.INSERT, "t", row=row), key)
 
 
 def _behind(name: str, text: str, statement: Call, kind: str) -> Scenario:
@@ -50,14 +50,14 @@ STALE_REPLACE = _behind(
     "stale-replace",
     "REPLACE PARTITION on a replica that has not fetched an acknowledged row yet: the row is not "
     "in the target, which is emptied",
-    calls("replace", "ch2", StatementCall(Effect.REPLACE, "t", to="u", settings=NOBODY)),
+    call_of("replace", "ch2", StatementCall(Effect.REPLACE, "t", to="u", settings=NOBODY)),
     "stale-copy",
 )
 MOVED_AWAY = _behind(
     "moved-away",
     "MOVE PARTITION on a replica that has not fetched an acknowledged row yet: the row is in "
     "neither table",
-    calls("move", "ch2", StatementCall(Effect.MOVE, "t", to="u", settings=NOBODY)),
+    call_of("move", "ch2", StatementCall(Effect.MOVE, "t", to="u", settings=NOBODY)),
     "lost",
 )
 
@@ -75,7 +75,7 @@ HALF_MOVED = Scenario(
         Do(insert_row(1, "ch1")),
         held("hold", 1, "ch1", "multi", _REMOVAL),
         Do(
-            calls("move", "ch1", StatementCall(Effect.MOVE, "t", to="u")),
+            call_of("move", "ch1", StatementCall(Effect.MOVE, "t", to="u")),
             ends=(Kind.INFO,),
             wait=False,
         ),
@@ -100,8 +100,8 @@ def _everywhere(name: str, text: str, f: str, effect: Effect) -> Scenario:
         staged = StatementCall(Effect.INSERT, at_replica("ch1"), row=key)
         taken = StatementCall(effect, at_replica("ch1"), to="u")
         steps += [
-            Do(calls("insert-row", "ch1", staged, key)),
-            Do(calls(f, "ch1", taken, key)),
+            Do(call_of("insert-row", "ch1", staged, key)),
+            Do(call_of(f, "ch1", taken, key)),
         ]
     return Scenario(
         name=name,
@@ -131,7 +131,7 @@ REPLACED_BY_NOTHING = _everywhere(
 
 def _with_quorum(row: int) -> Call:
     """Return the insert of a row into t with a quorum."""
-    return calls("insert-row", "ch1", StatementCall(Effect.INSERT, "t", row=row, settings=QUORUM))
+    return call_of("insert-row", "ch1", StatementCall(Effect.INSERT, "t", row=row, settings=QUORUM))
 
 
 COPIED_NOTHING = Scenario(
@@ -147,7 +147,7 @@ COPIED_NOTHING = Scenario(
         Do(_with_quorum(2)),
         # Its parts are chosen at once; the last quorum part is looked for three seconds later.
         Do(
-            calls(
+            call_of(
                 "insert-select-slowly",
                 "ch2",
                 StatementCall(Effect.SELECT, "t", to="u", settings={**QUORUM, **SEQUENTIAL}),
@@ -171,11 +171,11 @@ FORGOTTEN_INSERT = Scenario(
     steps=(
         Do(insert_row(1, "ch1")),
         Do(
-            calls(
+            call_of(
                 "delete", "ch1", StatementCall(Effect.DELETE, "t", settings={"mutations_sync": 2})
             )
         ),
-        Do(calls("insert-again", "ch1", StatementCall(Effect.AGAIN, "t", row=1))),
+        Do(call_of("insert-again", "ch1", StatementCall(Effect.AGAIN, "t", row=1))),
     ),
     finding=Finding(FINDING, "lost"),
     needs=StatementsOptions().needs,
@@ -189,7 +189,7 @@ RESTORED = range(4)
 
 def _on(f: str, node: str) -> Do:
     """Return the step in which a statement on the whole of t is made."""
-    return Do(calls(f, node, StatementCall(Effect.NONE, "t"), key=None))
+    return Do(call_of(f, node, StatementCall(Effect.NONE, "t"), key=None))
 
 
 HALF_RESTORED = Scenario(

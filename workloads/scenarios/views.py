@@ -5,7 +5,7 @@ from harness.core.dialect import Mechanism
 from harness.core.op import Call
 from harness.generators.script import Do, Rest
 from workloads.scenarios.scenario import Finding, Scenario
-from workloads.scenarios.statements import FINDING, calls
+from workloads.scenarios.statements import FINDING, call_of
 from workloads.scenarios.steps import MESSAGES, held
 from workloads.statement_tables import LATE_VIEW, VIEW, TableShape
 from workloads.statements import StatementsOptions, scripted_statements
@@ -15,7 +15,7 @@ OPTIONS = StatementsOptions(statements="insert-row")
 
 def _insert(row: int, node: str) -> Call:
     """Return an insert of a row into t, of which the view's table receives a copy."""
-    return calls("insert-row", node, StatementCall(Effect.INSERT, "t", row=row, view=VIEW))
+    return call_of("insert-row", node, StatementCall(Effect.INSERT, "t", row=row, view=VIEW))
 
 
 _AGAIN = StatementCall(Effect.AGAIN, "t", row=1, view=VIEW)
@@ -24,7 +24,7 @@ DOUBLED_VIEW = Scenario(
     text="an acknowledged insert is sent again, as after a lost answer: the table has its row "
     "once, and the table of its materialized view has it twice",
     workload=scripted_statements("scenario-doubled-view", OPTIONS, TableShape(view=True)),
-    steps=(Do(_insert(1, "ch1")), Do(calls("insert-again", "ch1", _AGAIN))),
+    steps=(Do(_insert(1, "ch1")), Do(call_of("insert-again", "ch1", _AGAIN))),
     finding=Finding(FINDING, "derived"),
 )
 
@@ -41,7 +41,7 @@ MISSED_VIEW = Scenario(
     nemesis=MESSAGES,
     steps=(
         held("hold", 1, "ch2", "read", _LISTED),
-        Do(calls("create-view", "ch1", _CREATED)),
+        Do(call_of("create-view", "ch1", _CREATED)),
         held("await", 2, "ch2", "read", _LISTED),
         Do(_insert(1, "ch2")),
         held("release", 3, "ch2", "read", _LISTED),

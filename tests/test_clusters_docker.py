@@ -290,6 +290,7 @@ def test_a_replica_that_cannot_start_is_named_with_its_log(
         )
         with monkeypatch.context() as patch:
             patch.setattr("harness.clusters.processes._START_S", 3.0)
+            patch.setattr("harness.clusters.processes._EXITS_S", 3.0)
             with pytest.raises(ClusterError, match=result):
                 cluster.part(CanKill).start(["ch1"])
         in_pod(cluster, "ch1", "pkill", "-f", "create_server")

@@ -35,8 +35,10 @@ duration = 1
 quiesce = 40
 insert = "plain"
 read = "plain"
+extend = 40
 """
-"""A cut can leave a part whose insert nobody knows the outcome of; a run waits 10 s for it."""
+"""A cut can leave a part whose insert nobody knows the outcome of; a run waits 10 s for it. On a
+machine that stands still, few inserts succeed in three seconds."""
 RUNS = 6
 
 

@@ -19,7 +19,7 @@ from harness.core.capabilities import CanCutPower, HasFaultyDisks
 from harness.core.errors import ClusterError, FaultError
 from harness.core.op import Json
 
-_TOLD_S: Final = 20.0
+_TOLD_S: Final = 60.0
 _ROOT: Final = "/disk"
 """Where a pod has its whole disk."""
 

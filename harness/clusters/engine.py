@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 LOCAL_ENGINE: Final = "unix:///var/run/docker.sock"
 """Address that docker-py uses if DOCKER_HOST is not set."""
-REQUEST_TIMEOUT_S: Final = 30
+REQUEST_TIMEOUT_S: Final = 60
 """Time limit of a request to the engine; creating a container on a busy disk may take 1 s."""
 
 _CONNECT_S: Final = 5.0

@@ -21,9 +21,9 @@ from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 
 _AGENT: Final = ("python3", "/usr/local/bin/pod_agent.py")
-_GRACE_S: Final = 10.0
+_GRACE_S: Final = 60.0
 """Time limit of an answer, beyond the waiting time of the command itself. It takes milliseconds
-unless the machine is overloaded."""
+unless the machine is overloaded: one stood still for more than 10 s."""
 
 
 class PodAgent:

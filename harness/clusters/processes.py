@@ -23,10 +23,10 @@ from harness.core.capabilities import CanKill, CanPause, CanRestart
 from harness.core.errors import ClusterError, FaultError, StartError
 from harness.core.topology import Role, Topology
 
-_SIGNAL_S: Final = 10.0
+_SIGNAL_S: Final = 30.0
 """Time limit of a signal. A thread stops when it next leaves the kernel, which an fsync may delay.
 """
-_EXIT_S: Final = 20.0
+_EXIT_S: Final = 60.0
 """Time for the engine to notice that a server's processes are gone."""
 _TERM_S: Final = 30
 """Time for a server to end after SIGTERM. ClickHouse waits for its merges and its sessions."""
@@ -35,9 +35,12 @@ _UPGRADE_TERM_S: Final = 60
 clients, 24.8 takes 30 s under load."""
 _UPGRADE_EXITS_MAX: Final = 3
 """Number of exits at the start on another version's data after which a server refuses them."""
-_START_S: Final = 30.0
-"""Time for a started server to answer on its port; normally it takes 0.5 to 1 s."""
-_HANGS_S: Final = 6.0
+_START_S: Final = 120.0
+"""Time for a started server to answer on its port; normally it takes 0.5 to 1 s. Machines that
+stood still for tens of seconds have been seen."""
+_EXITS_S: Final = 30.0
+"""Time after which a server that exits at its start is not started again."""
+_HANGS_S: Final = 10.0
 """Time after which a server that does not answer counts as hanging and is started again; it doubles
 with each start that hangs. On a busy machine 25.8 takes 15 s."""
 _ELECTED_S: Final = 5.0
@@ -260,11 +263,12 @@ class Processes(CanKill, CanRestart, CanPause):
             why = self._await_answer(node, hangs_s)
             if why is None:
                 return
-            if self.running(node):
+            if hanging := self.running(node):
                 hangs_s *= 2
             else:
                 exits += 1
-            if exits == exits_max or time.monotonic() - began > _START_S:
+            patience_s = _START_S if hanging else _EXITS_S
+            if exits == exits_max or time.monotonic() - began > patience_s:
                 raise StartError(
                     f"{node}: does not answer {time.monotonic() - began:.0f} s and {starts} starts "
                     f"on: {why}; the end of its log:\n{self._last_lines(node)}"

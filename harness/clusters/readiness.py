@@ -15,7 +15,7 @@ from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 from harness.core.topology import Node, Role, Topology
 
-_READY_S: Final = 60.0
+_READY_S: Final = 120.0
 _POLL_S: Final = 0.1
 _STORE_S: Final = 3.0
 _VERSION_S: Final = 5.0

@@ -1,23 +1,27 @@
 """REPLACE_RANGE in the model of trace conformance: parts of another table, in place of a range of
 blocks or beside what is there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
 from harness.conform import copies
+from harness.conform.agreed import agreed
 from harness.conform.entries import LogEntry, PartName
 from harness.conform.model import Model
 from harness.conform.replica import Replica
 from harness.conform.rules import Departure
+from harness.conform.txnlog import Change, ChangeKind, Txn
 from tests.server_protocols import V25
 
 HEAD = b"format version: 4\ncreate_time: 2026-11-27 14:14:02\nsource replica: ch1\nblock_id: \n"
 OLD, COPY = PartName.named("1_1_1_0"), PartName.named("1_3_3_1")
 RANGE = PartName.named("1_0_2_999999999_999999999")
 INSERT = LogEntry("get", "ch1", OLD)
-REPLACE = LogEntry("REPLACE_RANGE", "ch1", None, copies=(COPY,), range=RANGE)
-ATTACH = LogEntry("REPLACE_RANGE", "ch1", None, copies=(COPY,))
+FROM: Mapping[str, Any] = {"copied": ("1_5_9_1",), "origin": "harness_1_t"}
+REPLACE = LogEntry("REPLACE_RANGE", "ch1", None, copies=(COPY,), range=RANGE, **FROM)
+ATTACH = LogEntry("REPLACE_RANGE", "ch1", None, copies=(COPY,), **FROM)
 DROP = LogEntry("drop", "ch2", PartName.named("1_0_3_999999999_999999999"))
 
 
@@ -42,13 +46,23 @@ def written(gone: str, new: str) -> bytes:
     [
         (RANGE.name, "['1_3_3_1']", REPLACE),
         ("1_0_0_999999999_999999999", "['1_3_3_1']", ATTACH),
-        ("1_0_0_999999999_999999999", "[]", LogEntry("REPLACE_RANGE", "ch1", None)),
+        ("1_0_0_999999999_999999999", "[]", LogEntry("REPLACE_RANGE", "ch1", None, **FROM)),
     ],
 )
 def test_an_entry_says_what_it_makes_and_what_it_replaces(
     gone: str, new: str, read: LogEntry
 ) -> None:
     assert LogEntry.read(written(gone, new)) == read
+
+
+def test_a_fact_says_of_which_part_of_the_other_table_each_is_a_copy() -> None:
+    entry = Change(ChangeKind.CREATE, "/u/log/log-0000000003", written(RANGE.name, "['1_3_3_1']"))
+    holds = Change(ChangeKind.CREATE, "/u/replicas/ch1/parts/1_3_3_1")
+    assert agreed("/u", [Txn(7, 1, 5, (holds, entry), ends_session=False)]) == [
+        ["assign", 7, "REPLACE_RANGE", "ch1", RANGE.name, ""],
+        ["copy", 7, "1_3_3_1", "ch1", "harness_1_t", "1_5_9_1"],
+        ["hold", 7, "1_3_3_1", "ch1", 5],
+    ]
 
 
 def replaced(entry: LogEntry = REPLACE) -> Model:

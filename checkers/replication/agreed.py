@@ -13,7 +13,9 @@ number   in PARTITION block NUMBER was taken by SESSION
 release  in PARTITION block NUMBER was given back by SESSION, by its commit or without one
 commit   PART was put into the log by SESSION
 expire   SESSION, which had taken a number, ended
-assign   an entry of KIND, made by the replica SOURCE, makes PART while LEADER led
+assign   an entry of KIND, made by the replica SOURCE, makes PART while LEADER led; of a
+         REPLACE_RANGE and a drop it is a part that covers what is removed
+copy     a REPLACE_RANGE of the replica SOURCE makes PART of OTHER, a part in DATABASE
 leads    REPLICA leads from now on: "*" if all do, "" if nobody does
 columns  the table's columns are NAMES
 applied  those that REPLICA has are NAMES

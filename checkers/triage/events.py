@@ -34,6 +34,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "assign": ("detail", "node", "part"),
     "claim": ("part", "node"),
     "columns": ("detail",),
+    "copy": ("part", "node", "detail", "blob"),
     "drop": ("part", "node"),
     "hold": ("part", "node"),
     "inactive": ("node",),
@@ -59,7 +60,7 @@ class Event:
     part: str = ""
     """The part, or the range of blocks, that it is about; of a call the partition, by its key."""
     blob: str = ""
-    """The objects that it is about."""
+    """The objects that it is about; of a copy the part of the other table."""
     detail: Any = None
     maybe_ns: int = -1
     """Time from which a fault may have been in force; at `begin_ns` it certainly was."""

@@ -20,7 +20,7 @@ from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.op import Json
 
 Fact = list[Json]
-_ORDER: Final = ("begin", "commit", "assign", "hold", "drop", "fail", "end")
+_ORDER: Final = ("begin", "commit", "assign", "copy", "hold", "drop", "fail", "end")
 """Order of the facts of one transaction; others come first."""
 
 
@@ -161,10 +161,14 @@ class AgreedTable:
         return []
 
     def _entry(self, entry: LogEntry, txn: Txn, leader: str) -> list[Fact]:
-        part = entry.part.name if entry.part else ""
+        about = entry.part or entry.range
+        part = about.name if about else ""
         if entry.kind != "get":
-            return [["assign", txn.zxid, entry.kind, entry.source, part, leader]]
-        facts: list[Fact] = [["commit", txn.zxid, part, txn.session]]
+            facts: list[Fact] = [["assign", txn.zxid, entry.kind, entry.source, part, leader]]
+            for into, of in zip(entry.copies, entry.copied, strict=False):
+                facts.append(["copy", txn.zxid, into.name, entry.source, entry.origin, of])
+            return facts
+        facts = [["commit", txn.zxid, part, txn.session]]
         if entry.quorum > 1:
             facts.append(["begin", txn.zxid, part, entry.quorum])
         return facts

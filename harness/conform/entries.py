@@ -80,6 +80,10 @@ class LogEntry:
     """Version of the table's metadata that an "alter" brings about."""
     copies: tuple[PartName, ...] = ()
     """The parts that a `REPLACE` makes of those of another table."""
+    copied: tuple[str, ...] = ()
+    """Names of those parts of the other table, in the same order."""
+    origin: str = ""
+    """Database of that table."""
     range: PartName | None = None
     """A part that covers whatever a `REPLACE` removes; None if it removes nothing."""
 
@@ -115,9 +119,13 @@ class LogEntry:
                 named = dict(line.split(": ", 1) for line in body if ": " in line)
                 gone = PartName.named(named["drop_range_name"])
                 copies = tuple(PartName.named(one) for one in _QUOTED.findall(named["new_parts"]))
+                copied = tuple(_QUOTED.findall(named["source_parts"]))
                 # A range of one block says that nothing is replaced (isMovePartitionOrAttachFrom).
                 range_ = gone if gone.low < gone.high else None
-                return LogEntry(kind, source, None, copies=copies, range=range_)
+                return LogEntry(
+                    kind, source, None, copies=copies, range=range_,
+                    copied=copied, origin=named["from_database"],
+                )  # fmt: skip
             if kind == "alter":
                 version = int(body[body.index("alter_version") + 1])
                 return LogEntry(kind, source, None, alter_version=version)

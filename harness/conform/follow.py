@@ -18,7 +18,7 @@ _CHUNKS_MAX: Final = 1000
 """Pieces of a log that one look reads at most."""
 TRACED: Final = frozenset(
     {"commit", "begin", "hold", "drop", "end", "fail", "last", "columns", "applied", "active"}
-    | {"inactive", "lost", "lock", "unlock", "claim", "unclaim", "leads", "assign"}
+    | {"inactive", "lost", "lock", "unlock", "claim", "unclaim", "leads", "assign", "copy"}
 )
 """Facts of a trace; of those of entries (assign) all but merges."""
 TRACE_MAX: Final = 20_000

@@ -366,3 +366,11 @@ def test_kinds_by_counts() -> None:
     assert kind_of((("t", ((), ())),), [one]) == "doubled"
     assert kind_of((("t", ((),)),), [RowState()]) == "resurrected"
     assert kind_of((("u", ((),)),), [one, two]) == "misplaced"
+
+
+def test_the_fewest_statements_have_those_whose_updates_are_shown() -> None:
+    first, second = update(7, 10, 20), update(8, 15, 25)
+    verdict = StatementRows().check(
+        history(ONE, OPTIMIZE, first, second, both_show(t=[(1, [8], 1)]), AT_REST)
+    )
+    assert "no order of #0, #4, #5 leads there" in verdict.anomalies[0].text

@@ -132,7 +132,7 @@ def test_a_server_of_today_half_inserts_a_block_and_half_alters_a_table(tmp_path
     "names",
     [
         ["orphaned-commit", "orphaned-unlock", "acknowledged-failure"],
-        ["half-moved", "attached-nowhere", "doubled-view", "copied-nothing"],
+        ["half-moved", "attached-nowhere", "doubled-view", "copied-nothing", "lost-update"],
     ],
     ids=["lost sessions and failing disks", "statements"],
 )

@@ -1,7 +1,7 @@
 """Tables of the workload `statements`: the two replicated ones, and what may be beside them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from checkers.statements.calls import Effect
@@ -32,6 +32,8 @@ class TableShape:
     """Whether a statement creates the view, in a Replicated database."""
     staging: bool = False
     """Whether there is a staging table."""
+    settings: Mapping[str, int] = field(default_factory=dict)
+    """Settings of the tables beside those that their statements need."""
 
 
 def tables_of(
@@ -141,6 +143,18 @@ SCRIPTED: Final[Mapping[str, StatementKind]] = {
         text="creates the materialized view of a table",
         promise="sql-reference/statements/create/view",
         needs=(Mechanism.REPLICATED_DATABASES,),
+    ),
+    "stop-merges": StatementKind(
+        sql="SYSTEM STOP MERGES {table}",
+        effect=Effect.NONE,
+        text="stops merges and mutations of a table on a replica",
+        promise="sql-reference/statements/system#stop-merges",
+    ),
+    "start-merges": StatementKind(
+        sql="SYSTEM START MERGES {table}",
+        effect=Effect.NONE,
+        text="starts merges and mutations of a table on a replica again",
+        promise="sql-reference/statements/system#start-merges",
     ),
     "detach-table": StatementKind(
         sql="DETACH TABLE {table}",

@@ -205,7 +205,8 @@ class StatementsSession:
         self._cluster = cluster
         self._options = options
         settings = [kind.table_settings for kind in options.chosen.values()]
-        merged = {k: v for of_kind in (SCHEMA.settings, *settings) for k, v in of_kind.items()}
+        every = (SCHEMA.settings, *settings, shape.settings)
+        merged = {name: value for some in every for name, value in some.items()}
         self._tables = tables_of(cluster, token, replace(SCHEMA, settings=merged), shape)
         for table in self._tables.values():
             table.create()

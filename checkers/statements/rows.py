@@ -111,6 +111,12 @@ class RowViolation(NamedTuple):
     shown: Shown
     looks: Sequence[int]
     """Indices of the ops that end the last look of each replica."""
+    strays: Sequence[StatementStep]
+    """Statements that do not touch the row and whose updates it shows."""
+    inserts: Mapping[int, StatementStep]
+    """Inserts of the partition by row."""
+    statements: Sequence[StatementStep]
+    """Other statements of the partition."""
 
 
 def violations_of(history: History) -> Iterator[RowViolation]:
@@ -304,7 +310,13 @@ class _Judge:
         pairs = [self.history.pairs[self.partition.finals[node]] for node in seen]
         looks = [pair.end.index for pair in pairs if pair.end is not None]
         shown = next(iter(seen.values()))
-        self.violations.append(RowViolation(kind, self.key, row, steps, shown, looks))
+        partition, strays = self.partition, self._strays(steps, seen)
+        self.violations.append(
+            RowViolation(
+                kind, self.key, row, steps, shown, looks, strays,
+                partition.inserts, partition.statements,
+            )
+        )  # fmt: skip
         self._add(kind, row, steps, seen)
 
     def _taken(self, steps: Sequence[StatementStep]) -> str:
@@ -418,8 +430,10 @@ class _Judge:
         self, steps: Sequence[StatementStep], shown: Shown, sees: Sees
     ) -> list[StatementStep]:
         """Return the insert and as few statements as still cannot be explained."""
-        left = [*steps]
+        left, updates = [*steps], _updates(shown)
         for step in reversed(steps[1:]):
+            if step.call.update in updates:
+                continue  # without it what is shown could not be, whatever the others did
             without = [other for other in left if other is not step]
             try:
                 states = self._states(without, sees)

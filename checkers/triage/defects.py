@@ -8,6 +8,8 @@ from harness.core.dialect import FIRST, Version
 
 _TODAY: Final = Version(24, 8)
 """The oldest version after 18.16.1 that was examined."""
+_PATCHES: Final = Version(25, 7)
+"""The first version whose UPDATE writes patch parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,13 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
      "an insert that was sent again was pushed to a view"),
     ("half-restored", _TODAY, None, "#111628",
      "a replica was killed while it was restored, and attached only some of its parts"),
+    ("strayed-update", _PATCHES, None, "#107501, #111801, #111933",
+     "an UPDATE changed two rows of the same block number and offset, of which one came from "
+     "another table"),
+    ("lost-update", _PATCHES, None, "#116982",
+     "two UPDATEs overlapped whose update_parallel_mode took different locks"),
+    ("overwritten-update", _PATCHES, None, "",
+     "an UPDATE computed new values without an ALTER UPDATE that was acknowledged and pending"),
     ("overlapped", _TODAY, None, "documented",
      "a statement read its source before another changed it, and committed after that"),
     ("stale-replace", _TODAY, None, "#73697",

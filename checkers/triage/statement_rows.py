@@ -5,10 +5,8 @@ the replica and the time of its insert; if several parts may have it, the record
 mechanism for each of them. Then the row is shown as after some order.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 from msgspec import structs
@@ -17,126 +15,18 @@ from checkers.phrasing import seconds
 from checkers.statements.calls import Effect
 from checkers.statements.effects import Copies, Sees, Shown, StatementStep, explains, in_tables
 from checkers.statements.orders import TooManyOrdersError, final_states
-from checkers.statements.rows import HALF_MOVED, RowViolation, violations_of
-from checkers.triage.events import Event, Events, ended_ns, kills, tables_by_path
+from checkers.statements.rows import HALF_MOVED, violations_of
+from checkers.triage.accused_rows import AccusedRow
+from checkers.triage.events import ended_ns, kills, tables_by_path
 from checkers.triage.evidence import BlockRange, Evidence
-from checkers.triage.missing import LATE_NS
 from checkers.triage.repairs import Repair
-from harness.core.history import History, Pair
+from checkers.triage.updates import lost_update, overwritten_update, strayed_update
+from harness.core.history import History
 
-DATED_NS: Final = 5_000_000
-"""Time by which the date of a transaction may be wrong."""
-_REMOVALS: Final = ("drop", "detach", "REPLACE_RANGE")
-"""Entries of the log that remove the parts of a partition."""
-_LOST: Final = "lost"
-_STALE: Final = "stale-copy"
-_NOTHING: Final = Events()
-
-
-@dataclass(frozen=True)
-class AccusedRow:
-    """A row that no order explains, and what the record says of its statements."""
-
-    history: History
-    tables: Mapping[str, Events]
-    """Facts of each table, by its name in the calls."""
-    violation: RowViolation
-
-    @property
-    def steps(self) -> Sequence[StatementStep]:
-        """Return the statements after the insert."""
-        return self.violation.steps[1:]
-
-    @property
-    def source(self) -> str:
-        """Return the table into which the row was inserted."""
-        return self.violation.steps[0].call.table
-
-    @cached_property
-    def parts(self) -> Sequence[BlockRange]:
-        """Return the parts that may have been the row's: those of one block of its partition, as
-        inserts make them, that its replica got while the insert went on."""
-        insert = self.violation.steps[0]
-        call = self.pair(insert)
-        new = self.facts(self.source, "hold").on(str(insert.node))
-        new = new.since(call.invoke.time_ns - DATED_NS).until(ended_ns(call) + DATED_NS)
-        own = rf"{self.violation.key}_(\d+)_\1_0"
-        return [
-            part
-            for hold in new
-            if re.fullmatch(own, hold.part) and (part := BlockRange.named(hold.part))
-        ]
-
-    def pair(self, step: StatementStep) -> Pair:
-        """Return the call of a statement."""
-        return self.history.pairs[step.place]
-
-    def facts(self, table: str, *kinds: str) -> Events:
-        """Return the facts of some kinds about a table."""
-        return self.tables.get(table, _NOTHING).of(*kinds)
-
-    def during(self, step: StatementStep, table: str, *kinds: str) -> Events:
-        """Return the facts about a table that may be of a statement: on any replica, while it went
-        on."""
-        call = self.pair(step)
-        every = self.facts(table, *kinds).since(call.invoke.time_ns - LATE_NS)
-        return every.until(ended_ns(call) + LATE_NS)
-
-    def came_ns(self, node: str | None, part: BlockRange) -> int | None:
-        """Return when a replica first had a block of the source; None if it never did."""
-        holds = self.facts(self.source, "hold").on(str(node))
-        had = holds.where(lambda hold: (own := _part(hold.part)) is not None and own.covers(part))
-        return had.first.begin_ns if had.first else None
-
-    def is_behind(self, step: StatementStep) -> bool:
-        """Return whether a statement takes from the source what its replica has, and that it had
-        none of the parts that may be the row's when the call began."""
-        if step.call.table != self.source or not step.is_taking or not self.parts:
-            return False
-        begin_ns = self.pair(step).invoke.time_ns
-        came = [self.came_ns(step.node, part) for part in self.parts]
-        return all(at_ns is None or at_ns > begin_ns for at_ns in came)
-
-    def is_replacing(self, facts: Events) -> Callable[[Event], bool]:
-        """Return the condition that an entry of a log brought parts of the partition: its replica
-        got one in the same transaction."""
-        new = {
-            hold.begin_ns
-            for hold in facts.of("hold")
-            if hold.part.startswith(f"{self.violation.key}_")
-        }
-        return lambda entry: entry.detail == "REPLACE_RANGE" and entry.begin_ns in new
-
-    def is_removing(self, entry: Event) -> bool:
-        """Return whether an entry of a log removes parts of the partition."""
-        dropped = BlockRange.named(entry.part) if entry.detail == "drop" else None
-        return dropped is not None and dropped.partition == str(self.violation.key)
-
-    def lags(self, step: StatementStep) -> bool:
-        """Return whether a statement takes from a table what its replica has, and that one had yet
-        to get or to remove a part of the partition that another replica had got before the call
-        began, or had removed by a statement."""
-        if not step.is_taking:
-            return False
-        table, begin_ns = step.call.table, self.pair(step).invoke.time_ns
-        removals = self.facts(table, "assign").where(lambda entry: entry.detail in _REMOVALS)
-        facts = self.facts(table, "hold", "drop").where(
-            lambda fact: fact.part.startswith(f"{self.violation.key}_")
-        )
-        before, late = facts.before(begin_ns - DATED_NS), facts.on(str(step.node)).after(begin_ns)
-        return any(
-            other.kind == "hold"
-            or removals.since(other.begin_ns - LATE_NS).until(other.begin_ns + DATED_NS)
-            for own in late
-            for other in before.about(own.part).of(own.kind)
-            if other.node != own.node
-        )
-
-    def told(self, step: StatementStep) -> str:
-        """Return a statement in words."""
-        call = self.pair(step)
-        at = seconds(call.invoke.time_ns)
-        return f"op #{call.invoke.index} {call.invoke.f}, which began at {at} on {step.node},"
+_LOST: Final = ("lost",)
+_STALE: Final = ("stale-copy",)
+_CHANGED: Final = ("undone", "changed", *_STALE)
+"""Kinds of a row that lacks an update; where statements take rows a stale copy may lack any."""
 
 
 def statement_rows(history: History, _: Evidence) -> Iterator[Repair]:
@@ -144,8 +34,8 @@ def statement_rows(history: History, _: Evidence) -> Iterator[Repair]:
     tables = {_name(path): facts for path, facts in tables_by_path(history).items()}
     for violation in violations_of(history) if tables else ():
         accused = AccusedRow(history, tables, violation)
-        for by, (kind, signature) in SIGNATURES.items():
-            if kind == violation.kind and (why := signature(accused)):
+        for by, (kinds, signature) in SIGNATURES.items():
+            if violation.kind in kinds and (why := signature(accused)):
                 expected = min(map(in_tables, final_states(violation.steps, Sees.ACKNOWLEDGED)))
                 change = partial(_with_row, row=violation.row, shown=expected)
                 for look in violation.looks:
@@ -166,7 +56,7 @@ def moved_away(accused: AccusedRow) -> str:
             continue  # it may have copied what it fetched in time
         drops = accused.during(step, accused.source, "assign").on(str(step.node))
         for drop in drops.where(accused.is_removing):
-            dropped = _part(drop.part)
+            dropped = BlockRange.named(drop.part)
             if dropped and all(dropped.covers(part) for part in accused.parts):
                 return (
                     f"{accused.told(step)} removed {_names(accused.parts)} at "
@@ -274,7 +164,7 @@ def half_restored(accused: AccusedRow) -> str:
         killed = kills(accused.history).on(node).since(begin_ns).first
         attached = accused.facts(accused.source, "assign").since(begin_ns)
         attached = attached.where(lambda entry: entry.detail == "attach")
-        own = [part for entry in attached if (part := _part(entry.part))]
+        own = [part for entry in attached if (part := BlockRange.named(entry.part))]
         if killed and own and all(part.partition != str(accused.violation.key) for part in own):
             return (
                 f"{accused.told(step)} had attached {len(own)} other parts when {node} was killed "
@@ -315,20 +205,23 @@ def _is_explained(accused: AccusedRow, behind: Sequence[StatementStep]) -> bool:
 
 
 Signature = Callable[[AccusedRow], str]
-SIGNATURES: Final[Mapping[str, tuple[str, Signature]]] = {
+SIGNATURES: Final[Mapping[str, tuple[Sequence[str], Signature]]] = {
     "moved-away": (_LOST, moved_away),
     "copied-nothing": (_LOST, copied_nothing),
     "forgotten-insert": (_LOST, forgotten_insert),
     "half-restored": (_LOST, half_restored),
-    "half-moved": (HALF_MOVED, half_moved),
-    "doubled-view": ("derived", doubled_view),
+    "half-moved": ((HALF_MOVED,), half_moved),
+    "doubled-view": (("derived",), doubled_view),
+    "strayed-update": (("strayed",), strayed_update),
+    "lost-update": (_CHANGED, lost_update),
+    "overwritten-update": (_CHANGED, overwritten_update),
     "attached-nowhere": (_STALE, attached_nowhere),
     "replaced-by-nothing": (_STALE, replaced_by_nothing),
     "overlapped": (_STALE, overlapped),
     "stale-replace": (_STALE, stale_replace),
 }
-"""Signatures by defect, each with the kind of violation that it explains; the first that the record
-proves explains a row."""
+"""Signatures by defect, each with the kinds of violation that it explains. The first that the
+record proves explains a row."""
 
 
 def _name(path: str) -> str:
@@ -336,13 +229,9 @@ def _name(path: str) -> str:
     return path.rstrip("/").rpartition("/")[0].rpartition("_")[2]
 
 
-def _part(name: str) -> BlockRange | None:
-    return BlockRange.named(name)
-
-
 def _is_new(name: str, accused: AccusedRow) -> bool:
     """Return whether a part is of the row's partition, and none that may be the row's own."""
-    part = _part(name)
+    part = BlockRange.named(name)
     own = part is not None and part.partition == str(accused.violation.key)
     return own and not any(part.covers(one) for one in accused.parts if part)
 

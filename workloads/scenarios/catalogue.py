@@ -69,6 +69,7 @@ from workloads.scenarios.statements import (
     REPLACED_BY_NOTHING,
     STALE_REPLACE,
 )
+from workloads.scenarios.updates import LOST_UPDATE, OVERWRITTEN_UPDATE, STRAYED_UPDATE
 from workloads.scenarios.views import DOUBLED_VIEW, MISSED_VIEW
 
 _EVERY = (
@@ -133,6 +134,9 @@ _EVERY = (
     DOUBLED_VIEW,
     MISSED_VIEW,
     HALF_RESTORED,
+    STRAYED_UPDATE,
+    LOST_UPDATE,
+    OVERWRITTEN_UPDATE,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

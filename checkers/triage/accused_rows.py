@@ -1,0 +1,134 @@
+"""A row that no order of its statements explains, and what the record of ZooKeeper's log says of
+its parts and of its statements."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from checkers.phrasing import seconds
+from checkers.statements.effects import StatementStep
+from checkers.statements.rows import RowViolation
+from checkers.triage.events import Event, Events, ended_ns
+from checkers.triage.evidence import BlockRange
+from checkers.triage.missing import LATE_NS
+from harness.core.history import History, Pair
+
+DATED_NS: Final = 5_000_000
+"""Time by which the date of a transaction may be wrong."""
+_REMOVALS: Final = ("drop", "detach", "REPLACE_RANGE")
+"""Entries of the log that remove the parts of a partition."""
+_NOTHING: Final = Events()
+
+
+@dataclass(frozen=True)
+class AccusedRow:
+    """A row that no order explains, and what the record says of its statements."""
+
+    history: History
+    tables: Mapping[str, Events]
+    """Facts of each table, by its name in the calls."""
+    violation: RowViolation
+
+    @property
+    def steps(self) -> Sequence[StatementStep]:
+        """Return the statements after the insert."""
+        return self.violation.steps[1:]
+
+    @property
+    def source(self) -> str:
+        """Return the table into which the row was inserted."""
+        return self.violation.steps[0].call.table
+
+    @cached_property
+    def parts(self) -> Sequence[BlockRange]:
+        """Return the parts that may have been the row's."""
+        return self.parts_of(self.violation.steps[0])
+
+    def parts_of(self, insert: StatementStep) -> Sequence[BlockRange]:
+        """Return the parts that may have been those of an insert: of one block of the partition,
+        as inserts make them, that its replica got while the insert went on."""
+        call = self.pair(insert)
+        new = self.facts(insert.call.table, "hold").on(str(insert.node))
+        new = new.since(call.invoke.time_ns - DATED_NS).until(ended_ns(call) + DATED_NS)
+        own = rf"{self.violation.key}_(\d+)_\1_0"
+        return [
+            part
+            for hold in new
+            if re.fullmatch(own, hold.part) and (part := BlockRange.named(hold.part))
+        ]
+
+    def is_of_partition(self, part: str) -> bool:
+        """Return whether a part is of the row's partition."""
+        return part.startswith(f"{self.violation.key}_")
+
+    def pair(self, step: StatementStep) -> Pair:
+        """Return the call of a statement."""
+        return self.history.pairs[step.place]
+
+    def facts(self, table: str, *kinds: str) -> Events:
+        """Return the facts of some kinds about a table, of all kinds if none is named."""
+        facts = self.tables.get(table, _NOTHING)
+        return facts.of(*kinds) if kinds else facts
+
+    def during(self, step: StatementStep, table: str, *kinds: str) -> Events:
+        """Return the facts about a table that may be of a statement: on any replica, while it went
+        on."""
+        call = self.pair(step)
+        every = self.facts(table, *kinds).since(call.invoke.time_ns - LATE_NS)
+        return every.until(ended_ns(call) + LATE_NS)
+
+    def came_ns(self, node: str | None, part: BlockRange) -> int | None:
+        """Return when a replica first had a block of the source; None if it never did."""
+        holds = self.facts(self.source, "hold").on(str(node))
+        had = holds.where(
+            lambda hold: (own := BlockRange.named(hold.part)) is not None and own.covers(part)
+        )
+        return had.first.begin_ns if had.first else None
+
+    def is_behind(self, step: StatementStep) -> bool:
+        """Return whether a statement takes from the source what its replica has, and that it had
+        none of the parts that may be the row's when the call began."""
+        if step.call.table != self.source or not step.is_taking or not self.parts:
+            return False
+        begin_ns = self.pair(step).invoke.time_ns
+        came = [self.came_ns(step.node, part) for part in self.parts]
+        return all(at_ns is None or at_ns > begin_ns for at_ns in came)
+
+    def is_replacing(self, facts: Events) -> Callable[[Event], bool]:
+        """Return the condition that an entry of a log brought parts of the partition: its replica
+        got one in the same transaction."""
+        new = {hold.begin_ns for hold in facts.of("hold") if self.is_of_partition(hold.part)}
+        return lambda entry: entry.detail == "REPLACE_RANGE" and entry.begin_ns in new
+
+    def is_removing(self, entry: Event) -> bool:
+        """Return whether an entry of a log removes parts of the partition."""
+        dropped = BlockRange.named(entry.part) if entry.detail == "drop" else None
+        return dropped is not None and dropped.partition == str(self.violation.key)
+
+    def lags(self, step: StatementStep) -> bool:
+        """Return whether a statement takes from a table what its replica has, and that one had yet
+        to get or to remove a part of the partition that another replica had got before the call
+        began, or had removed by a statement."""
+        if not step.is_taking:
+            return False
+        table, begin_ns = step.call.table, self.pair(step).invoke.time_ns
+        removals = self.facts(table, "assign").where(lambda entry: entry.detail in _REMOVALS)
+        facts = self.facts(table, "hold", "drop").where(
+            lambda fact: self.is_of_partition(fact.part)
+        )
+        before, late = facts.before(begin_ns - DATED_NS), facts.on(str(step.node)).after(begin_ns)
+        return any(
+            other.kind == "hold"
+            or removals.since(other.begin_ns - LATE_NS).until(other.begin_ns + DATED_NS)
+            for own in late
+            for other in before.about(own.part).of(own.kind)
+            if other.node != own.node
+        )
+
+    def told(self, step: StatementStep) -> str:
+        """Return a statement in words."""
+        call = self.pair(step)
+        at = seconds(call.invoke.time_ns)
+        return f"op #{call.invoke.index} {call.invoke.f}, which began at {at} on {step.node},"

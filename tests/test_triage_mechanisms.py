@@ -265,6 +265,26 @@ def test_a_table_that_refuses_is_explained_by_what_became_of_a_quorums_part(
     assert explained(Answers(), HEALED, call, trace(version, *facts)) == expected
 
 
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ("'0_1_1_0' which was successfully", ("known", ["emptied-partition"])),
+        ("'0_2_2_0' which was successfully", NEW),
+    ],
+)
+def test_calls_that_a_verdict_does_not_list_are_explained_one_by_one(
+    last: str, expected: tuple[str, list[str]]
+) -> None:
+    refusal = f"289 REPLICA_IS_NOT_IN_QUORUM: Replica doesn't have part {last} written"
+    others = (
+        read(n, None, 900, 910, "fail", node=f"ch{n}", f="final-read", error=refusal)
+        for n in range(4, 8)
+    )
+    calls = [LACKING_TODAY, *others]
+    facts = (*QUORUM, ENDED, *EMPTIED)
+    assert explained(Answers(), HEALED, *calls, trace("25.8.2", *facts)) == expected
+
+
 def failing(part: str, *holds: tuple[int, str, str], failed: int = 800) -> tuple[Fact, ...]:
     """Return the facts of an insert of ch1 whose quorum fails."""
     return (

@@ -92,6 +92,10 @@ MUTATED: Fact = ["assign", 1_200, "mutate", "ch1", "0_0_0_0_1", "*"]
 AGAIN = call("insert-again", "again", 3_000, 3_400, row=1)
 VIEWED = call("insert-row", "insert", 100, 300, row=1, view="v")
 VIEWED_AGAIN = call("insert-again", "again", 3_000, 3_400, row=1, view="v")
+CREATE = call("create-view", "none", 10, 20, to="mv")
+LOGGED: Fact = ["query", 15, "query-0000000004"]
+LATER: Fact = ["executed", 350, "ch1", "query-0000000004"]
+EARLIER: Fact = ["executed", 50, "ch1", "query-0000000004"]
 RESTORE = call("restore-replica", "none", 1_000, 2_000, "info")
 OTHER: Fact = ["assign", 1_200, "attach", "ch1", "3_0_0_0", ""]
 LOST, STAYED = at_rest(), at_rest(t=HERE)
@@ -106,16 +110,21 @@ EXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]] 
     "copied-nothing": ((INSERT, COPY, STAYED), (HELD, LATE), ()),
     "forgotten-insert": ((INSERT, DELETE, AGAIN, LOST), (HELD, MUTATED), ()),
     "doubled-view": ((VIEWED, VIEWED_AGAIN, DOUBLED), (HELD,), ()),
+    "missed-view": ((CREATE, VIEWED, STAYED), (HELD,), (LOGGED, LATER)),
     "half-restored": ((INSERT, RESTORE, KILLED, LOST), (HELD, OTHER), ()),
 }
-"""Calls, and what ZooKeeper's log says of t and of u, by the defect that explains them."""
+"""Calls, and what ZooKeeper's log says of t and of u, or of v with a view, by the defect that
+explains them."""
+
+
+def traces(calls: Sequence[Calls], of_t: Sequence[Fact], of_other: Sequence[Fact]) -> list[Calls]:
+    return [trace("t", *of_t), trace("v" if CREATE in calls else "u", *of_other)]
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_a_row_is_explained_by_what_the_record_says_of_its_statements(name: str) -> None:
     calls, of_t, of_u = EXPLAINED[name]
-    traces = (trace("t", *of_t), trace("u", *of_u))
-    assert explained(*calls, *traces) == ("known", [name])
+    assert explained(*calls, *traces(calls, of_t, of_u)) == ("known", [name])
 
 
 UNEXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]] = {
@@ -177,6 +186,17 @@ UNEXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]
         (),
     ),
     "the view lacks the row": ((VIEWED, VIEWED_AGAIN, STAYED), (HELD,), ()),
+    "its replica had executed the statement": (
+        (CREATE, VIEWED, STAYED),
+        (HELD,),
+        (LOGGED, EARLIER),
+    ),
+    "its replica executed another statement later": (
+        (CREATE, VIEWED, STAYED),
+        (HELD,),
+        (["query", 200, "query-0000000004"], LATER),
+    ),
+    "no view was created": ((VIEWED, call("optimize", "none", 1_000, 1_100), STAYED), (HELD,), ()),
     "the restore was not cut short": ((INSERT, RESTORE, LOST), (HELD, OTHER), ()),
     "the restore attached the partition": (
         (INSERT, RESTORE, KILLED, LOST),
@@ -195,7 +215,7 @@ UNEXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]
 @pytest.mark.parametrize("name", UNEXPLAINED)
 def test_the_same_row_is_not_explained_without_the_evidence(name: str) -> None:
     calls, of_t, of_u = UNEXPLAINED[name]
-    assert explained(*calls, trace("t", *of_t), trace("u", *of_u)) == NEW
+    assert explained(*calls, *traces(calls, of_t, of_u)) == NEW
 
 
 def test_without_the_record_nothing_is_explained() -> None:

@@ -32,17 +32,12 @@ class Answers:
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a final call, and an answer to each."""
         found = Findings(self.name, kinds=["unanswered"])
-        tried: dict[tuple[str, int | None, str | None], list[Pair]] = {}
-        names = [f for f in dict(history.columns.words())["f"] if f.startswith(FINAL)]
-        for pair in history.calls(*names):
-            what = (pair.invoke.f, pair.invoke.key, pair.invoke.node)
-            tried.setdefault(what, []).append(pair)
+        tried = _tried(history)
         if not any(op.f == "heal" and op.kind is Kind.OK for op in history.nemesis):
             found.add_doubt("the cluster was not healed")
         else:
-            for tries in tried.values():
-                if all(pair.kind is not Kind.OK for pair in tries):
-                    found.add_anomalies("unanswered", _unanswered(tries))
+            for one in unanswered(history):
+                found.add_anomalies("unanswered", [one])
         count = found.counts["unanswered"]
         return found.verdict(
             checked=len(tried),
@@ -52,11 +47,28 @@ class Answers:
         )
 
 
-def _unanswered(tries: Sequence[Pair]) -> Iterator[Anomaly]:
+def unanswered(history: History) -> Iterator[Anomaly]:
+    """Yield an anomaly for each final call that was never answered."""
+    for tries in _tried(history).values():
+        if all(pair.kind is not Kind.OK for pair in tries):
+            yield _anomaly_of(tries)
+
+
+def _tried(history: History) -> dict[tuple[str, int | None, str | None], list[Pair]]:
+    """Return the tries of each final call, by its name, key and node."""
+    tried: dict[tuple[str, int | None, str | None], list[Pair]] = {}
+    names = [f for f in dict(history.columns.words())["f"] if f.startswith(FINAL)]
+    for pair in history.calls(*names):
+        what = (pair.invoke.f, pair.invoke.key, pair.invoke.node)
+        tried.setdefault(what, []).append(pair)
+    return tried
+
+
+def _anomaly_of(tries: Sequence[Pair]) -> Anomaly:
     first, last = tries[0], tries[-1]
     why = (last.end.error if last.end else None) or "no end"
     call = f"{first.invoke.f}{on_key(first.invoke)} on {first.invoke.node}"
-    yield anomaly(
+    return anomaly(
         "unanswered",
         f"{call}: {number(len(tries), 'try', 'tries')}, the last at "
         f"{seconds(last.invoke.time_ns)} (op #{last.invoke.index}): {why}",

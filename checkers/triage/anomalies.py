@@ -1,6 +1,7 @@
 """Explains anomalies that are no matter of a read: those of the quorum and of the protocol.
 
-A verdict is explained only if every anomaly that it counts is listed, and each is explained.
+A verdict is explained only if every anomaly that it counts is listed, by the verdict or in `EVERY`,
+and each is explained.
 """
 
 import re
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
+from checkers.availability.answers import unanswered
 from checkers.phrasing import seconds
 from checkers.sets.key_sets import READS
 from checkers.triage import answers
@@ -30,16 +32,19 @@ def explained(
     verdict: Verdict, evidences: Evidences, known: frozenset[str]
 ) -> Sequence[tuple[str, str]] | None:
     """Return for each anomaly the known defect that explains it and the evidence; None unless the
-    verdict has been decided and all of its anomalies are explained."""
+    verdict has been decided and all of its anomalies are explained. `evidences` have the history
+    that was judged."""
     if verdict.cut_short:
         return None
+    every = EVERY.get(verdict.checker)
+    anomalies = verdict.anomalies if every is None else [*every(evidences[0])]
     counts = verdict.figures.get("anomalies")
-    counted = sum(counts.values()) if isinstance(counts, dict) else len(verdict.anomalies)
-    if counted > len(verdict.anomalies):
+    counted = sum(counts.values()) if isinstance(counts, dict) else len(anomalies)
+    if counted > len(anomalies):
         return None
     found = [
         next(_explanations(verdict.checker, anomaly, evidences, known), None)
-        for anomaly in verdict.anomalies
+        for anomaly in anomalies
     ]
     return None if None in found else [one for one in found if one is not None]
 
@@ -105,6 +110,8 @@ def _of_the_last_answer(errors: re.Pattern[str], signature: answers.Signature) -
     return evidence_for
 
 
+EVERY: Final[Mapping[str, Callable[[History], Iterator[Anomaly]]]] = {"answers": unanswered}
+"""Functions that return all anomalies of a checker whose verdict lists a few, by checker."""
 SIGNATURES: Final[Mapping[tuple[str, str], Sequence[tuple[str, Signature]]]] = {
     ("protocol", "quorum-too-small"): (("uncounted-quorum", _uncounted),),
     ("protocol", "last-part"): (("uncounted-quorum", _uncounted),),

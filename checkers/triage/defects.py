@@ -154,6 +154,8 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
      "an insert was acknowledged as a duplicate of rows that had been deleted"),
     ("doubled-view", _TODAY, None, "#76110, documented",
      "an insert that was sent again was pushed to a view"),
+    ("missed-view", _TODAY, None, "#114436",
+     "a replica took an insert and had yet to execute the statement that created a view"),
     ("half-restored", _TODAY, None, "#111628",
      "a replica was killed while it was restored, and attached only some of its parts"),
     ("strayed-update", _PATCHES, None, "#107501, #111801, #111933",

@@ -36,11 +36,13 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "columns": ("detail",),
     "copy": ("part", "node", "detail", "blob"),
     "drop": ("part", "node"),
+    "executed": ("node", "detail"),
     "hold": ("part", "node"),
     "inactive": ("node",),
     "leads": ("node",),
     "lock": ("part", "blob", "node", "detail"),
     "lost": ("node", "detail"),
+    "query": ("detail",),
     "unclaim": ("part", "node", "detail"),
     "unlock": ("part", "blob", "node"),
 }

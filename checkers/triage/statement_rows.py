@@ -151,6 +151,26 @@ def doubled_view(accused: AccusedRow) -> str:
     return f"{accused.told(again[0])} sent its block again"
 
 
+def missed_view(accused: AccusedRow) -> str:
+    """Return how the replica that inserted the row had yet to execute the statement, made before,
+    that creates the view, which has no copy of the row."""
+    insert, shown = accused.violation.steps[0], dict(accused.violation.shown)
+    view = str(insert.call.view)
+    for step in accused.violation.statements if view not in shown else ():
+        call = accused.pair(step)
+        if call.invoke.f != "create-view" or step.begin > insert.begin:
+            continue
+        queries = {event.detail for event in accused.during(step, view, "query")}
+        executed = accused.facts(view, "executed").on(str(insert.node))
+        own = executed.where(lambda event: event.detail in queries).first  # noqa: B023
+        if own and own.begin_ns > accused.pair(insert).invoke.time_ns:
+            return (
+                f"{insert.node}, which inserted it, executed {accused.told(step)} at "
+                f"{seconds(own.begin_ns)}"
+            )
+    return ""
+
+
 def half_restored(accused: AccusedRow) -> str:
     """Return how a replica was killed while it was restored, and has attached no part of the row's
     partition."""
@@ -212,6 +232,7 @@ SIGNATURES: Final[Mapping[str, tuple[Sequence[str], Signature]]] = {
     "half-restored": (_LOST, half_restored),
     "half-moved": ((HALF_MOVED,), half_moved),
     "doubled-view": (("derived",), doubled_view),
+    "missed-view": (("derived",), missed_view),
     "strayed-update": (("strayed",), strayed_update),
     "lost-update": (_CHANGED, lost_update),
     "overwritten-update": (_CHANGED, overwritten_update),

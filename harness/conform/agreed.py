@@ -20,6 +20,8 @@ from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.op import Json
 
 Fact = list[Json]
+_QUERY: Final = "query-"
+"""Begin of the names of statements in the log of a Replicated database."""
 _ORDER: Final = ("begin", "commit", "assign", "copy", "hold", "drop", "fail", "end")
 """Order of the facts of one transaction; others come first."""
 
@@ -144,6 +146,10 @@ class AgreedTable:
                     return [["release", txn.zxid, partition, number, txn.session]]
                 self.numbered.add(txn.session)
                 return [["number", txn.zxid, partition, number, txn.session]]
+            case [_, "log", query] if created and query.startswith(_QUERY):
+                return [["query", txn.zxid, query]]
+            case [_, "log", query, "finished", replica] if created:
+                return [["executed", txn.zxid, replica.rpartition("|")[2], query]]
             case ["columns"] if change.kind is not ChangeKind.DELETE:
                 return [["columns", txn.zxid, read_columns(change.data)]]
             case ["replicas", replica, "columns"] if change.kind is not ChangeKind.DELETE:

@@ -25,7 +25,7 @@ def call(f: str, effect: str, begin: int, end: int, kind: str = "ok", **more: An
     """Return a statement on partition 0, by default on t and by ch1."""
     node = more.pop("node", "ch1")
     value = {"effect": effect, "table": "t", **more}
-    error = "e" if kind != "ok" else None
+    error = more.pop("error", "e") if kind != "ok" else None
     return _call(next(PROCESS), f, begin, end, kind, node, 0, value, value, error)
 
 
@@ -74,6 +74,7 @@ ELSEWHERE: Fact = ["assign", 1_300, "drop", "ch1", "7_0_1_999999999_999999999", 
 DROPPED: Fact = ["assign", 1_300, "drop", "ch2", "0_0_1_999999999_999999999", "*"]
 MOVE = call("move", "move", 1_000, 2_000, to="u", node="ch2")
 CUT = call("move", "move", 1_000, 2_000, "info", to="u")
+FAILED = call("move", "move", 1_000, 2_000, "info", to="u", error="517 CANNOT_ASSIGN_ALTER")
 REPLACE = call("replace", "replace", 1_000, 2_000, to="u", node="ch2")
 STAGED = call("insert-row", "insert", 100, 300, row=1, table="s@ch1")
 ATTACH = call("attach-everywhere", "copy", 1_000, 2_000, table="s@ch1", to="u")
@@ -218,25 +219,39 @@ def test_the_same_row_is_not_explained_without_the_evidence(name: str) -> None:
     assert explained(*calls, *traces(calls, of_t, of_u)) == NEW
 
 
+def test_a_move_that_its_server_says_has_failed_may_be_half_done() -> None:
+    of_t, of_u = trace("t", HELD, ELSEWHERE), trace("u", *ADDED)
+    assert explained(INSERT, FAILED, BOTH, of_t, of_u) == ("known", ["half-moved"])
+
+
 def test_without_the_record_nothing_is_explained() -> None:
     assert explained(INSERT, MOVE, LOST) == NEW
 
 
 OPPOSITE = call("replace", "replace", 1_500, 2_500, table="u", to="t")
+WHOLE = "0_0_5_999999999_999999999"
+TAKEN: Sequence[Fact] = (["assign", 1_700, "REPLACE_RANGE", "ch1", WHOLE, "*"],)
+BROUGHT: Sequence[Fact] = (
+    ["assign", 1_600, "REPLACE_RANGE", "ch2", "0_0_1_999999999_999999999", "*"],
+    ["copy", 1_600, "0_2_2_0", "ch2", "harness_1_t", "0_0_0_0"],
+)
+"""A REPLACE of t by u, which was empty when it read it, and one of u by t before."""
 
 
 def test_replaces_that_overlap_swap_what_both_tables_had() -> None:
-    traces = (trace("t", HELD, FETCHED), trace("u"))
+    traces = (trace("t", HELD, FETCHED, *TAKEN), trace("u", *BROUGHT))
     assert explained(INSERT, REPLACE, OPPOSITE, at_rest(u=HERE), *traces) == (
         "known",
         ["overlapped"],
     )
+    assert explained(INSERT, REPLACE, OPPOSITE, STAYED, *traces) == NEW
 
 
 COPY_BEHIND = call("attach-from", "copy", 3_000, 3_500, to="u", node="ch2")
 EMPTIED = call("replace", "replace", 1_000, 2_000, table="u", to="t")
 TWICE = at_rest(u=HERE)
-GONE: Sequence[Fact] = ([*REPLACED, "ch1", "", "*"], ["drop", 1_220, "0_0_0_0", "ch1"])
+GONE: Sequence[Fact] = ([*REPLACED, "ch1", WHOLE, "*"], ["drop", 1_220, "0_0_0_0", "ch1"])
+ATTACHED: Fact = ["copy", 3_200, "0_7_7_0", "ch2", "harness_1_t", "0_0_0_0"]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +263,21 @@ def test_a_replica_that_is_behind_a_replace_copies_what_was_there_before(
     late: int, expected: tuple[str, list[str]]
 ) -> None:
     of_t = trace("t", HELD, FETCHED, *GONE, ["drop", late, "0_0_0_0", "ch2"])
-    assert explained(INSERT, EMPTIED, COPY_BEHIND, TWICE, of_t, trace("u")) == expected
+    of_u = trace("u", ATTACHED)
+    assert explained(INSERT, EMPTIED, COPY_BEHIND, TWICE, of_t, of_u) == expected
+
+
+OTHER_INSERT = call("insert-row", "insert", 100, 150, row=2)
+OTHER_PART: Fact = ["hold", 140, "0_1_1_0", "ch1"]
+
+
+def test_a_part_of_another_row_is_not_taken_for_the_rows_own() -> None:
+    # Only the second part can be of row 2, so that the first one is that of row 1.
+    early: Fact = ["hold", 1_000, "0_1_1_0", "ch2"]
+    before = ["hold", 290, "0_0_0_0", "ch1"]
+    of_t = trace("t", before, OTHER_PART, early, DROPPED)
+    calls = (INSERT, OTHER_INSERT, MOVE, at_rest(u=[(2, [], 1)]))
+    assert explained(*calls, of_t, trace("u", *COPIED)) == ("known", ["moved-away"])
 
 
 def test_a_row_that_no_defect_lost_is_named_beside_one_that_was_moved_away() -> None:

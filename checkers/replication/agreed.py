@@ -16,6 +16,8 @@ expire   SESSION, which had taken a number, ended
 assign   an entry of KIND, made by the replica SOURCE, makes PART while LEADER led; of a
          REPLACE_RANGE and a drop it is a part that covers what is removed
 copy     a REPLACE_RANGE of the replica SOURCE makes PART of OTHER, a part in DATABASE
+mutation the replica SOURCE made a mutation, which executes COMMANDS on the blocks below NUMBERS,
+         one for each partition
 query    a Replicated database below the table has the statement NAME in its log
 executed REPLICA has executed the statement NAME of that database
 leads    REPLICA leads from now on: "*" if all do, "" if nobody does

@@ -43,8 +43,19 @@ class AccusedRow:
 
     @cached_property
     def parts(self) -> Sequence[BlockRange]:
-        """Return the parts that may have been the row's."""
-        return self.parts_of(self.violation.steps[0])
+        """Return the parts that may have been the row's: not those that are certainly of another
+        row, which its replica inserted at the same time."""
+        insert = self.violation.steps[0]
+        own = self.parts_of(insert)
+        others = self.violation.inserts.values() if len(own) > 1 else ()
+        taken = {
+            parts[0]
+            for other in others
+            if other is not insert and _is_block_beside(other, insert)
+            for parts in [self.parts_of(other)]
+            if len(parts) == 1
+        }
+        return [part for part in own if part not in taken] or own
 
     def parts_of(self, insert: StatementStep) -> Sequence[BlockRange]:
         """Return the parts that may have been those of an insert: of one block of the partition,
@@ -132,3 +143,13 @@ class AccusedRow:
         call = self.pair(step)
         at = seconds(call.invoke.time_ns)
         return f"op #{call.invoke.index} {call.invoke.f}, which began at {at} on {step.node},"
+
+
+def _is_block_beside(other: StatementStep, insert: StatementStep) -> bool:
+    """Return whether an insert made a block of its own in the same table by the same replica, while
+    another one was under way."""
+    alike = (other.call.table, other.node) == (insert.call.table, insert.node)
+    gathered = "async_insert" in other.call.settings
+    if not alike or gathered or other.end is None:
+        return False
+    return (insert.end is None or other.begin < insert.end) and insert.begin < other.end

@@ -143,7 +143,7 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
     ("moved-away", _TODAY, None, "movePartitionToTable",
      "a replica moved a partition of which it had yet to fetch a part"),
     ("half-moved", _TODAY, None, "movePartitionToTable",
-     "a replica was killed between the two transactions of a MOVE PARTITION"),
+     "a MOVE PARTITION failed, or its replica was killed, between its two transactions"),
     ("attached-nowhere", _TODAY, None, "#115746",
      "a replica that had staged nothing attached it for the whole shard"),
     ("replaced-by-nothing", _TODAY, None, "#115746",
@@ -168,7 +168,7 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
     ("overlapped", _TODAY, None, "documented",
      "a statement read its source before another changed it, and committed after that"),
     ("stale-replace", _TODAY, None, "#73697",
-     "a statement took a partition of which its replica had yet to fetch a part"),
+     "a statement took a partition of which its replica had yet to fetch or to mutate a part"),
 )
 # fmt: on
 _UNSYNCED: Final = "--fsync default; --fsync inserts makes acknowledged parts durable"

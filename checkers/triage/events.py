@@ -42,6 +42,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "leads": ("node",),
     "lock": ("part", "blob", "node", "detail"),
     "lost": ("node", "detail"),
+    "mutation": ("node", "blob", "detail"),
     "query": ("detail",),
     "unclaim": ("part", "node", "detail"),
     "unlock": ("part", "blob", "node"),
@@ -62,7 +63,8 @@ class Event:
     part: str = ""
     """The part, or the range of blocks, that it is about; of a call the partition, by its key."""
     blob: str = ""
-    """The objects that it is about; of a copy the part of the other table."""
+    """The objects that it is about; of a copy the part of the other table, of a mutation what it
+    does."""
     detail: Any = None
     maybe_ns: int = -1
     """Time from which a fault may have been in force; at `begin_ns` it certainly was."""

@@ -5,6 +5,7 @@ the replica and the time of its insert; if several parts may have it, the record
 mechanism for each of them. Then the row is shown as after some order.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -20,11 +21,14 @@ from checkers.triage.accused_rows import AccusedRow
 from checkers.triage.events import ended_ns, kills, tables_by_path
 from checkers.triage.evidence import BlockRange, Evidence
 from checkers.triage.repairs import Repair
+from checkers.triage.row_paths import UnknownPathError, recorded, unmutated
 from checkers.triage.updates import lost_update, overwritten_update, strayed_update
 from harness.core.history import History
 
 _LOST: Final = ("lost",)
 _STALE: Final = ("stale-copy",)
+_SERVER_ERROR: Final = re.compile(r"(\d+) ")
+"""Begin of the error of a call that the server answered."""
 _CHANGED: Final = ("undone", "changed", *_STALE)
 """Kinds of a row that lacks an update; where statements take rows a stale copy may lack any."""
 
@@ -66,24 +70,28 @@ def moved_away(accused: AccusedRow) -> str:
 
 
 def half_moved(accused: AccusedRow) -> str:
-    """Return how a replica was killed after a MOVE had added the parts, and before it had removed
-    them."""
+    """Return how a replica was killed, or a MOVE failed on it, after the MOVE had added the parts
+    and before it had removed them."""
     for step in accused.steps:
         if step.call.effect is not Effect.MOVE or step.end is not None:
             continue
-        begin_ns, node = accused.pair(step).invoke.time_ns, str(step.node)
+        call, node = accused.pair(step), str(step.node)
+        begin_ns = call.invoke.time_ns
         killed = kills(accused.history).on(node).since(begin_ns).first
-        if killed is None:
+        error = _SERVER_ERROR.match((call.end.error if call.end else None) or "")
+        if killed is None and error is None:
             continue
+        over_ns = killed.begin_ns if killed is not None else ended_ns(call)
         of_u, of_t = (
             accused.facts(str(table), "assign", "hold").on(node)
             for table in (step.call.to, step.call.table)
         )
-        added = of_u.since(begin_ns).until(killed.begin_ns).where(accused.is_replacing(of_u)).first
-        if added and not of_t.since(begin_ns).where(accused.is_removing).until(killed.begin_ns):
+        added = of_u.since(begin_ns).until(over_ns).where(accused.is_replacing(of_u)).first
+        if added and not of_t.since(begin_ns).where(accused.is_removing).until(over_ns):
+            how = f"{node} was killed" if killed else f"failed ({error[1] if error else ''})"
             return (
                 f"{accused.told(step)} added the partition at {seconds(added.begin_ns)}, and "
-                f"{node} was killed at {seconds(killed.begin_ns)} before it removed it"
+                f"{how} at {seconds(over_ns)} before it removed it"
             )
     return ""
 
@@ -200,17 +208,22 @@ def overlapped(accused: AccusedRow) -> str:
 
 
 def stale_replace(accused: AccusedRow) -> str:
-    """Return which statements were made by replicas without the row's part, or by replicas that
-    were behind others in the partition, if that explains what is shown."""
+    """Return which statements were made by replicas without the row's part, by replicas that were
+    behind others in the partition, or took a part that had yet to be mutated, if that explains what
+    is shown."""
     behind = [step for step in accused.steps if accused.is_behind(step) or accused.lags(step)]
-    if not behind or not _is_explained(accused, behind):
+    early = [step for step in unmutated(accused) if step not in behind]
+    if not (behind or early) or not _is_explained(accused, [*behind, *early]):
         return ""
-    return f"{accused.told(behind[0])} took the partition as {behind[0].node} had it, which lagged"
+    if behind:
+        step = behind[0]
+        return f"{accused.told(step)} took the partition as {step.node} had it, which lagged"
+    return f"{accused.told(early[0])} took a part that {early[0].node} had yet to mutate"
 
 
 def _is_explained(accused: AccusedRow, behind: Sequence[StatementStep]) -> bool:
     """Return whether a state since their calls, or any state for those that are behind, explains
-    what the row's statements took."""
+    what the row's statements took, and that is what the log says that they took, if it does."""
     steps = [
         step
         if step in behind or not step.is_taking
@@ -221,7 +234,17 @@ def _is_explained(accused: AccusedRow, behind: Sequence[StatementStep]) -> bool:
         states = final_states(steps, Sees.LOCAL)
     except TooManyOrdersError:
         return False
-    return explains(states, accused.violation.shown, steps, Sees.LOCAL)
+    return explains(states, accused.violation.shown, steps, Sees.LOCAL) and _is_recorded(accused)
+
+
+def _is_recorded(accused: AccusedRow) -> bool:
+    """Return whether the row is shown as it may be by ZooKeeper's log, or the log does not say."""
+    views = {step.call.view for step in accused.violation.steps}
+    try:
+        expected = recorded(accused)
+    except UnknownPathError:
+        return True
+    return tuple(one for one in accused.violation.shown if one[0] not in views) in expected
 
 
 Signature = Callable[[AccusedRow], str]

@@ -10,6 +10,7 @@ from typing import Final
 
 from harness.conform.entries import (
     LogEntry,
+    MutationEntry,
     PartName,
     QuorumStatus,
     read_columns,
@@ -150,6 +151,9 @@ class AgreedTable:
                 return [["query", txn.zxid, query]]
             case [_, "log", query, "finished", replica] if created:
                 return [["executed", txn.zxid, replica.rpartition("|")[2], query]]
+            case ["mutations", _] if created:
+                made = MutationEntry.read(change.data)
+                return [["mutation", txn.zxid, made.source, made.commands, made.numbers]]
             case ["columns"] if change.kind is not ChangeKind.DELETE:
                 return [["columns", txn.zxid, read_columns(change.data)]]
             case ["replicas", replica, "columns"] if change.kind is not ChangeKind.DELETE:

@@ -167,6 +167,8 @@ class MutationEntry:
     """Name of the replica that wrote it."""
     numbers: dict[str, int]
     """The block number that the mutation took in each partition: it applies to lower blocks."""
+    commands: str = ""
+    """What it does, as the server writes it."""
 
     @staticmethod
     def read(data: bytes) -> "MutationEntry":
@@ -178,7 +180,7 @@ class MutationEntry:
             first = lines.index(f"block numbers count: {count}") + 1
             pairs = [line.split("\t") for line in lines[first : first + int(count)]]
             numbers = {partition: int(number) for partition, number in pairs}
-            return MutationEntry(named["source replica"], numbers)
+            return MutationEntry(named["source replica"], numbers, named.get("commands", ""))
         except (KeyError, ValueError) as error:
             raise UnreadableError(f"{data[:200]!r} is not a mutation: {error}") from error
 

@@ -19,7 +19,7 @@ _CHUNKS_MAX: Final = 1000
 TRACED: Final = frozenset(
     {"commit", "begin", "hold", "drop", "end", "fail", "last", "columns", "applied", "active"}
     | {"inactive", "lost", "lock", "unlock", "claim", "unclaim", "leads", "assign", "copy"}
-    | {"query", "executed"}
+    | {"mutation", "query", "executed"}
 )
 """Facts of a trace; of those of entries (assign) all but merges."""
 TRACE_MAX: Final = 20_000

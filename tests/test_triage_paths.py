@@ -1,0 +1,109 @@
+"""A stale copy is explained only if ZooKeeper's log says that the row went where it is shown. Times
+are in ms."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from test_triage_statements import (
+    HELD,
+    HERE,
+    INSERT,
+    LATE,
+    LOST,
+    NEW,
+    STAYED,
+    Calls,
+    Fact,
+    at_rest,
+    call,
+    explained,
+    trace,
+)
+
+FETCHED: Fact = ["hold", 320, "0_0_0_0", "ch2"]
+UPDATE = call("update", "append", 400, 450, update=7, one_in=4, rest=1)
+DELETE = call("delete", "delete", 400, 450, one_in=4, rest=1)
+MOVE = call("move", "move", 1_000, 2_000, to="u", node="ch2")
+SELECT = call("insert-select", "select", 1_000, 2_000, to="u", node="ch2")
+MOVED_BARE, MOVED_UPDATED = at_rest(u=HERE), at_rest(u=[(1, [7], 1)])
+
+
+def mutation(command: str) -> Fact:
+    """Return that ch1 made a mutation of the rows that UPDATE and DELETE touch."""
+    words = f"({command} WHERE (p = 0) AND ((id % 4) = 1))"
+    return ["mutation", 420, "ch1", words, {"0": 1, "1": 3}]
+
+
+UPDATED = mutation("UPDATE v = arrayPushBack(v, 7)")
+DROPPED: Fact = ["assign", 1_600, "drop", "ch2", "0_0_1_999999999_999999999", "*"]
+
+
+def moved(part: str) -> Sequence[Fact]:
+    """Return that u got a copy of a part of t."""
+    return (
+        ["assign", 1_500, "REPLACE_RANGE", "ch2", "", "*"],
+        ["copy", 1_500, "0_4_4_0", "ch2", "harness_1_t", part],
+    )
+
+
+SELECTED: Fact = ["hold", 1_500, "0_4_4_0", "ch2"]
+CASES: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact], str]] = {
+    "the part that was moved had yet to be mutated": (
+        (INSERT, UPDATE, MOVE, MOVED_BARE),
+        (HELD, FETCHED, UPDATED, DROPPED),
+        moved("0_0_0_0"),
+        "overlapped",
+    ),
+    "the part that was moved had been mutated": (
+        (INSERT, UPDATE, MOVE, MOVED_BARE),
+        (HELD, FETCHED, UPDATED, DROPPED),
+        moved("0_0_0_0_1"),
+        "",
+    ),
+    "the record does not tell which mutation the update is": (
+        (INSERT, UPDATE, MOVE, MOVED_BARE),
+        (HELD, FETCHED, DROPPED),
+        moved("0_0_0_0_1"),
+        "overlapped",
+    ),
+    "a part of another block was moved": (
+        (INSERT, UPDATE, MOVE, MOVED_BARE),
+        (HELD, FETCHED, UPDATED, DROPPED),
+        moved("0_1_1_0"),
+        "",
+    ),
+    "the replica had no row to select": ((INSERT, SELECT, STAYED), (HELD,), (), "stale-replace"),
+    "the replica got the row while it selected": (
+        (INSERT, SELECT, STAYED),
+        (HELD, LATE),
+        (SELECTED,),
+        "stale-replace",
+    ),
+    "the replica had the row all the time": ((INSERT, SELECT, STAYED), (HELD, FETCHED), (), ""),
+    "the row is nowhere, and nothing removed it": ((INSERT, SELECT, LOST), (HELD, LATE), (), ""),
+}
+"""Calls, what the log says of t and of u, and the defect that explains the row."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_stale_copy_is_explained_if_the_log_says_so(name: str) -> None:
+    calls, of_t, of_u, by = CASES[name]
+    expected = ("known", [by]) if by else NEW
+    assert explained(*calls, trace("t", *of_t), trace("u", *of_u)) == expected
+
+
+def test_a_row_in_one_of_several_parts_is_where_one_of_them_went() -> None:
+    other: Fact = ["hold", 210, "0_1_1_0", "ch1"]
+    of_t = trace("t", HELD, other, UPDATED, DROPPED)
+    calls = (INSERT, UPDATE, MOVE, MOVED_BARE)
+    assert explained(*calls, of_t, trace("u", *moved("0_1_1_0"))) == ("known", ["overlapped"])
+    assert explained(*calls, of_t, trace("u", *moved("0_2_2_0"))) == NEW
+
+
+def test_a_row_whose_part_was_taken_before_it_was_mutated_is_there() -> None:
+    of_t = trace("t", HELD, FETCHED, mutation("DELETE"))
+    calls = (INSERT, DELETE, call("attach-from", "copy", 1_300, 2_000, to="u", node="ch2"))
+    shown = at_rest(u=HERE)
+    early, late = trace("u", *moved("0_0_0_0")), trace("u", *moved("0_0_0_0_1"))
+    assert explained(*calls, shown, of_t, early) == ("known", ["stale-replace"])
+    assert explained(*calls, shown, of_t, late) == NEW

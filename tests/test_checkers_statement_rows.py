@@ -53,6 +53,8 @@ def both_show(key: int = 1, **tables: list) -> list[Event]:
 
 AT_REST = rest(80, ch1={}, ch2={})
 ONE = insert(1, 1, 2)
+ONE_MORE = insert(2, 1, 2)
+KEYED = insert(1, 1, 2, replacing=True)
 VIEWED = call("insert-row", "insert", 1, 2, row=1, view="v")
 STAGED = call("insert-row", "insert", 1, 2, row=1, table="s@ch1")
 DELETE = call("delete", "delete", 10, 15)
@@ -228,6 +230,26 @@ VERDICTS = {
     "what a statement on all partitions removed is gone": (
         (ONE, TRUNCATE, both_show(t=[(1, [], 1)])),
         (Status.INVALID, ["resurrected"]),
+    ),
+    "a row that a TTL may remove is not judged": (
+        (insert(1, 1, 2, expires=True), ONE_MORE, OPTIMIZE, both_show(t=[(2, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "a row that no TTL may remove is lost beside one that has expired": (
+        (insert(1, 1, 2, expires=True), ONE_MORE, OPTIMIZE, both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["lost"]),
+    ),
+    "merges of an engine that replaces rows leave one of the copies": (
+        (KEYED, SELECT, SELECT_BACK, both_show(t=[(1, [], 1)], u=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "they leave at least one": (
+        (KEYED, SELECT, SELECT_BACK, both_show(u=[(1, [], 1)])),
+        (Status.INVALID, ["lost"]),
+    ),
+    "and they leave none twice": (
+        (KEYED, OPTIMIZE, both_show(t=[(1, [], 2)])),
+        (Status.INVALID, ["doubled"]),
     ),
     "replicas that show different rows have diverged": (
         (ONE, OPTIMIZE, shows("ch1", t=[(1, [], 1)]), shows("ch2")),

@@ -484,7 +484,9 @@ def test_what_the_server_writes_is_read() -> None:
     assert LogEntry.read(get + altered) == LogEntry("alter", "ch1", None, alter_version=3)
     mutation = b"format version: 1\ncreate time: 2026-11-24 17:22:21\nsource replica: ch3\n"
     mutation += b"block numbers count: 2\n0\t2\n1\t0\ncommands: (DELETE WHERE value = 1)\n"
-    assert MutationEntry.read(mutation) == MutationEntry("ch3", {"0": 2, "1": 0})
+    assert MutationEntry.read(mutation) == MutationEntry(
+        "ch3", {"0": 2, "1": 0}, "(DELETE WHERE value = 1)"
+    )
     status = b"version: 1\npart_name: 0_1_1_0\nrequired_number_of_replicas: 2\n"
     status += b"actual_number_of_replicas: 1\nreplicas:\nch1\n"
     assert QuorumStatus.read(status) == QuorumStatus(part, 2, frozenset({"ch1"}))

@@ -16,6 +16,7 @@ from harness.core.protocols import Context, Ready, Worker
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from workloads.statement_table import STATEMENTS
+from workloads.statement_tables import EXPIRED, TableShape
 from workloads.statements import (
     PARTITIONS,
     SELECTED,
@@ -169,6 +170,24 @@ def test_a_row_in_two_partitions_goes_to_one_that_others_use_too() -> None:
     assert also <= seen
 
 
+def test_with_a_ttl_one_in_eight_rows_has_expired() -> None:
+    calls = [*calls_of(StatementsOptions(ttl=True), 2_000)]
+    inserts = [c for call in calls if (c := convert(call.value, StatementCall)).row is not UNSET]
+    expired = [call.row for call in inserts if call.expires]
+    assert 0.05 < len(expired) / len(inserts) < 0.2
+    assert all(isinstance(row, int) and row % EXPIRED == 0 for row in expired)
+    schema = TableShape(ttl=True).schema(())
+    assert f"id % {EXPIRED} = 0" in schema.ttl
+    assert schema.settings["merge_with_ttl_timeout"] == 1
+
+
+def test_an_engine_that_replaces_rows_is_that_of_the_tables_and_of_the_calls() -> None:
+    calls = calls_of(StatementsOptions(engine="replacing"), 50)
+    rows = [call for call in calls if convert(call.value, StatementCall).row is not UNSET]
+    assert all(convert(call.value, StatementCall).replacing for call in rows)
+    assert "ReplacingMergeTree" in TableShape(engine="replacing").schema(()).engine
+
+
 def test_the_state_of_a_replica_is_that_of_all_its_tables() -> None:
     states = [{"rows": 3, "queue": 0, "to_check": 1}, {"rows": 4, "queue": 2}]
     assert sum_of(states) == {"rows": 7, "queue": 2, "to_check": 1}
@@ -180,6 +199,7 @@ def test_the_state_of_a_replica_is_that_of_all_its_tables() -> None:
     [
         (StatementsOptions(statements="move,dorp"), "statements 'dorp' is unknown; did you mean"),
         (StatementsOptions(sees="all"), "sees 'all' is unknown; expected one of ack"),
+        (StatementsOptions(engine="summing"), "engine 'summing' is unknown; expected one of"),
         (StatementsOptions(ops_per_s=0), "ops-per-s"),
     ],
 )

@@ -14,6 +14,15 @@ from workloads.statement_table import StatementKind
 
 SCHEMA: Final = TableSchema("p Int64, id Int64, v Array(UInt32)", order_by="id", partition_by="p")
 TABLES: Final = ("t", "u")
+ENGINES: Final[Mapping[str, str]] = {
+    "merge": SCHEMA.engine,
+    "replacing": "ReplicatedReplacingMergeTree('{path}', '{replica}')",
+}
+"""Engines of the tables by name."""
+EXPIRED: Final = 8
+"""With a TTL, a row whose number this divides has expired when it is inserted."""
+_EXPIRES_SOON: Final = {"merge_with_ttl_timeout": 1}
+"""Settings by which a merge removes expired rows every second."""
 VIEW: Final = "v"
 """Table into which the materialized view of the first table writes."""
 LATE_VIEW: Final = "mv"
@@ -32,8 +41,20 @@ class TableShape:
     """Whether a statement creates the view, in a Replicated database."""
     staging: bool = False
     """Whether there is a staging table."""
+    ttl: bool = False
+    """Whether rows expire."""
+    engine: str = "merge"
+    """Engine of the tables, a name of `ENGINES`."""
     settings: Mapping[str, int] = field(default_factory=dict)
     """Settings of the tables beside those that their statements need."""
+
+    def schema(self, settings: Sequence[Mapping[str, int]]) -> TableSchema:
+        """Return the schema of the tables, whose statements need some settings."""
+        merged = {**SCHEMA.settings}
+        for some in (*settings, _EXPIRES_SOON if self.ttl else {}, self.settings):
+            merged |= some
+        ttl = f"toDateTime(if(id % {EXPIRED} = 0, 1, 4000000000))" if self.ttl else ""
+        return replace(SCHEMA, settings=merged, ttl=ttl, engine=ENGINES[self.engine])
 
 
 def tables_of(

@@ -39,8 +39,9 @@ from harness.generators.choose import mix
 from workloads.options import PacedOptions
 from workloads.statement_table import STATEMENTS, StatementKind, statement_named
 from workloads.statement_tables import (
+    ENGINES,
+    EXPIRED,
     LATE_VIEW,
-    SCHEMA,
     SCRIPTED,
     TABLES,
     VIEW,
@@ -78,6 +79,12 @@ class StatementsOptions(PacedOptions):
     replica."""
     view: bool = False
     """Whether the first table has a materialized view, whose table is judged, too."""
+    ttl: bool = False
+    """Whether the tables have a TTL, by which one in eight of the rows has expired when it is
+    inserted; all others have to stay."""
+    engine: str = "merge"
+    """Engine of the tables: "merge" for MergeTree, "replacing" for ReplacingMergeTree, whose merges
+    leave one of a row's copies in a partition."""
     sees: str = Sees.ACKNOWLEDGED.value
     """What a statement sees of a table from which it takes rows: "acknowledged": all that was
     acknowledged; "local": what its replica has, which is all that the manual says."""
@@ -98,6 +105,8 @@ class StatementsOptions(PacedOptions):
     def validate(self, topology: Topology) -> None:  # noqa: ARG002
         """Raise UsageError if a number is out of range, or a name is unknown."""
         validate_numbers(self)
+        if self.engine not in ENGINES:
+            raise UsageError(f"engine {unknown_name(self.engine, ENGINES)}")
         if self.sees not in list(Sees):
             raise UsageError(f"sees {unknown_name(self.sees, [sees.value for sees in Sees])}")
         _ = self.chosen
@@ -122,7 +131,7 @@ def scripted_statements(
 ) -> TableWorkload:
     """Return the workload without calls, which a script makes; `shape` has the tables that it needs
     beside those of the options."""
-    shape = shape or TableShape(view=options.view)
+    shape = shape or TableShape(view=options.view, ttl=options.ttl, engine=options.engine)
     return TableWorkload(
         name=name,
         seed=Seed(1),
@@ -173,6 +182,11 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
         if kind.effect is Effect.INSERT:
             table = TABLES[own.below(1, 4) == 0]  # most into the first
             call = StatementCall(kind.effect, table, row=unique)
+            call = structs.replace(
+                call,
+                expires=options.ttl and unique % EXPIRED == 0,
+                replacing=options.engine != "merge",
+            )
             if options.view and table == TABLES[0]:
                 call = structs.replace(call, view=VIEW)
             if kind.spread and key >= PARTITIONS:  # one that others use, too, so that it is read
@@ -205,9 +219,7 @@ class StatementsSession:
         self._cluster = cluster
         self._options = options
         settings = [kind.table_settings for kind in options.chosen.values()]
-        every = (SCHEMA.settings, *settings, shape.settings)
-        merged = {name: value for some in every for name, value in some.items()}
-        self._tables = tables_of(cluster, token, replace(SCHEMA, settings=merged), shape)
+        self._tables = tables_of(cluster, token, shape.schema(settings), shape)
         for table in self._tables.values():
             table.create()
 

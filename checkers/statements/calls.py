@@ -58,6 +58,11 @@ class StatementCall(msgspec.Struct, frozen=True):
     """Partition into which it inserts the row, too."""
     to: str | UnsetType = UNSET
     """Table that receives the copies."""
+    expires: bool = False
+    """Whether the row that is inserted may be removed by a TTL at any time."""
+    replacing: bool = False
+    """Whether merges of the tables leave one of the rows with equal keys, which the row's copies
+    have."""
     view: str | UnsetType = UNSET
     """Table of a materialized view, which receives a copy of each row that is inserted."""
     update: int | UnsetType = UNSET

@@ -13,7 +13,7 @@ and lets each have any of the row's updates, once.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import product
+from itertools import combinations, product
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec import UNSET
@@ -94,6 +94,9 @@ class Exact:
     """Places from which a step attaches; the others do not matter."""
     halves: bool = False
     """Whether a MOVE of unknown outcome may have added the copies and not removed them."""
+    merges: bool = False
+    """Whether merges may have left one of the copies in a table, so that a SELECT may have read
+    fewer and sent a block that was sent before."""
 
     def after(self, step: StatementStep, state: RowState) -> set[RowState]:
         """Return the states in which a step leaves the row."""
@@ -135,7 +138,8 @@ class Exact:
                 return {state.put({**added, table: ()})} | half
         block = (call.effect, to, have)
         after = {state.put(added, [block] if have else [])}
-        return after | {state} if block in state.memory else after
+        alike = any(known[:2] == block[:2] for known in state.memory)
+        return after | {state} if (alike if self.merges else block in state.memory) else after
 
 
 class Past(NamedTuple):
@@ -247,14 +251,41 @@ class LocalView:
         return state.put({place: min(now, MANY) for place, now in changed.items()}, more)
 
 
+def is_replacing(steps: Sequence[StatementStep]) -> bool:
+    """Return whether merges may leave one of the copies in a table at any time."""
+    return any(step.call.replacing for step in steps)
+
+
 def model_of(sees: Sees, steps: Sequence[StatementStep], *, halves: bool = False) -> RowModel:
     """Return the model of these steps; `halves` is that of `Exact`."""
     attaching = (step for step in steps if step.call.effect is Effect.ATTACH)
     asides = tuple(sorted({f"{step.call.table}@{step.node}" for step in attaching}))
     taking = [step for step in steps if step.is_taking]
     if sees is Sees.ACKNOWLEDGED or not taking:
-        return Exact(asides, halves)
+        return Exact(asides, halves, is_replacing(steps))
     return LocalView(asides, frozenset(step.call.table for step in taking))
+
+
+def merged(states: Iterable[RowState]) -> set[RowState]:
+    """Return the states in which merges may leave a row of an engine that keeps one row of equal
+    keys, at any time: in each table some of the copies, and at least one. Statements do to these
+    what they do to all."""
+    return {
+        RowState(tuple(zip(names, kept, strict=True)), state.memory)
+        for state in states
+        for names in [tuple(name for name, _ in state.places)]
+        for kept in product(*(_some(name, now) for name, now in state.places))
+    }
+
+
+def _some(place: str, now: Any) -> Iterable[Any]:
+    """Return what merges may leave of the copies in a place, or of their number."""
+    if "@" in place:
+        return (now,)
+    if isinstance(now, int):
+        return range(1, now + 1)
+    sizes = range(1, len(now) + 1)
+    return {kept for size in sizes for kept in combinations(now, size)}
 
 
 def explains(

@@ -4,7 +4,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.statements.effects import RowModel, RowState, Sees, StatementStep, model_of
+from checkers.statements.effects import (
+    RowModel,
+    RowState,
+    Sees,
+    StatementStep,
+    is_replacing,
+    merged,
+    model_of,
+)
 
 STATES_MAX: Final = 20_000
 """Number of states after which a search gives up."""
@@ -84,4 +92,5 @@ def final_states(
             for one in search.extended(reached, under_way, step.place)
         ]
         under_way.remove(step)
-    return {one.state for one in search.extended(reached, under_way, None)}
+    states = {one.state for one in search.extended(reached, under_way, None)}
+    return merged(states) if is_replacing(steps) else states

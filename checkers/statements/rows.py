@@ -31,6 +31,9 @@ SYNC REPLICA before the REPLACE prevents:
 But whatever the replica had, such a statement may not destroy what it did not take:
     insert 1 into t on ch1 → ok      MOVE t TO u on ch2 → ok           neither has row 1: lost
 
+A row that a TTL may remove at any time is not judged. Where an engine keeps one row of equal keys,
+merges may leave one of the copies in a table at any time.
+
 What a fault took from the disk of a replica on which the row was inserted or copied was never
 promised to survive, and no kind but diverged, resurrected and refused is said of such a row.
 
@@ -51,7 +54,7 @@ from checkers.conclusion import Findings, anomaly
 from checkers.look import decode
 from checkers.phrasing import FEW, during, listed, number, seconds, where
 from checkers.quiescence import quiescence_of
-from checkers.statements.calls import FINAL_ROWS, Effect, RowsShown, StatementCall
+from checkers.statements.calls import Effect, StatementCall
 from checkers.statements.effects import (
     FOREVER,
     RowState,
@@ -62,32 +65,16 @@ from checkers.statements.effects import (
     in_tables,
 )
 from checkers.statements.orders import TooManyOrdersError, final_states
+from checkers.statements.partitions import StatementPartition, partitions_of
 from checkers.taken import not_promised, taken_of
 from harness.core.clock import WallClock
 from harness.core.history import History, Pair
-from harness.core.op import Kind
 from harness.core.time_limit import OutOfTime, time_limit
 from harness.core.verdict import Anomaly, Verdict
 
 HALF_MOVED = "half-moved"
 TOLD_MAX = 30
 """Number of statements on a row that a witness shows."""
-
-
-@dataclass(slots=True)
-class _StatementPartition:
-    """Calls on the rows of one partition."""
-
-    inserts: dict[int, StatementStep] = field(default_factory=dict)
-    """Inserts that may have taken effect, by row."""
-    refused: dict[int, StatementStep] = field(default_factory=dict)
-    """Inserts that were refused, by row."""
-    statements: list[StatementStep] = field(default_factory=list)
-    """Statements that may have taken effect, in the order in which they began."""
-    finals: dict[str, int] = field(default_factory=dict)
-    """Place of the last final rows of each replica."""
-    shown: dict[str, dict[int, Shown]] = field(default_factory=dict)
-    """Rows that each replica shows at rest."""
 
 
 class _Class(NamedTuple):
@@ -122,7 +109,7 @@ class RowViolation(NamedTuple):
 def violations_of(history: History) -> Iterator[RowViolation]:
     """Yield the rows that are shown as after no order of the statements, each of which sees all
     that was acknowledged; those that are refused or diverge are none of them."""
-    for key, partition in sorted(_partitions(history)[0].items()):
+    for key, partition in sorted(partitions_of(history)[0].items()):
         judge = _Judge(
             history, key, partition, Sees.ACKNOWLEDGED, Findings(""), Counter(), left_s=lambda: inf
         )
@@ -148,7 +135,7 @@ class StatementRows:
         """Return the same verdict; rows for which no time is left are a doubt beside what the
         others show."""
         clock = WallClock()
-        partitions, acknowledged = _partitions(history)
+        partitions, acknowledged = partitions_of(history)
         rest = quiescence_of(history)
         found, stale = Findings(self.name), Counter[str]()
         found.doubts += rest.doubts
@@ -159,12 +146,13 @@ class StatementRows:
         if not acknowledged.total() - acknowledged[Effect.INSERT]:
             found.add_doubt("no statement beside the inserts was acknowledged")
         taken: list[str] = []
-        rows = classes = undecided = late = 0
+        rows = classes = undecided = late = expired = 0
         for key, partition in sorted(partitions.items()) if rest.reached else ():
             judge = _Judge(
                 history, key, partition, self._sees, found, stale,
                 left_s=lambda: budget_s - clock.now_ns() / 1e9,
             )  # fmt: skip
+            expired += len(partition.expired)
             rows += len(partition.inserts)
             classes += judge.judge()
             taken += judge.taken
@@ -185,54 +173,10 @@ class StatementRows:
                 "classes": classes,
                 "acknowledged": dict(sorted(acknowledged.items())),
                 "by_stale_copies": dict(sorted(stale.items())),
+                **({"expired": expired} if expired else {}),
             },
             cut_short=late > 0,
         )
-
-
-def _partitions(history: History) -> tuple[dict[int, _StatementPartition], Counter[Effect]]:
-    """Return the calls by partition, and the number of those acknowledged by their effect."""
-    found: dict[int, _StatementPartition] = {}
-    everywhere: list[StatementStep] = []
-    acknowledged: Counter[Effect] = Counter()
-    for place, pair in enumerate(history.pairs):
-        key, f = pair.invoke.key, pair.invoke.f
-        if f == FINAL_ROWS and pair.kind is Kind.OK and key is not None and pair.end is not None:
-            partition = found.setdefault(key, _StatementPartition())
-            partition.finals[str(pair.invoke.node)] = place
-            partition.shown[str(pair.invoke.node)] = _shown(decode(pair.end, RowsShown))
-        elif isinstance(pair.invoke.value, Mapping) and "effect" in pair.invoke.value:
-            call = decode(pair.invoke, StatementCall)
-            acknowledged[call.effect] += pair.kind is Kind.OK
-            end = pair.end.index if pair.kind is Kind.OK and pair.end is not None else None
-            step = StatementStep(place, pair.invoke.index, end, pair.invoke.node, call)
-            if key is None:
-                everywhere += [step] if pair.kind is not Kind.FAIL else []
-                continue
-            partition = found.setdefault(key, _StatementPartition())
-            first = call.effect is Effect.AGAIN and call.row not in partition.inserts
-            if call.row is not UNSET and (call.effect is Effect.INSERT or first):
-                for into in (key,) if call.also is UNSET else (key, call.also):
-                    partition = found.setdefault(into, _StatementPartition())
-                    refused = pair.kind is Kind.FAIL
-                    (partition.refused if refused else partition.inserts)[call.row] = step
-            elif pair.kind is not Kind.FAIL:
-                partition.statements.append(step)
-    for partition in found.values():
-        partition.statements = sorted((*partition.statements, *everywhere), key=lambda s: s.begin)
-    return found, acknowledged
-
-
-def _shown(look: RowsShown) -> dict[int, Shown]:
-    by_row: dict[int, dict[str, list[tuple[int, ...]]]] = {}
-    for table, rows in look.tables.items():
-        for row, updates, copies in rows:
-            of_row = by_row.setdefault(row, {}).setdefault(table, [])
-            of_row += [tuple(updates)] * copies
-    return {
-        row: tuple(sorted((table, tuple(sorted(copies))) for table, copies in tables.items()))
-        for row, tables in by_row.items()
-    }
 
 
 @dataclass(slots=True)
@@ -241,7 +185,7 @@ class _Judge:
 
     history: History
     key: int
-    partition: _StatementPartition
+    partition: StatementPartition
     sees: Sees
     found: Findings
     stale: "Counter[str]"
@@ -268,7 +212,7 @@ class _Judge:
         self._events = sorted([*(step.begin for step in statements), *ends])
         shown = self.partition.shown
         numbers = {*self.partition.inserts, *(row for rows in shown.values() for row in rows)}
-        for row in sorted(numbers):
+        for row in sorted(numbers - self.partition.expired):
             seen = {node: rows.get(row, ()) for node, rows in shown.items()}
             if self.left_s() <= 0:
                 self.late += 1

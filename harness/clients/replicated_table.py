@@ -24,6 +24,8 @@ class TableSchema:
     settings: Mapping[str, int | str] = field(default_factory=lambda: {"old_parts_lifetime": 10})
     engine: str = "ReplicatedMergeTree('{path}', '{replica}')"
     """A replicated engine; `{path}` and `{replica}` stand for the table's place in ZooKeeper."""
+    ttl: str = ""
+    """Time at which a row expires, by its columns; "" if it never does."""
 
 
 def leads(connection: ClickHouse, database: str) -> bool:
@@ -99,6 +101,7 @@ class ReplicatedTable:
             f"CREATE TABLE {self.name} ({self._schema.columns}) "
             f"ENGINE = {self._schema.engine.format(path=self.path, replica=node)} "
             f"PARTITION BY {self._schema.partition_by} ORDER BY {self._schema.order_by}"
+            + (f" TTL {self._schema.ttl}" if self._schema.ttl else "")
             + (f" SETTINGS {settings}" if settings else "")
         )
 

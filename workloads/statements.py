@@ -13,8 +13,9 @@ from msgspec import UNSET, structs
 
 from checkers.ladder import Level
 from checkers.look import decode, encode
-from checkers.statements.calls import FINAL_ROWS, Effect, RowsShown, StatementCall
+from checkers.statements.calls import FINAL_ROWS, READ_ROWS, Effect, RowsShown, StatementCall
 from checkers.statements.effects import Sees
+from checkers.statements.reads import StatementReads
 from checkers.statements.rows import StatementRows
 from checkers.stats import Stats
 from harness.clients.clickhouse import (
@@ -56,6 +57,8 @@ PARTITIONS: Final = 3
 """Number of partitions in use at a time."""
 CALLS: Final = 100
 """Number of calls after which others take their place, so that few statements touch a row."""
+READS: Final = 0.25
+"""Number of reads for each statement."""
 SELECTED: Final = 4
 """A condition on rows selects one in this many."""
 REFUSALS: Final = frozenset({UNSENT, 164, 202})
@@ -79,6 +82,9 @@ class StatementsOptions(PacedOptions):
     replica."""
     view: bool = False
     """Whether the first table has a materialized view, whose table is judged, too."""
+    reads: bool = False
+    """Whether a fifth of the calls read the rows of a partition during the run, which are judged,
+    too."""
     ttl: bool = False
     """Whether the tables have a TTL, by which one in eight of the rows has expired when it is
     inserted; all others have to stay."""
@@ -122,7 +128,11 @@ def statements(
         seed=seed,
         promise=promise,
         calls=_DrawnCalls(options, seed),
-        judges=(stats, StatementRows(Sees(options.sees))),
+        judges=(
+            stats,
+            StatementRows(Sees(options.sees)),
+            *([StatementReads()] if options.reads else []),
+        ),
     )
 
 
@@ -160,6 +170,9 @@ class _DrawnCalls:
             (kind.weight, _calls(name, at, self.seed.child(name), self.options, weights))
             for at, (name, kind) in enumerate(chosen.items())
         ]
+        if self.options.reads:
+            reads = (READS * weights, _reads(self.seed.child(READ_ROWS)))
+            parts.append(reads)
         return mix(self.seed.child("calls"), parts).op(context)
 
     def update(self, context: Context, event: Op) -> Generator:  # noqa: ARG002
@@ -205,6 +218,16 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
         if kind.takes_rows and options.sync:
             call = structs.replace(call, synced=True)
         return Call(f=name, key=key if has_partition else None, value=encode(call))
+
+    return numbered(make)
+
+
+def _reads(seed: Seed) -> Generator:
+    """Return the reads, of the partitions that statements use at the same time."""
+
+    def make(number: int) -> Call:
+        first = int(number / READS) // CALLS * PARTITIONS
+        return Call(f=READ_ROWS, key=first + seed.child(number).below(0, PARTITIONS))
 
     return numbered(make)
 
@@ -302,7 +325,7 @@ class _StatementsClient:
 
     def invoke(self, op: Op) -> Done:
         """Execute the statement, or read the rows of a partition."""
-        if op.f == FINAL_ROWS:
+        if op.f in (FINAL_ROWS, READ_ROWS):
             try:
                 return Done(Kind.OK, encode(self._rows(op)))
             except DatabaseError as error:
@@ -319,7 +342,7 @@ class _StatementsClient:
 
     def function_of(self, f: str) -> object:
         """Return the function that makes the calls of this name."""
-        return self._rows if f == FINAL_ROWS else self._execute
+        return self._rows if f in (FINAL_ROWS, READ_ROWS) else self._execute
 
     def close(self) -> None:
         """Close the connection; idempotent."""

@@ -13,6 +13,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 FINAL_ROWS = "final-rows"
+READ_ROWS = "read-rows"
+"""Call that reads the rows of a partition during the run, as the final one does at rest."""
 
 
 class Effect(StrEnum):

@@ -41,7 +41,7 @@ def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Coun
         if f == FINAL_ROWS and pair.kind is Kind.OK and key is not None and pair.end is not None:
             partition = found.setdefault(key, StatementPartition())
             partition.finals[str(pair.invoke.node)] = place
-            partition.shown[str(pair.invoke.node)] = _shown(decode(pair.end, RowsShown))
+            partition.shown[str(pair.invoke.node)] = rows_shown(decode(pair.end, RowsShown))
         elif isinstance(pair.invoke.value, Mapping) and "effect" in pair.invoke.value:
             call = decode(pair.invoke, StatementCall)
             acknowledged[call.effect] += pair.kind is Kind.OK
@@ -67,7 +67,8 @@ def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Coun
     return found, acknowledged
 
 
-def _shown(look: RowsShown) -> dict[int, Shown]:
+def rows_shown(look: RowsShown) -> dict[int, Shown]:
+    """Return the copies of each row that a look shows."""
     by_row: dict[int, dict[str, list[tuple[int, ...]]]] = {}
     for table, rows in look.tables.items():
         for row, updates, copies in rows:

@@ -35,7 +35,7 @@ class UnknownPathError(Exception):
     """The record does not say where the copies of the row are."""
 
 
-class _Mutation(NamedTuple):
+class _RowMutation(NamedTuple):
     """A mutation that touches the row."""
 
     table: str
@@ -254,7 +254,7 @@ class _Paths:
         return tuple(sorted((table, tuple(sorted(copies))) for table, copies in found.items()))
 
 
-def _mutations(accused: AccusedRow, step: StatementStep) -> Iterator[_Mutation]:
+def _mutations(accused: AccusedRow, step: StatementStep) -> Iterator[_RowMutation]:
     """Yield the mutation that a statement on the row has made, if it made one. Raises
     UnknownPathError if the record does not tell which one, or what else it did."""
     call, made = step.call, accused.pair(step)
@@ -279,7 +279,7 @@ def _mutations(accused: AccusedRow, step: StatementStep) -> Iterator[_Mutation]:
         number = event.detail.get(str(accused.violation.key))
         if number is not None:
             update = call.update if isinstance(call.update, int) else None
-            yield _Mutation(call.table, int(number), update)
+            yield _RowMutation(call.table, int(number), update)
 
 
 def _block(event: Event, key: str) -> int:

@@ -241,6 +241,9 @@ CHECKERS: Mapping[str, str] = {
     "replica-choice": "a Distributed table reads from the replica with the fewest errors",
     "protocol": "what simulated servers wrote to ZooKeeper obeys the rules of replication",
     "reload": "the servers show a changed configuration without a restart",
+    "statement-rows": "what all replicas show of a row at rest is what an order of its statements "
+    "leaves",
+    "statement-reads": "a read shows what its replica had, and no row before a statement brings it",
 }
 
 

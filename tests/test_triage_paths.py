@@ -4,6 +4,7 @@ are in ms."""
 from collections.abc import Mapping, Sequence
 
 import pytest
+from checkers_cases import history
 from test_triage_statements import (
     HELD,
     HERE,
@@ -19,6 +20,11 @@ from test_triage_statements import (
     explained,
     trace,
 )
+
+from checkers.statements.rows import violations_of
+from checkers.triage.accused_rows import AccusedRow
+from checkers.triage.events import tables_by_path
+from checkers.triage.row_paths import recorded
 
 FETCHED: Fact = ["hold", 320, "0_0_0_0", "ch2"]
 UPDATE = call("update", "append", 400, 450, update=7, one_in=4, rest=1)
@@ -107,3 +113,22 @@ def test_a_row_whose_part_was_taken_before_it_was_mutated_is_there() -> None:
     early, late = trace("u", *moved("0_0_0_0")), trace("u", *moved("0_0_0_0_1"))
     assert explained(*calls, shown, of_t, early) == ("known", ["stale-replace"])
     assert explained(*calls, shown, of_t, late) == NEW
+
+
+def test_a_part_with_two_copies_brings_both() -> None:
+    attach = call("attach-from", "copy", 500, 1_400, to="u")
+    again = call("replace", "replace", 1_100, 1_700, to="u", node="ch2")
+    back = call("move", "move", 2_000, 2_500, table="u", to="t", node="ch2")
+    of_t = trace("t", HELD, FETCHED, ["copy", 2_200, "0_8_8_1", "ch2", "harness_1_u", "0_4_5_1"])
+    of_u = trace(
+        "u",
+        ["assign", 1_200, "REPLACE_RANGE", "ch2", "0_0_3_999999999_999999999", "*"],
+        ["copy", 1_200, "0_4_4_0", "ch2", "harness_1_t", "0_0_0_0"],
+        ["copy", 1_300, "0_5_5_0", "ch1", "harness_1_t", "0_0_0_0"],
+        ["assign", 2_300, "drop", "ch2", "0_0_9_999999999_999999999", "*"],
+    )
+    told = history(INSERT, attach, again, back, at_rest(t=[(1, [], 9)]), of_t, of_u)
+    by_name = {path.split("_")[1][0]: facts for path, facts in tables_by_path(told).items()}
+    (violation,) = violations_of(told)
+    accused = AccusedRow(told, by_name, violation)
+    assert recorded(accused) == {(("t", ((), (), ())),)}

@@ -342,8 +342,7 @@ class _Judge:
         )
         by = f", touched by {number(len(steps) - 1, 'statement')}" if len(steps) > 1 else ""
         if kind not in ("diverged", "refused"):
-            sees = Sees.ACKNOWLEDGED if kind in ("derived", "stale-copy") else Sees.LOCAL
-            fewest = steps if kind == HALF_MOVED else self._fewest(steps, shown, sees)
+            fewest = _fewest(kind, steps, shown, self._states)
             indices = listed([f"#{step.begin}" for step in fewest], TOLD_MAX)
             by += f"; no order of {indices} leads there" if len(fewest) < len(steps) else ""
         for step in strays:
@@ -370,22 +369,35 @@ class _Judge:
             if step.call.update in updates and step not in steps
         ]
 
-    def _fewest(
-        self, steps: Sequence[StatementStep], shown: Shown, sees: Sees
-    ) -> list[StatementStep]:
-        """Return the insert and as few statements as still cannot be explained."""
-        left, updates = [*steps], _updates(shown)
-        for step in reversed(steps[1:]):
-            if step.call.update in updates:
-                continue  # without it what is shown could not be, whatever the others did
-            without = [other for other in left if other is not step]
-            try:
-                states = self._states(without, sees)
-            except TooManyOrdersError:
-                continue
-            if not explains(states, shown, without, sees):
-                left = without
-        return left
+
+def fewest_of(violation: RowViolation) -> Sequence[StatementStep]:
+    """Return the insert of a row and as few of its statements as still cannot be explained."""
+    return _fewest(violation.kind, violation.steps, violation.shown, final_states)
+
+
+def _fewest(
+    kind: str,
+    steps: Sequence[StatementStep],
+    shown: Shown,
+    states_of: Callable[[Sequence[StatementStep], Sees], set[RowState]],
+) -> Sequence[StatementStep]:
+    """Return the insert of a row, with a violation of a kind, and as few statements as still cannot
+    be explained; `states_of` returns the states after all orders."""
+    if kind == HALF_MOVED:
+        return steps
+    sees = Sees.ACKNOWLEDGED if kind in ("derived", "stale-copy") else Sees.LOCAL
+    left, updates = [*steps], _updates(shown)
+    for step in reversed(steps[1:]):
+        if step.call.update in updates:
+            continue  # without it what is shown could not be, whatever the others did
+        without = [other for other in left if other is not step]
+        try:
+            states = states_of(without, sees)
+        except TooManyOrdersError:
+            continue
+        if not explains(states, shown, without, sees):
+            left = without
+    return left
 
 
 def kind_of(shown: Shown, states: Iterable[RowState]) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from checkers.statements.calls import Effect
-from checkers.statements.effects import Copy, Shown, StatementStep
+from checkers.statements.effects import Copies, Copy, Shown, StatementStep
 from checkers.triage.accused_rows import DATED_NS, AccusedRow
 from checkers.triage.events import Event, ended_ns
 from checkers.triage.evidence import BlockRange
@@ -56,15 +56,17 @@ class _Address(NamedTuple):
 class _Way:
     """Where the copies of the row are, by one way to read the log."""
 
-    born: Mapping[_Address, Copy]
-    """What each copy had when it came, by its address."""
+    born: Mapping[_Address, Copies]
+    """What the copies had when they came, by their address; a part of several copies brings them
+    under one."""
     live: frozenset[_Address]
     selected: frozenset[int] = frozenset()
     """Places of the INSERT SELECTs that have copied the row."""
 
-    def put(self, address: _Address, copy: Copy) -> "_Way":
-        """Return the way with one more copy."""
-        return replace(self, born={**self.born, address: copy}, live=self.live | {address})
+    def put(self, address: _Address, copies: Copies) -> "_Way":
+        """Return the way with these copies, too."""
+        every = (*self.born.get(address, ()), *copies)
+        return replace(self, born={**self.born, address: every}, live=self.live | {address})
 
 
 def recorded(accused: AccusedRow) -> set[Shown]:
@@ -102,7 +104,7 @@ class _Paths:
         """Follow every entry, and return the copies by each way."""
         source = self._accused.source
         blocks = [_Address(source, part.low) for part in self._accused.parts]
-        ways = [_Way({address: ()}, frozenset([address])) for address in blocks]
+        ways = [_Way({address: ((),)}, frozenset([address])) for address in blocks]
         for table, event in self._entries():
             if event.kind == "copy":
                 ways = [self._copied(way, table, event) for way in ways]
@@ -139,11 +141,11 @@ class _Paths:
         origin = str(event.detail).rpartition("_")[2]
         for address in way.born:
             if address.table == origin and source.low <= address.block <= source.high:
-                copy = self._content(way, address, _version(event.blob))
-                if copy != self._content(way, address, None):
+                copies = self._content(way, address, _version(event.blob))
+                if copies != self._content(way, address, None):
                     self.early |= self._makers(table, event)
-                if copy is not None:
-                    way = way.put(_Address(table, into.low), copy)
+                if copies:
+                    way = way.put(_Address(table, into.low), copies)
         return way
 
     def _makers(self, table: str, event: Event) -> set[int]:
@@ -180,10 +182,10 @@ class _Paths:
                 if address.table != step.call.table:
                     continue
                 for version in self._versions(step, address):
-                    copy = self._content(way, address, version)
-                    if copy is not None:
+                    copies = self._content(way, address, version)
+                    if copies:
                         into = _Address(table, _block(event, self._key))
-                        yield replace(way.put(into, copy), selected=way.selected | {step.place})
+                        yield replace(way.put(into, copies), selected=way.selected | {step.place})
 
     def _may_end(self, way: _Way, step: StatementStep) -> bool:
         """Return whether an INSERT SELECT has copied the row in this way, or may not have: it
@@ -232,26 +234,24 @@ class _Paths:
         call = self._accused.pair(step)
         return call.invoke.time_ns, ended_ns(call)
 
-    def _content(self, way: _Way, address: _Address, version: int | None) -> Copy | None:
-        """Return the updates of a copy in a part of a version, at rest without one; None if it has
-        been deleted."""
-        copy = way.born[address]
+    def _content(self, way: _Way, address: _Address, version: int | None) -> Copies:
+        """Return the copies of an address in a part of a version, at rest without one; none if they
+        have been deleted."""
+        copies = way.born[address]
         for mutation in self._mutations:
             applies = mutation.table == address.table and mutation.number > address.block
             if not applies or (version is not None and mutation.number > version):
                 continue
             if mutation.update is None:
-                return None
-            copy = (*copy, mutation.update)
-        return copy
+                return ()
+            copies = tuple((*copy, mutation.update) for copy in copies)
+        return copies
 
     def _shown(self, way: _Way) -> Shown:
         found: dict[str, list[Copy]] = {}
         for address in way.live:
-            copy = self._content(way, address, None)
-            if copy is not None:
-                found.setdefault(address.table, []).append(copy)
-        return tuple(sorted((table, tuple(sorted(copies))) for table, copies in found.items()))
+            found.setdefault(address.table, []).extend(self._content(way, address, None))
+        return tuple(sorted((t, tuple(sorted(copies))) for t, copies in found.items() if copies))
 
 
 def _mutations(accused: AccusedRow, step: StatementStep) -> Iterator[_RowMutation]:

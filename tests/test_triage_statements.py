@@ -134,11 +134,6 @@ UNEXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]
         (HELD, FETCHED, DROPPED),
         COPIED,
     ),
-    "the replica that moves has fetched the part before it copied": (
-        (INSERT, MOVE, LOST),
-        (HELD, ["hold", 1_100, "0_0_0_0", "ch2"], DROPPED),
-        COPIED,
-    ),
     "the move removed nothing": ((INSERT, MOVE, LOST), (HELD,), COPIED),
     "another replica removed it": (
         (INSERT, MOVE, LOST),
@@ -222,6 +217,12 @@ def test_the_same_row_is_not_explained_without_the_evidence(name: str) -> None:
 def test_a_move_that_its_server_says_has_failed_may_be_half_done() -> None:
     of_t, of_u = trace("t", HELD, ELSEWHERE), trace("u", *ADDED)
     assert explained(INSERT, FAILED, BOTH, of_t, of_u) == ("known", ["half-moved"])
+    # Another statement of its replica removed an earlier block meanwhile.
+    earlier = ["assign", 1_300, "drop", "ch1", "0_0_1_999999999_999999999", "*"]
+    of_t = trace("t", ["hold", 200, "0_5_5_0", "ch1"], earlier)
+    copied = ["copy", 1_200, "0_0_0_0", "ch1", "harness_1_t", "0_5_5_0"]
+    of_u = trace("u", *ADDED, copied)
+    assert explained(INSERT, FAILED, BOTH, of_t, of_u) == ("known", ["half-moved"])
 
 
 def test_without_the_record_nothing_is_explained() -> None:
@@ -265,6 +266,15 @@ def test_a_replica_that_is_behind_a_replace_copies_what_was_there_before(
     of_t = trace("t", HELD, FETCHED, *GONE, ["drop", late, "0_0_0_0", "ch2"])
     of_u = trace("u", ATTACHED)
     assert explained(INSERT, EMPTIED, COPY_BEHIND, TWICE, of_t, of_u) == expected
+
+
+def test_a_move_that_removes_what_the_log_says_it_has_not_copied_lost_it() -> None:
+    # Its replica had the part while the call went on, before it had copied.
+    own: Fact = ["hold", 1_100, "0_0_0_0", "ch2"]
+    dropped = trace("t", HELD, own, DROPPED)
+    assert explained(INSERT, MOVE, LOST, dropped, trace("u", *COPIED)) == ("known", ["moved-away"])
+    has = ["copy", 1_200, "0_4_4_0", "ch2", "harness_1_t", "0_0_0_0"]
+    assert explained(INSERT, MOVE, LOST, dropped, trace("u", *COPIED, has)) == NEW
 
 
 OTHER_INSERT = call("insert-row", "insert", 100, 150, row=2)

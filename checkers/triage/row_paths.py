@@ -89,6 +89,11 @@ def unmutated(accused: AccusedRow) -> Sequence[StatementStep]:
 class _Paths:
     def __init__(self, accused: AccusedRow) -> None:
         """Prepare to follow the row. Raises UnknownPathError."""
+        if any(
+            facts.of("assign").where(accused.is_replacing(facts)) and not facts.of("copy")
+            for facts in accused.tables.values()
+        ):
+            raise UnknownPathError  # the record is of an older harness
         self._accused = accused
         self._key = str(accused.violation.key)
         steps = accused.steps

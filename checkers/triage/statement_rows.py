@@ -66,6 +66,30 @@ def moved_away(accused: AccusedRow) -> str:
                     f"{accused.told(step)} removed {_names(accused.parts)} at "
                     f"{seconds(drop.begin_ns)}, which {step.node} had not fetched"
                 )
+    return _moved_uncopied(accused)
+
+
+def _moved_uncopied(accused: AccusedRow) -> str:
+    """Return how a MOVE removed the row's part and has not copied it, by the log, which says that
+    no copy is left."""
+    for step in accused.steps if not accused.violation.shown else ():
+        if step.call.effect is not Effect.MOVE or not accused.is_behind(step):
+            continue
+        copies = accused.during(step, str(step.call.to), "copy").on(str(step.node))
+        copied = [part for copy in copies if (part := BlockRange.named(copy.blob))]
+        drops = accused.during(step, accused.source, "assign").on(str(step.node))
+        for drop in drops.where(accused.is_removing):
+            dropped = BlockRange.named(drop.part)
+            if (
+                dropped is not None
+                and all(dropped.covers(part) for part in accused.parts)
+                and not any(one.covers(part) for one in copied for part in accused.parts)
+                and _is_recorded(accused, if_unknown=False)
+            ):
+                return (
+                    f"{accused.told(step)} removed {_names(accused.parts)} at "
+                    f"{seconds(drop.begin_ns)}, and had not copied it"
+                )
     return ""
 
 
@@ -87,7 +111,8 @@ def half_moved(accused: AccusedRow) -> str:
             for table in (step.call.to, step.call.table)
         )
         added = of_u.since(begin_ns).until(over_ns).where(accused.is_replacing(of_u)).first
-        if added and not of_t.since(begin_ns).where(accused.is_removing).until(over_ns):
+        removed = of_t.since(begin_ns).where(accused.is_removing).until(over_ns)
+        if added and (not removed or _is_recorded(accused, if_unknown=False)):
             how = f"{node} was killed" if killed else f"failed ({error[1] if error else ''})"
             return (
                 f"{accused.told(step)} added the partition at {seconds(added.begin_ns)}, and "
@@ -203,7 +228,10 @@ def half_restored(accused: AccusedRow) -> str:
 
 def overlapped(accused: AccusedRow) -> str:
     """Return that what is shown is explained if each statement that takes rows may have read its
-    source at any time since it began, and committed later."""
+    source at any time since it began, and committed later. Of a row in two tables beside a MOVE of
+    unknown outcome the log must say so, for half of that one would explain it as well."""
+    if accused.violation.kind == HALF_MOVED and not _is_recorded(accused, if_unknown=False):
+        return ""
     return "its statements overlap" if _is_explained(accused, ()) else ""
 
 
@@ -234,16 +262,19 @@ def _is_explained(accused: AccusedRow, behind: Sequence[StatementStep]) -> bool:
         states = final_states(steps, Sees.LOCAL)
     except TooManyOrdersError:
         return False
-    return explains(states, accused.violation.shown, steps, Sees.LOCAL) and _is_recorded(accused)
+    return explains(states, accused.violation.shown, steps, Sees.LOCAL) and _is_recorded(
+        accused, if_unknown=True
+    )
 
 
-def _is_recorded(accused: AccusedRow) -> bool:
-    """Return whether the row is shown as it may be by ZooKeeper's log, or the log does not say."""
+def _is_recorded(accused: AccusedRow, *, if_unknown: bool) -> bool:
+    """Return whether the row is shown as it may be by ZooKeeper's log; `if_unknown` is the answer
+    if the log does not say."""
     views = {step.call.view for step in accused.violation.steps}
     try:
         expected = recorded(accused)
     except UnknownPathError:
-        return True
+        return if_unknown
     return tuple(one for one in accused.violation.shown if one[0] not in views) in expected
 
 
@@ -261,7 +292,7 @@ SIGNATURES: Final[Mapping[str, tuple[Sequence[str], Signature]]] = {
     "overwritten-update": (_CHANGED, overwritten_update),
     "attached-nowhere": (_STALE, attached_nowhere),
     "replaced-by-nothing": (_STALE, replaced_by_nothing),
-    "overlapped": (_STALE, overlapped),
+    "overlapped": ((*_STALE, HALF_MOVED), overlapped),
     "stale-replace": (_STALE, stale_replace),
 }
 """Signatures by defect, each with the kinds of violation that it explains. The first that the

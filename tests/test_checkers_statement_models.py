@@ -94,7 +94,9 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
         case Effect.COPY | Effect.SELECT:
             for view in views:
                 block = (call.effect, call.to, view)
-                go({call.to: (*there, *view)}, copied | {block})
+                for into in _selected(call, step.end):
+                    now = {table: (*places.get(table, ()), *view) for table in into}
+                    go(now, copied | ({block} if call.to in into else set()))
                 if block in copied and view:
                     go({})
         case Effect.MOVE:
@@ -107,6 +109,13 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
                 if step.end is None and half:
                     go({call.to: (*there, *view)})
     return found
+
+
+def _selected(call, end) -> list[tuple[str, ...]]:
+    """Return the tables to which a statement that copies may add what it takes."""
+    if call.effect is Effect.COPY or not isinstance(call.view, str):
+        return [(call.to,)]
+    return [(call.to, call.view), *([(call.to,), (call.view,)] if end is None else [])]
 
 
 def _earlier(step, past) -> set[Copies]:

@@ -107,6 +107,14 @@ VERDICTS = {
         (VIEWED, reads(3, 4, t=HERE)),
         (Status.INVALID, ["vanished"]),
     ),
+    "an INSERT SELECT brings a row to the table of a view": (
+        (
+            insert(1, 1, 2, table="u"),
+            call("insert-select", "select", 3, 4, table="u", to="t", view="v"),
+            reads(5, 6, t=HERE, u=HERE, v=HERE),
+        ),
+        (Status.VALID, []),
+    ),
     "a row that a TTL may remove is not judged": (
         (insert(1, 1, 2, expires=True), reads(3, 4)),
         (Status.UNKNOWN, []),

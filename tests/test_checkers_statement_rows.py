@@ -56,6 +56,8 @@ ONE = insert(1, 1, 2)
 ONE_MORE = insert(2, 1, 2)
 KEYED = insert(1, 1, 2, replacing=True)
 VIEWED = call("insert-row", "insert", 1, 2, row=1, view="v")
+UNVIEWED = insert(1, 1, 2, table="u")
+SELECTED = call("insert-select", "select", 10, 20, table="u", to="t", view="v", synced=True)
 STAGED = call("insert-row", "insert", 1, 2, row=1, table="s@ch1")
 DELETE = call("delete", "delete", 10, 15)
 OPTIMIZE = call("optimize", "none", 3, 4)
@@ -129,6 +131,14 @@ VERDICTS = {
     "the table of a view keeps what is moved out of its source": (
         (VIEWED, move(10, 20), both_show(u=[(1, [], 1)], v=[(1, [], 1)])),
         (Status.VALID, []),
+    ),
+    "what INSERT SELECT inserts into the source of a view is in its table, too": (
+        (UNVIEWED, SELECTED, both_show(t=[(1, [], 1)], u=[(1, [], 1)], v=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "a view lacks what INSERT SELECT inserted": (
+        (UNVIEWED, SELECTED, both_show(t=[(1, [], 1)], u=[(1, [], 1)])),
+        (Status.INVALID, ["derived"]),
     ),
     "a row that is in the table of a view and not in its source is lost": (
         (VIEWED, OPTIMIZE, both_show(v=[(1, [], 1)])),

@@ -206,6 +206,8 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
                 call = structs.replace(call, also=key - PARTITIONS)
         if "to" in placeholders:
             call = structs.replace(call, to=to)
+        if kind.effect is Effect.SELECT and options.view and to == TABLES[0]:
+            call = structs.replace(call, view=VIEW)
         if "update" in placeholders:
             call = structs.replace(call, update=unique)
         if "where" in placeholders:

@@ -66,7 +66,8 @@ class StatementCall(msgspec.Struct, frozen=True):
     """Whether merges of the tables leave one of the rows with equal keys, which the row's copies
     have."""
     view: str | UnsetType = UNSET
-    """Table of a materialized view, which receives a copy of each row that is inserted."""
+    """Table of a materialized view, which receives a copy of each row that is inserted, also by a
+    SELECT into the view's source."""
     update: int | UnsetType = UNSET
     """Number of the update that is appended; no other statement has it."""
     one_in: int = 1

@@ -137,7 +137,11 @@ class Exact:
                 half = {state.put(added)} if self.halves and step.end is None else set()
                 return {state.put({**added, table: ()})} | half
         block = (call.effect, to, have)
-        after = {state.put(added, [block] if have else [])}
+        after = {
+            state.put({at: _sorted(places.get(at, ()), have) for at in receiving}, known)
+            for receiving in _selected(step)
+            for known in [[block] if have and to in receiving else []]
+        }
         alike = any(known[:2] == block[:2] for known in state.memory)
         return after | {state} if (alike if self.merges else block in state.memory) else after
 
@@ -205,7 +209,10 @@ class LocalView:
                 found.add(self._put(step, state, {to: view}))
             elif call.effect in (Effect.COPY, Effect.SELECT):
                 block = (call.effect, to)
-                found.add(self._put(step, state, {to: there + view}, [block]))
+                found |= {
+                    self._put(step, state, {at: places.get(at, 0) + view for at in into}, [block])
+                    for into in _selected(step)
+                }
                 found |= {state} if block in state.memory else set()
             else:
                 least = 0 if gone or step.end is None else min(view, have)
@@ -317,6 +324,15 @@ def _receiving(step: StatementStep, state: RowState) -> list[tuple[str, ...]]:
         return [(call.table,)]
     one_of_them = [(call.table,), (call.view,)] if step.end is None else []
     return [(call.table, call.view), *one_of_them]
+
+
+def _selected(step: StatementStep) -> list[tuple[str, ...]]:
+    """Return the tables to which a statement that copies may add what it takes: its target and, if
+    it inserts, that of the target's view; if its outcome is unknown, either may lack it."""
+    to, view = _target(step), step.call.view
+    if view is UNSET or step.call.effect is not Effect.SELECT:
+        return [(to,)]
+    return [(to, view), *([(to,), (view,)] if step.end is None else [])]
 
 
 def _kept(step: StatementStep, state: RowState) -> set[RowState]:

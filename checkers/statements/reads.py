@@ -161,7 +161,7 @@ class _ReadJudge:
         if insert is None or insert.begin > read.end.index:
             return "no insert of it had begun"
         brought = table in (insert.call.table, insert.call.view) or any(
-            (step.call.effect in _BRINGING and step.call.to == table)
+            (step.call.effect in _BRINGING and table in (step.call.to, step.call.view))
             or (step.call.effect is Effect.ATTACH and step.call.table == table)
             for step in begun
         )

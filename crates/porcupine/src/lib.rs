@@ -18,6 +18,7 @@ pub mod search;
 pub mod set;
 pub mod shrink;
 mod support;
+pub mod transactions;
 pub mod validate;
 pub mod verdict;
 

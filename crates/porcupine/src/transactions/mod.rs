@@ -1,0 +1,186 @@
+//! Decides which levels of isolation a history of transactions satisfies, as Elle does (Kingsbury &
+//! Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations", VLDB 2020).
+//!
+//! What transactions read shows which of them precede others in every order that explains them. A
+//! cycle of such dependencies is an anomaly, and the kinds of its edges say which levels forbid it.
+//! A history without cycles takes one pass over the operations and one over the dependencies.
+
+pub mod columns;
+mod components;
+mod cycles;
+mod fan;
+pub mod findings;
+mod graph;
+pub mod history;
+pub mod levels;
+mod list_append;
+mod paths;
+mod single;
+mod time_order;
+
+use crate::budget::Limits;
+use crate::rows::BadRow;
+use crate::verdict::Status;
+use findings::{Dependency, Finding, Findings};
+use graph::{Edges, Size};
+pub use graph::{Kinds, PROCESS, REALTIME, RW, WR, WW};
+use history::History;
+use levels::{violated, Anomaly, Level, Time};
+use list_append::Lists;
+use time_order::{ProcessOrder, RealTime};
+
+/// What the keys hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    ListAppend,
+}
+
+/// The verdict on a history.
+pub struct Answer {
+    pub status: Status,
+    /// A clause for human readers.
+    pub reason: String,
+    /// The worst anomalies first.
+    pub findings: Vec<Finding>,
+    /// The weakest levels that are violated, and those that are violated with them.
+    pub weakest: Vec<Level>,
+    pub others: Vec<Level>,
+}
+
+/// Decides whether a history satisfies a level. O(m + v) for m micro-operations and v elements in
+/// all reads if there is no cycle.
+pub fn check(
+    history: &History,
+    model: Model,
+    level: Level,
+    limits: &Limits,
+) -> Result<Answer, BadRow> {
+    let (by_call, next) = history.by_call()?;
+    let mut findings = Findings::default();
+    let data = match model {
+        Model::ListAppend => Lists::new(history, &mut findings)?,
+    };
+    let process = ProcessOrder { next: &next };
+    let mut sources: Vec<&dyn Edges> = vec![&data];
+    if level.time() != Time::Nothing {
+        sources.push(&process);
+    }
+    let real_time;
+    if level.time() == Time::RealTime {
+        real_time = RealTime::new(history, &by_call);
+        sources.push(&real_time);
+    }
+    let explain = |from: u32, to: u32, kind: Kinds| match kind {
+        PROCESS => format!("T{to} is the next transaction of T{from}'s process"),
+        REALTIME => format!("T{from} returned before T{to} was called"),
+        kind => data.explain(from, to, kind),
+    };
+    let undecided = search(
+        history.len(),
+        &sources,
+        level,
+        limits,
+        &explain,
+        &mut findings,
+    );
+    Ok(answer(history, level, findings.0, undecided))
+}
+
+/// Adds the cycles to the findings; returns why some were not searched for.
+fn search(
+    transactions: usize,
+    sources: &[&dyn Edges],
+    level: Level,
+    limits: &Limits,
+    explain: &dyn Fn(u32, u32, Kinds) -> String,
+    findings: &mut Findings,
+) -> Option<&'static str> {
+    let Some(size) = Size::new(transactions, sources) else {
+        return Some("there are more than 2^32 dependencies");
+    };
+    let out = limits.out_of_time();
+    if let Some(why) = out.or_else(|| limits.out_of_memory(size.bytes())) {
+        return Some(why);
+    }
+    let graph = size.build(sources);
+    let core = graph.core();
+    if core.is_empty() {
+        return None;
+    }
+    let cycles = cycles::find(&graph, &core, level.time(), limits);
+    for found in cycles.found {
+        let edges = paths::between_transactions(&found.edges);
+        let cycle: Vec<Dependency> = edges
+            .into_iter()
+            .map(|(from, to, kind)| Dependency {
+                from,
+                to,
+                kind,
+                why: explain(from, to, kind),
+            })
+            .collect();
+        findings.0.push(Finding {
+            anomaly: Anomaly::Cycles(found.cycle, found.time),
+            count: found.count,
+            transactions: cycle.iter().map(|dependency| dependency.from).collect(),
+            text: told(&cycle),
+            cycle,
+        });
+    }
+    cycles.undecided
+}
+
+/// Puts a cycle into words.
+fn told(cycle: &[Dependency]) -> String {
+    if cycle.is_empty() {
+        return "there is such a cycle, but there was no time to find it".to_owned();
+    }
+    let steps = cycle.iter().enumerate().map(|(at, step)| {
+        let (from, to, why) = (step.from, step.to, &step.why);
+        match at + 1 == cycle.len() && at > 0 {
+            true => format!("but T{from} < T{to}, because {why}: a contradiction"),
+            false => format!("T{from} < T{to}, because {why}"),
+        }
+    });
+    steps.collect::<Vec<_>>().join("; ")
+}
+
+fn answer(
+    history: &History,
+    level: Level,
+    mut findings: Vec<Finding>,
+    undecided: Option<&'static str>,
+) -> Answer {
+    findings.sort_by_key(|found| found.anomaly);
+    let anomalies: Vec<Anomaly> = findings.iter().map(|found| found.anomaly).collect();
+    let (weakest, others) = violated(&anomalies);
+    let forbidden: Vec<&str> = anomalies
+        .iter()
+        .filter(|&&anomaly| level.forbids(anomaly))
+        .map(|anomaly| anomaly.name())
+        .collect();
+    let (status, reason) = if !forbidden.is_empty() {
+        let reason = format!("not {}: {}", level.name(), forbidden.join(", "));
+        (Status::Invalid, reason)
+    } else if let Some(why) = undecided {
+        let reason = format!("{why}: no anomaly was found, but not all cycles were searched for");
+        (Status::Unknown, reason)
+    } else if !reads_something(history) {
+        let reason = "nothing was checked: no transaction that committed read anything";
+        (Status::Unknown, reason.to_owned())
+    } else {
+        let reason = format!("no anomaly that {} forbids", level.name());
+        (Status::Valid, reason)
+    };
+    Answer {
+        status,
+        reason,
+        findings,
+        weakest,
+        others,
+    }
+}
+
+fn reads_something(history: &History) -> bool {
+    history.is_empty() || (0..history.is_read.len()).any(|op| history.is_committed_read(op as u32))
+}

@@ -1,0 +1,154 @@
+//! Makes small random histories of transactions that append to lists.
+
+use pyporcupine::transactions::columns::{Columns, Owned};
+use pyporcupine::transactions::history::Outcome;
+
+use crate::random::Rng;
+
+#[derive(Clone, Debug)]
+pub enum Op {
+    Append(usize, i64),
+    Read(usize, Vec<i64>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    pub process: i64,
+    pub call: i64,
+    pub ret: i64,
+    pub outcome: Outcome,
+    pub ops: Vec<Op>,
+}
+
+#[derive(Debug)]
+pub struct Made {
+    pub transactions: Vec<Transaction>,
+}
+
+pub const KEYS: usize = 2;
+
+impl Made {
+    /// Makes a history of up to four transactions. Some of its reads find what a serial execution
+    /// would show, others any beginning of a list, and few anything.
+    pub fn new(rng: &mut Rng) -> Self {
+        let mut transactions = times(rng);
+        let mut element = 0;
+        for transaction in &mut transactions {
+            for _ in 0..1 + rng.below(3) {
+                let key = rng.below(KEYS as u64) as usize;
+                element += 1;
+                transaction.ops.push(match rng.below(5) {
+                    0..2 => Op::Append(key, element),
+                    _ => Op::Read(key, Vec::new()),
+                });
+            }
+        }
+        let mut made = Self { transactions };
+        let mut order: Vec<usize> = (0..made.transactions.len()).collect();
+        if rng.below(2) == 0 {
+            shuffle(&mut order, rng);
+        }
+        let wrong = rng.below(3);
+        made.execute(&order, rng, wrong);
+        made
+    }
+
+    /// Fills in what reads find; `wrong` of ten find something else than in the serial execution.
+    fn execute(&mut self, order: &[usize], rng: &mut Rng, wrong: u64) {
+        let mut all: [Vec<i64>; KEYS] = Default::default();
+        for &at in order {
+            for op in &self.transactions[at].ops {
+                if let Op::Append(key, element) = op {
+                    let place = match rng.below(10) < wrong {
+                        true => rng.below(all[*key].len() as u64 + 1) as usize,
+                        false => all[*key].len(),
+                    };
+                    all[*key].insert(place, *element);
+                }
+            }
+        }
+        let mut state: [Vec<i64>; KEYS] = Default::default();
+        for &at in order {
+            let transaction = &mut self.transactions[at];
+            let mut own = state.clone();
+            for op in &mut transaction.ops {
+                match op {
+                    Op::Append(key, element) => own[*key].push(*element),
+                    Op::Read(key, list) => *list = found(rng, &own[*key], &all[*key], wrong),
+                }
+            }
+            let shows = match transaction.outcome {
+                Outcome::Committed => true,
+                Outcome::Unknown => rng.below(2) == 0,
+                Outcome::Aborted => rng.below(10) < wrong,
+            };
+            if shows {
+                state = own;
+            }
+        }
+    }
+
+    pub fn columns(&self) -> Owned {
+        let mut columns = Columns::default();
+        for one in &self.transactions {
+            columns.push(one.process, one.call, one.ret, one.outcome);
+            for op in &one.ops {
+                match op {
+                    Op::Append(key, element) => columns.write(*key as u32, *element),
+                    Op::Read(key, list) => columns.read(*key as u32, list),
+                }
+            }
+        }
+        columns.finish()
+    }
+}
+
+fn found(rng: &mut Rng, serial: &[i64], all: &[i64], wrong: u64) -> Vec<i64> {
+    if rng.below(10) >= wrong {
+        return serial.to_vec();
+    }
+    let mut list = all[..rng.below(all.len() as u64 + 1) as usize].to_vec();
+    if rng.below(8) == 0 && list.len() > 1 {
+        let at = rng.below(list.len() as u64) as usize;
+        match rng.below(3) {
+            0 => drop(list.remove(at)),
+            1 => list.push(list[at]),
+            _ => list.swap(0, at),
+        }
+    }
+    list
+}
+
+/// Makes transactions without operations. A process has one in flight.
+fn times(rng: &mut Rng) -> Vec<Transaction> {
+    let count = 1 + rng.below(4);
+    let mut calls: Vec<i64> = (0..count).map(|_| rng.below(10) as i64).collect();
+    calls.sort_unstable();
+    let mut made: Vec<Transaction> = Vec::new();
+    for call in calls {
+        let outcome = match rng.below(10) {
+            0..7 => Outcome::Committed,
+            7..9 => Outcome::Unknown,
+            _ => Outcome::Aborted,
+        };
+        let is_free = |process: i64| {
+            let mut own = made.iter().filter(|one| one.process == process);
+            own.all(|one| one.outcome != Outcome::Unknown && one.ret <= call)
+        };
+        let free: Vec<i64> = (0..8).filter(|&process| is_free(process)).collect();
+        made.push(Transaction {
+            process: free[rng.below(free.len().min(2) as u64) as usize],
+            call,
+            ret: call + rng.below(6) as i64,
+            outcome,
+            ops: Vec::new(),
+        });
+    }
+    made
+}
+
+fn shuffle(order: &mut [usize], rng: &mut Rng) {
+    for last in (1..order.len()).rev() {
+        order.swap(last, rng.below(last as u64 + 1) as usize);
+    }
+}

@@ -1,0 +1,65 @@
+//! Compares the verdicts on small random histories of transactions with a definition.
+
+#[path = "../random/mod.rs"]
+mod random;
+
+mod definition;
+mod made;
+
+use definition::Satisfied;
+use pyporcupine::budget::Limits;
+use pyporcupine::transactions::levels::Level;
+use pyporcupine::transactions::{check, Answer, Model};
+use pyporcupine::verdict::Status;
+use random::Rng;
+
+/// Levels whose definition is decided exactly, and those for which the order of two appends that
+/// nobody read may matter, so that the checker may miss a violation.
+const EXACT: [&str; 8] = [
+    "read-uncommitted",
+    "read-committed",
+    "serializable",
+    "strong-session-serializable",
+    "strict-serializable",
+    "snapshot-isolation",
+    "strong-session-snapshot-isolation",
+    "strong-snapshot-isolation",
+];
+
+/// Returns how many histories to compare: a few thousand, or as many as the environment says.
+fn count() -> u64 {
+    let given = std::env::var("TRANSACTIONS_HISTORIES").ok();
+    given.map_or(3_000, |text| text.parse().expect("a number"))
+}
+
+fn judge(made: &made::Made, name: &str) -> Answer {
+    let level = Level::from_name(name).expect("a level");
+    let columns = made.columns();
+    let history = columns.history();
+    check(&history, Model::ListAppend, level, &Limits::default()).expect("a history")
+}
+
+#[test]
+fn every_level_is_as_it_is_defined() {
+    let mut invalid = [0u64; EXACT.len()];
+    for seed in 0..count() {
+        let made = made::Made::new(&mut Rng::new(seed));
+        let satisfied = Satisfied::new(&made);
+        for (place, name) in EXACT.into_iter().enumerate() {
+            let answer = judge(&made, name);
+            let expected = satisfied.level(name);
+            // Several appends that nobody read, of which the order is unknown.
+            let misses = name.contains("snapshot") && made.has_unordered_appends(&satisfied);
+            let found = answer.status != Status::Invalid;
+            let agrees = found == expected || (misses && found && !expected);
+            assert!(
+                agrees,
+                "seed {seed}: {name} is {expected} by definition: {}\n{:?}\n{made:?}",
+                answer.reason, answer.findings
+            );
+            invalid[place] += u64::from(!expected);
+        }
+    }
+    println!("{} histories, invalid: {invalid:?}", count());
+    assert!(invalid.iter().all(|&n| n > 0 && n < count()), "{invalid:?}");
+}

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args
 import rich_click as click
 from click.core import ParameterSource
 from msgspec import structs
+from pyporcupine import LEVELS
 from pyporcupine.importers.calls import FailedCas
 from pyporcupine.importers.formats import FORMATS, MODELS, Model
+from pyporcupine.importers.transactions import TRANSACTION_MODELS, TransactionModel
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
@@ -51,6 +53,7 @@ from harness.fleet.location import Location
 from harness.importers.files import check_files as judge_files
 from harness.importers.files import exit_status, files
 from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, Consistency
+from harness.importers.transactions import SERIALIZABLE, TransactionParameters
 from harness.report.run_files import draw
 from harness.spec.workload_options import workload_of
 from harness.store.store import LATEST, RunDirectory, Store, run_in
@@ -64,8 +67,11 @@ RUN_OPTIONS = ("store", "promise", "check_time", "open_")
 STORE_OPTIONS = ("spark", "force", "checkers")
 FILE_OPTIONS = (
     "model", "format_", "consistency", "initial", "time_s", "memory_mb", "keyed",
-    "failed_cas",
+    "failed_cas", "writes_follow_reads", "sequential_keys", "linearizable_keys",
 )  # fmt: skip
+OPERATION_OPTIONS = ("initial", "keyed", "failed_cas")
+REGISTER_OPTIONS = ("writes_follow_reads", "sequential_keys", "linearizable_keys")
+ORDERS: tuple[Consistency, ...] = get_args(Consistency)
 _Stored: TypeAlias = RunDirectory | Found
 
 
@@ -79,14 +85,17 @@ class CheckOptions:
     spark: str | None
     force: bool
     checkers: str | None
-    model: Model | None
+    model: Model | TransactionModel | None
     format_: str | None
-    consistency: Consistency
+    consistency: str | None
     initial: str | None
     time_s: float
     memory_mb: float
     keyed: bool | None
     failed_cas: FailedCas | None
+    writes_follow_reads: bool
+    sequential_keys: bool
+    linearizable_keys: bool
     open_: bool
 
 
@@ -119,7 +128,11 @@ class CheckOptions:
     "--checkers",
     help="Stores: run only these checkers, separated by commas; MODULE:CLASS for one of your own.",
 )
-@click.option("--model", type=Name(MODELS), help="Files: model of the object in the histories.")
+@click.option(
+    "--model",
+    type=Name([*MODELS, *TRANSACTION_MODELS]),
+    help="Files: model of the object in the histories.",
+)
 @click.option(
     "--format",
     "format_",
@@ -128,10 +141,9 @@ class CheckOptions:
 )
 @click.option(
     "--consistency",
-    type=Name(["linearizable", "sequential"]),
-    default="linearizable",
-    show_default=True,
-    help="Files: consistency to check.",
+    type=Name([*ORDERS, *LEVELS]),
+    help="Files: consistency to check: linearizable (the default) or sequential; for list-append and "
+    "rw-register a level of isolation. Default: serializable.",
 )
 @click.option("--initial", help="Files: initial value, as JSON. Default: that of the model.")
 @click.option(
@@ -159,6 +171,22 @@ class CheckOptions:
     help="Files: ignore a failed cas, or take it as an observation of another value. Default: "
     "ignore for edn and json, observe for the others.",
 )
+@click.option(
+    "--writes-follow-reads/--no-writes-follow-reads",
+    default=True,
+    help="Files, rw-register: what a transaction writes is later than what it read of the key.",
+)
+@click.option(
+    "--sequential-keys",
+    is_flag=True,
+    help="Files, rw-register: each process meets the versions of a key in order.",
+)
+@click.option(
+    "--linearizable-keys",
+    is_flag=True,
+    help="Files, rw-register: no transaction meets an older version of a key than one that "
+    "returned before it was called.",
+)
 @open_option
 @json_option
 @click.pass_context
@@ -179,7 +207,7 @@ def check(
     chosen = {name for name in values if _chosen(context, name)}
     if chosen & {"model", "format_"}:
         _refuse(chosen & {*RUN_OPTIONS, *STORE_OPTIONS}, "for stored runs, and these are files")
-        return _check_files(targets, as_json, options)
+        return _check_files(targets, as_json, options, chosen)
     _refuse(chosen & set(FILE_OPTIONS), "for files; give --model as well")
     if len(targets) == 1 and "://" in targets[0]:
         place = Location.of(targets[0])
@@ -215,7 +243,7 @@ def _stored(store: Store, targets: tuple[str, ...]) -> _Stored:
 def _refuse_files(targets: tuple[str, ...]) -> None:
     for target in targets:
         if os.path.isfile(target):  # unlike Path.is_file, False if the name is too long
-            models = ", ".join(MODELS)
+            models = ", ".join([*MODELS, *TRANSACTION_MODELS])
             raise UsageError(
                 f"{quoted(target)} is a file; expected a run, or files with --model, one of "
                 f"{models}"
@@ -255,21 +283,13 @@ def _refuse(names: set[str], why: str) -> None:
         raise UsageError(f"--{flag} is {why}")
 
 
-def _check_files(targets: tuple[str, ...], as_json: bool, options: CheckOptions) -> int:
+def _check_files(
+    targets: tuple[str, ...], as_json: bool, options: CheckOptions, chosen: set[str]
+) -> int:
     if not targets:
         raise UsageError("no file; expected files, directories or patterns such as 'logs/*.log'")
     paths = files(targets, options.format_)
-    models: set[Model | None] = {options.model or FORMATS[name].model for _, name in paths}
-    model = models.pop()
-    if model is None or models:
-        raise UsageError(f"no --model; expected one of {', '.join(MODELS)}")
-    parameters = CheckParameters(
-        model,
-        options.consistency,
-        _initial(options.initial),
-        options.time_s,
-        options.memory_mb,
-    )
+    parameters = _parameters(options, {name for _, name in paths}, chosen)
     console = Terminal(stderr=as_json)
     pace = Pace("files", len(paths), options.time_s)
     with console.status(pace.text(0)) if console.is_terminal else nullcontext() as spinner:
@@ -285,6 +305,48 @@ def _check_files(targets: tuple[str, ...], as_json: bool, options: CheckOptions)
     else:
         check_files.show(judged, console)
     return exit_status(judged)
+
+
+def _parameters(
+    options: CheckOptions, formats: set[str], chosen: set[str]
+) -> CheckParameters | TransactionParameters:
+    """Return what the options say for files of these formats."""
+    models = {options.model or FORMATS[name].model for name in formats}
+    model = models.pop()
+    if model is None or models:
+        raise UsageError(f"no --model; expected one of {', '.join([*MODELS, *TRANSACTION_MODELS])}")
+    consistency = options.consistency
+    if model in TRANSACTION_MODELS:
+        _refuse(chosen & set(OPERATION_OPTIONS), f"not for transactions, and --model is {model}")
+        if model != "rw-register":
+            _refuse(chosen & set(REGISTER_OPTIONS), f"for rw-register, and --model is {model}")
+        if consistency in ORDERS:
+            levels = ", ".join(LEVELS)
+            raise UsageError(
+                f"--consistency is {consistency}, expected for {model} one of {levels}"
+            )
+        return TransactionParameters(
+            cast(TransactionModel, model),
+            consistency or SERIALIZABLE,
+            options.writes_follow_reads,
+            options.sequential_keys,
+            options.linearizable_keys,
+            options.time_s,
+            options.memory_mb,
+        )
+    _refuse(chosen & set(REGISTER_OPTIONS), f"for rw-register, and --model is {model}")
+    if consistency is not None and consistency not in ORDERS:
+        raise UsageError(
+            f"--consistency is {consistency}, expected for {model} {' or '.join(ORDERS)}; a level "
+            f"of isolation is for {' or '.join(TRANSACTION_MODELS)}"
+        )
+    return CheckParameters(
+        cast(Model, model),
+        cast(Consistency, consistency or ORDERS[0]),
+        _initial(options.initial),
+        options.time_s,
+        options.memory_mb,
+    )
 
 
 def _initial(text: str | None) -> int | str | bool | EllipsisType | None:

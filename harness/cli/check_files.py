@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from pyporcupine import TransactionsResult
 from pyporcupine.importers.record import Reading
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +19,7 @@ from harness.core.verdict import Status, worst
 from harness.importers.files import exit_status
 from harness.importers.judge import FileVerdict
 from harness.importers.phrasing import explain, witness
+from harness.importers.transactions import in_words
 
 SHOWN_MAX: Final = 5
 """Number of malformed lines and of keys of a file that are printed; the JSON has all."""
@@ -32,7 +35,7 @@ def as_json(judged: Sequence[FileVerdict]) -> dict[str, Any]:
 
 
 def _of_file(one: FileVerdict) -> dict[str, Any]:
-    operations = one.reading.operations
+    operations = one.reading.calls
     deciding = [] if one.status is Status.VALID else one.deciding
     return {
         "file": one.path,
@@ -43,6 +46,7 @@ def _of_file(one: FileVerdict) -> dict[str, Any]:
         "left_out": one.reading.left_out,
         "keys": len(one.objects),
         "took_ms": round(1e3 * one.took_s, 3),
+        **({} if one.isolation is None else {"isolation": _isolation(one.reading, one.isolation)}),
         "malformed": [{**asdict(bad), "text": bad.text} for bad in one.reading.malformed],
         "failures": [
             {
@@ -53,6 +57,22 @@ def _of_file(one: FileVerdict) -> dict[str, Any]:
                 "why": explain(one.reading, result),
             }
             for result in deciding
+        ],
+    }
+
+
+def _isolation(reading: Reading, result: TransactionsResult) -> dict[str, Any]:
+    return {
+        "violated": result.violated,
+        "also_violated": result.also_violated,
+        "anomalies": [
+            {
+                "name": anomaly.name,
+                "count": anomaly.count,
+                "transactions": [reading.lines[at] for at in anomaly.transactions],
+                "text": in_words(reading, anomaly),
+            }
+            for anomaly in result.anomalies
         ],
     }
 
@@ -81,18 +101,23 @@ def _table(judged: Sequence[FileVerdict]) -> Table:
         if not one.read:
             table.add_row(Text("not read", "bold yellow"), _below(above, one))
             continue
-        operations = one.reading.operations
+        operations = one.reading.calls
         counts = [
             len(operations),
             one.reading.lost,
             len({operation.process for operation in operations}),
-            len(one.objects),
+            _keys(one),
         ]
         status = Text(one.status.value, STATUS_STYLE[one.status])
         table.add_row(
             status, _below(above, one), *(f"{n:,}" for n in counts), f"{1e3 * one.took_s:.1f}"
         )
     return table
+
+
+def _keys(one: FileVerdict) -> int:
+    steps = (step for each in one.reading.transactions for step in each.micro_ops)
+    return len(one.objects) or len({step[1] for step in steps})
 
 
 def _above(judged: Sequence[FileVerdict]) -> str:
@@ -114,6 +139,12 @@ def _reasons(judged: Sequence[FileVerdict]) -> Iterator[RenderableType]:
                 yield Text()
                 head = f"  {one.path}: {one.reason}"
                 yield Text.assemble((one.status.value, STATUS_STYLE[one.status]), head)
+            for anomaly in () if one.isolation is None else one.isolation.anomalies[:SHOWN_MAX]:
+                yield Text()
+                many = f" ({anomaly.count:,})" if anomaly.count > 1 else ""
+                yield Text(f"  {anomaly.name}{many}", "bold")
+                for sentence in in_words(one.reading, anomaly):
+                    yield Padding(Text(sentence), (0, 0, 0, 4))
             for result in one.deciding[:SHOWN_MAX]:
                 yield Text()
                 key = "" if result.key is None else f", key {result.key!r}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyporcupine.bounded_json import OutOfBoundsError
-from pyporcupine.importers.files import format_of, reading_of, text_of
+from pyporcupine.importers.files import format_of, reading_of, text_of, transactions_of
 from pyporcupine.importers.formats import FORMATS
 from pyporcupine.importers.record import Malformed, Reading
 
@@ -16,6 +16,7 @@ from harness.core.errors import EXIT_USAGE, UsageError
 from harness.core.ranges import quoted
 from harness.core.verdict import worst
 from harness.importers.judge import CheckParameters, FileVerdict, judge
+from harness.importers.transactions import TransactionParameters, judge_transactions
 
 SHARE_S_MIN: Final = 1e-3
 """Time budget of a file when no time is left; enough for a history that needs no search."""
@@ -44,7 +45,7 @@ def files(targets: Sequence[str], format_: str | None) -> list[tuple[Path, str]]
 
 def check_files(
     paths: Sequence[tuple[Path, str]],
-    parameters: CheckParameters,
+    parameters: CheckParameters | TransactionParameters,
     progress: Callable[[int], None] = lambda _: None,
     **reading: Any,
 ) -> list[FileVerdict]:
@@ -59,9 +60,13 @@ def check_files(
         left_s = parameters.time_s - sum(one.took_s for one in judged)
         share_s = left_s if place == len(paths) - 1 else left_s / 2
         own = replace(parameters, time_s=max(share_s, SHARE_S_MIN))
-        history = _reading(path, name, reading)
-        if parameters.initial is ... and history.format:
-            own = replace(own, initial=FORMATS[history.format].initial(parameters.model))
+        if isinstance(own, TransactionParameters):
+            history = _reading(path, lambda text: transactions_of(text, name))
+            judged.append(judge_transactions(str(path), history, own))
+            continue
+        history = _reading(path, lambda text: reading_of(text, name, **reading))
+        if own.initial is ... and history.format:
+            own = replace(own, initial=FORMATS[history.format].initial(own.model))
         judged.append(judge(str(path), history, own))
     return judged
 
@@ -95,9 +100,9 @@ def _suffixes(format_: str | None) -> str:
     return ", ".join(suffix for one in formats for suffix in one.suffixes)
 
 
-def _reading(path: Path, name: str, options: dict[str, Any]) -> Reading:
+def _reading(path: Path, read: Callable[[str], Reading]) -> Reading:
     try:
-        return reading_of(text_of(path), name, **options)
+        return read(text_of(path))
     except OutOfBoundsError as error:
         return Reading(malformed=[Malformed(0, "the file", str(error), "at most that", "split it")])
     except (OSError, UnicodeDecodeError) as error:

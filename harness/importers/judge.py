@@ -56,6 +56,8 @@ class FileVerdict:
     doubts: Mapping[Key, str] = field(default_factory=dict)
     """Keys that are UNKNOWN although the checker found them INVALID, and why: the violation rests
     on an initial value that nobody stated."""
+    isolation: pyporcupine.TransactionsResult | None = None
+    """The anomalies, if the file has transactions."""
 
     def status_of(self, result: pyporcupine.ObjectResult) -> Status:
         """Return the status of one key."""

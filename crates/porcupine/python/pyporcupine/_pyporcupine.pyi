@@ -81,6 +81,111 @@ class Operation:
     @property
     def process(self) -> int | str: ...
 
+LEVELS: Final[tuple[str, ...]]
+"""Names of the levels of isolation, each after those that it implies."""
+
+@final
+class Transaction:
+    """A transaction: its micro-operations, and when it was called and returned.
+
+    A micro-operation is a triple of its name, a key (an int or a str) and a value. list-append:
+    ("append", key, element) and ("r", key, list), where None is the empty list. rw-register:
+    ("w", key, value) and ("r", key, value), where None is no value. Elements and values are ints or
+    texts.
+
+    `call` and `ret` are times on one clock, in any unit. A transaction returned before another if
+    its `ret` is less than the other's `call`. `type`: it committed ("ok"), it certainly had no effect
+    ("fail"), or nobody knows ("info"): what it read says nothing, and its process makes no further
+    calls. By default it is "ok" with `ret`, and "info" without."""
+    @property
+    def micro_ops(self) -> Sequence[Sequence[Any]]: ...
+    @property
+    def call(self) -> int: ...
+    @property
+    def ret(self) -> int | None: ...
+    def __new__(
+        cls,
+        process: int | str,
+        micro_ops: Sequence[Sequence[Any]],
+        *,
+        call: int,
+        ret: int | None = None,
+        type: Literal["ok", "info", "fail"] | None = None,
+    ) -> Transaction: ...
+    @property
+    def process(self) -> int | str: ...
+    @property
+    def r(self) -> Literal["ok", "info", "fail"]: ...
+
+@final
+class Dependency:
+    """`from_txn` precedes `to_txn` in every order that explains the history; both are positions in it.
+
+    ww: the second wrote the version of a key after that of the first; wr: it read what the first
+    wrote; rw: the first read the key without what the second wrote; process: it is the next of the
+    same process; realtime: the first returned before the second was called."""
+    @property
+    def from_txn(self) -> int: ...
+    @property
+    def to_txn(self) -> int: ...
+    @property
+    def kind(self) -> Literal["ww", "wr", "rw", "process", "realtime"]: ...
+    @property
+    def why(self) -> str:
+        """Such as "T2 read T1's append of 5 to key 34". T1 is the transaction at position 1."""
+
+@final
+class Anomaly:
+    """An anomaly of a history, with one of its instances.
+
+    Cycles of dependencies: G0 (only ww), G1c (ww and wr), G-single (one rw), G-nonadjacent (several
+    rw, no two in a row), G2-item (rw after rw); the same with "-process" and "-realtime", if they
+    need that order. Others: garbage, duplicate-elements, cyclic-versions, G1a (aborted read), G1b
+    (intermediate read), dirty-update, incompatible-order, future-read, lost-update, internal."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def count(self) -> int:
+        """Number of instances; of cycles: of groups of transactions of which these are the worst."""
+    @property
+    def transactions(self) -> list[int]:
+        """Positions of the transactions of one instance: those of a cycle in its order, others
+        ascending."""
+    @property
+    def cycle(self) -> list[Dependency]:
+        """The dependencies of a cycle, of which the last leads back to the first transaction."""
+    @property
+    def text(self) -> str:
+        """The instance in sentences."""
+
+@final
+class TransactionsResult:
+    """The verdict on a history of transactions. Testing it for truth raises TypeError; compare
+    `status` or call `raise_if_invalid` instead."""
+    @property
+    def status(self) -> Literal["VALID", "INVALID", "UNKNOWN"]:
+        """INVALID if an anomaly shows that the level forbids."""
+    @property
+    def reason(self) -> str:
+        """A clause for human readers."""
+    @property
+    def anomalies(self) -> list[Anomaly]:
+        """The anomalies, also those that the level allows, the worst first."""
+    @property
+    def violated(self) -> list[str]:
+        """The weakest levels that the anomalies violate. The orders in time that the level does not
+        respect were not looked at."""
+    @property
+    def also_violated(self) -> list[str]:
+        """The other levels, which are violated with them."""
+    @property
+    def transactions(self) -> int:
+        """Number of transactions."""
+    def raise_if_invalid(self) -> None:
+        """Return if the status is VALID. Raises InvalidError if it is INVALID, and UndecidedError
+        if it is UNKNOWN."""
+    def __bool__(self) -> NoReturn: ...
+
 @final
 class Step:
     """`from_op` must come before `to_op`, because `why`; both are positions in the history.
@@ -262,6 +367,60 @@ def check(
 
     Raises HistoryError for a row that breaks the rules of histories, ModelError for a model that
     fails, ValueError and TypeError for other arguments."""
+
+def check_transactions(
+    history: Sequence[Transaction] | ArrowColumns,
+    model: Literal["list-append", "rw-register"],
+    *,
+    micro_ops: ArrowColumns | None | None = None,
+    consistency: str = "serializable",
+    writes_follow_reads: bool = True,
+    sequential_keys: bool = False,
+    linearizable_keys: bool = False,
+    time_s: float | None = 60.0,
+    memory_mb: float | None = MEMORY_MB,
+) -> TransactionsResult:
+    """Decide whether a history of transactions satisfies a level of isolation, as Elle does (Kingsbury
+    & Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations", VLDB 2020).
+
+    `history` is a list of Transaction, or Arrow columns: process (ints or texts), call and ret (ints;
+    ret with nulls) and optionally type (texts: "ok", "info" or "fail"; without it, null in ret is
+    "info"). `micro_ops` then has a row for each micro-operation, ascending by txn: txn (the row of
+    its transaction), f, key (int or text), value (what it appends or writes: int or text) and read
+    (list-append: what it read, a list of ints or texts). Null in read is the empty list; null in
+    value of a read of rw-register is a register without a value.
+
+    Models:
+    list-append: keys hold lists, which begin empty. "append" adds an element that no other append to
+    the key adds; "r" reads the whole list. The longest read of a key shows the order of its versions.
+    rw-register: keys hold registers, which begin without a value. "w" writes a value that no other
+    write to the key writes; "r" reads it. The initial value comes first. What else is known of the
+    order of versions has to be stated:
+    `writes_follow_reads`: what a transaction writes is later than what it read of the key before.
+    `sequential_keys`: each process meets the versions of a key in their order.
+    `linearizable_keys`: a transaction meets no earlier version of a key than those that returned
+    before it was called.
+
+    `consistency` is one of read-uncommitted, read-committed, cursor-stability, consistent-view,
+    snapshot-isolation, repeatable-read, serializable; strong-session-read-uncommitted,
+    strong-session-read-committed, strong-session-snapshot-isolation and strong-session-serializable,
+    which also respect the order of each process; strong-read-uncommitted, strong-read-committed,
+    strong-snapshot-isolation and strict-serializable, which respect real time.
+
+    The history is INVALID if an anomaly shows that the level forbids. Each is proved by the
+    transactions that it names. If all versions of the lists were read, a history without anomalies
+    satisfies read-uncommitted, read-committed, snapshot-isolation, serializable, and what respects time
+    with these. If the order of two appends that nobody read is unknown, an anomaly of snapshot
+    isolation may not show; and with registers, any anomaly that rests on an unknown order of versions.
+    A transaction of unknown outcome counts once somebody read something that it wrote. The history is
+    UNKNOWN if no transaction that committed read anything, or if a limit was reached before an anomaly
+    was found.
+
+    `time_s` and `memory_mb` limit the check, as those of `check` do; the memory of the history itself
+    does not count. One thread does all; the GIL is released.
+
+    Raises HistoryError for a row that breaks the rules of histories, ValueError and TypeError for other
+    arguments."""
 
 def visualize(
     history: Sequence[Operation] | ArrowColumns,

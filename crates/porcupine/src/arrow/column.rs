@@ -325,6 +325,17 @@ impl Column {
         }
     }
 
+    /// Whether the column holds lists of integers of 64 bits without nulls, or only nulls.
+    pub fn is_plain_list(&self) -> bool {
+        match &self.layout {
+            Layout::List32(_, items) | Layout::List64(_, items) | Layout::ListFixed(_, items) => {
+                matches!(items.layout, Layout::Int64(_)) && items.validity.is_null()
+            }
+            Layout::Null => true,
+            _ => false,
+        }
+    }
+
     /// Whether the column holds texts.
     pub fn is_text(&self) -> bool {
         match &self.layout {

@@ -2,10 +2,12 @@
 
 mod block;
 mod column;
+mod table;
+pub mod transactions;
 
 use std::ops::Range;
 
-use arrow_interface::{text, ArrowArray, ArrowArrayStream, ArrowSchema};
+use arrow_interface::ArrowArrayStream;
 
 use crate::datum::{Datum, NULL};
 use crate::models::numbers::Numbers;
@@ -14,9 +16,10 @@ use crate::partition::Partition;
 use crate::process::Names;
 use crate::rows::{blocks, BadRow, Field, Rows, Times, BLOCK};
 use column::Column;
+use table::{Batch, FieldName, Table};
 
 /// The columns by name, and whether each is required.
-const FIELDS: [(&str, bool); 8] = [
+const FIELDS: [FieldName; 8] = [
     ("process", true),
     ("f", true),
     ("call", true),
@@ -35,22 +38,9 @@ const VALUE: usize = 5;
 const OUTPUT: usize = 6;
 const EXPECTED: usize = 7;
 
-struct Batch {
-    columns: [Option<Column>; FIELDS.len()],
-    /// Owns the memory into which the columns point.
-    _array: ArrowArray,
-}
-
-// SAFETY: what a batch points to is immutable, and Arrow allows release on any thread.
-unsafe impl Send for Batch {}
-// SAFETY: as above.
-unsafe impl Sync for Batch {}
-
 /// A history in Arrow columns.
 pub struct ArrowRows {
-    batches: Vec<Batch>,
-    /// The first row of each batch, and then the number of rows.
-    starts: Vec<usize>,
+    table: Table<{ FIELDS.len() }>,
     /// By row: the number of its process; empty if processes are numbers in their column.
     named: Vec<i64>,
 }
@@ -65,27 +55,11 @@ pub enum Key<'a> {
 
 impl ArrowRows {
     /// Reads all batches of a stream. The error names the column.
-    pub fn new(mut stream: ArrowArrayStream) -> Result<Self, String> {
-        let schema = stream.schema()?;
-        let column_indices = column_indices(&schema)?;
+    pub fn new(stream: ArrowArrayStream) -> Result<Self, String> {
         let mut rows = Self {
-            batches: Vec::new(),
-            starts: vec![0],
+            table: Table::new(stream, &FIELDS)?,
             named: Vec::new(),
         };
-        while let Some(array) = stream.batch()? {
-            let length = array.length as usize;
-            if length > 0 {
-                rows.batches.push(batch(&schema, array, &column_indices)?);
-                rows.starts.push(rows.len() + length);
-            }
-        }
-        if rows.len() >= u32::MAX as usize {
-            return Err(format!(
-                "the history has {} rows, at most 4294967294 are possible",
-                rows.len()
-            ));
-        }
         rows.check()?;
         rows.number_names();
         Ok(rows)
@@ -93,32 +67,36 @@ impl ArrowRows {
 
     /// Numbers the processes if they are texts.
     fn number_names(&mut self) {
-        let texts = |batch: &Batch| process_of(batch).is_text() && !process_of(batch).is_int();
-        if !self.batches.iter().any(texts) {
+        let texts = |batch: &Batch<{ FIELDS.len() }>| {
+            process_of(batch).is_text() && !process_of(batch).is_int()
+        };
+        if !self.table.batches.iter().any(texts) {
             return;
         }
         let mut names = Names::default();
         let mut numbers = Vec::with_capacity(self.len());
-        for batch in &self.batches {
+        for batch in &self.table.batches {
             let column = process_of(batch);
-            let rows = 0..batch._array.length as usize;
+            let rows = 0..batch.len();
             numbers.extend(rows.map(|at| names.number(column.str(at).expect("checked"))));
         }
         self.named = numbers;
     }
 
     pub fn len(&self) -> usize {
-        self.starts[self.starts.len() - 1]
+        self.table.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.batches.is_empty()
+        self.table.batches.is_empty()
     }
 
     /// Returns the keys in order of first appearance, and the rows of each.
     pub fn by_key(&self) -> Result<(Vec<Key<'_>>, Partition), BadRow> {
-        let keyed = |batch: &Batch| batch.columns[KEY].as_ref().is_some_and(Column::has_values);
-        if !self.batches.iter().any(keyed) && !self.is_empty() {
+        let keyed = |batch: &Batch<{ FIELDS.len() }>| {
+            batch.columns[KEY].as_ref().is_some_and(Column::has_values)
+        };
+        if !self.table.batches.iter().any(keyed) && !self.is_empty() {
             return Ok((vec![Key::None], Partition::whole(self.len())));
         }
         let mut numbers = Numbers::default();
@@ -126,11 +104,13 @@ impl ArrowRows {
         let mut of = Vec::with_capacity(self.len());
         let mut keys_of_block = [NULL; BLOCK];
         for block in blocks(self.len()) {
-            let short = self.keys_of_block(block.clone(), KEY, &mut keys_of_block);
+            let short = self
+                .table
+                .keys_of_block(block.clone(), KEY, &mut keys_of_block);
             for (at, row) in block.enumerate() {
                 let number = match short {
                     true => numbers.by_key(keys_of_block[at]),
-                    false => numbers.number(self.cell(row, KEY)),
+                    false => numbers.number(self.table.cell(row, KEY)),
                 };
                 if number as usize == keys.len() {
                     keys.push(self.key(row)?);
@@ -143,7 +123,7 @@ impl ArrowRows {
     }
 
     fn key(&self, row: usize) -> Result<Key<'_>, BadRow> {
-        match self.cell(row, KEY) {
+        match self.table.cell(row, KEY) {
             Datum::Null => Ok(Key::None),
             Datum::Int(number) => Ok(Key::Int(number)),
             Datum::Text(text) => Ok(Key::Text(text)),
@@ -154,64 +134,13 @@ impl ArrowRows {
         }
     }
 
-    /// Splits a block by batch: the batch, the first row in it, and the range within the block.
-    fn parts(&self, rows: Range<usize>) -> impl Iterator<Item = (&Batch, usize, Range<usize>)> {
-        let first = self.starts.partition_point(|&start| start <= rows.start) - 1;
-        let batches = self.batches.iter().zip(self.starts.windows(2)).skip(first);
-        batches.map_while(move |(batch, bounds)| {
-            let from = bounds[0].max(rows.start);
-            let to = bounds[1].min(rows.end);
-            let column_indices = from - rows.start..to.max(from) - rows.start;
-            (from < to).then_some((batch, from - bounds[0], column_indices))
-        })
-    }
-
-    /// Reads the keys of a block's values; returns false if one has no key.
-    fn keys_of_block(&self, rows: Range<usize>, field: usize, out: &mut [u128; BLOCK]) -> bool {
-        self.parts(rows).all(|(batch, from, column_indices)| {
-            let out = &mut out[column_indices];
-            match &batch.columns[field] {
-                Some(column) => column.keys(from, out),
-                None => {
-                    out.fill(NULL);
-                    true
-                }
-            }
-        })
-    }
-
-    /// Returns the row's batch and the row's index in it.
-    #[inline(always)]
-    fn batch(&self, row: usize) -> (&Batch, usize) {
-        let batch = match self.batches.len() {
-            1 => 0,
-            _ => self.starts.partition_point(|&start| start <= row) - 1,
-        };
-        (&self.batches[batch], row - self.starts[batch])
-    }
-
-    /// Returns the column of the row's batch and the row's index in it.
-    #[inline(always)]
-    fn column(&self, row: usize, field: usize) -> Option<(&Column, usize)> {
-        let (batch, at) = self.batch(row);
-        Some((batch.columns[field].as_ref()?, at))
-    }
-
-    #[inline(always)]
-    fn cell(&self, row: usize, field: usize) -> Datum<'_> {
-        match self.column(row, field) {
-            Some((column, at)) => column.datum(at),
-            None => Datum::Null,
-        }
-    }
-
     /// Checks that the fields of every operation have values of their types.
     fn check(&self) -> Result<(), String> {
-        for (batch, &start) in self.batches.iter().zip(&self.starts) {
-            let rows = batch._array.length as usize;
+        for (batch, &start) in self.table.batches.iter().zip(&self.table.starts) {
+            let rows = batch.len();
             for field in [PROCESS, CALL, F, RET] {
                 let name = FIELDS[field].0;
-                let column = batch.columns[field].as_ref().expect("a required column");
+                let column = batch.required(field);
                 let (fits, kind) = match field {
                     F => (column.is_text(), "text"),
                     PROCESS => (column.is_int() || column.is_text(), "ints or texts"),
@@ -243,7 +172,7 @@ impl ArrowRows {
 
 impl Rows for ArrowRows {
     fn timing(&self, row: usize) -> Timing {
-        let (batch, at) = self.batch(row);
+        let (batch, at) = self.table.batch(row);
         let int = |field: usize| batch.columns[field].as_ref().and_then(|c| c.int(at));
         Timing {
             row,
@@ -257,16 +186,16 @@ impl Rows for ArrowRows {
     }
 
     fn f(&self, row: usize) -> &str {
-        let (column, at) = self.column(row, F).expect("a required column");
+        let (column, at) = self.table.column(row, F).expect("a required column");
         column.str(at).expect("checked")
     }
 
     fn datum(&self, row: usize, field: Field) -> Datum<'_> {
-        self.cell(row, column_index(field))
+        self.table.cell(row, column_index(field))
     }
 
     fn process_name(&self, row: usize) -> Option<&str> {
-        let (batch, at) = self.batch(row);
+        let (batch, at) = self.table.batch(row);
         (!self.named.is_empty()).then(|| process_of(batch).str(at).expect("checked"))
     }
 
@@ -275,26 +204,27 @@ impl Rows for ArrowRows {
         if let Some(numbers) = named {
             out.process[..rows.len()].copy_from_slice(numbers);
         }
-        for (batch, from, column_indices) in self.parts(rows) {
+        for (batch, from, column_indices) in self.table.parts(rows) {
             if named.is_none() {
                 let out = &mut out.process[column_indices.clone()];
                 process_of(batch).ints(from, 0, out);
             }
             let fields = [(CALL, 0, &mut out.call), (RET, NEVER, &mut out.ret)];
             for (field, null, out) in fields {
-                let column = batch.columns[field].as_ref().expect("a required column");
+                let column = batch.required(field);
                 column.ints(from, null, &mut out[column_indices.clone()]);
             }
         }
     }
 
     fn keys(&self, rows: Range<usize>, field: Option<Field>, out: &mut [u128; BLOCK]) -> bool {
-        self.keys_of_block(rows, field.map_or(F, column_index), out)
+        self.table
+            .keys_of_block(rows, field.map_or(F, column_index), out)
     }
 
     fn small_ints(&self, rows: Range<usize>, field: Field, out: &mut [u8; BLOCK]) -> bool {
         let field = column_index(field);
-        self.parts(rows).all(|(batch, from, column_indices)| {
+        self.table.parts(rows).all(|(batch, from, column_indices)| {
             let out = &mut out[column_indices];
             match &batch.columns[field] {
                 Some(column) => column.small_ints(from, out),
@@ -307,7 +237,7 @@ impl Rows for ArrowRows {
     }
 
     fn prefetch(&self, row: usize) {
-        let (batch, at) = self.batch(row);
+        let (batch, at) = self.table.batch(row);
         for field in [PROCESS, F, CALL, RET, VALUE, OUTPUT] {
             if let Some(column) = &batch.columns[field] {
                 column.prefetch(at);
@@ -316,7 +246,7 @@ impl Rows for ArrowRows {
     }
 
     fn prefetch_texts(&self, row: usize) {
-        let (batch, at) = self.batch(row);
+        let (batch, at) = self.table.batch(row);
         for field in [F, VALUE, OUTPUT] {
             if let Some(column) = &batch.columns[field] {
                 column.prefetch_text(at);
@@ -325,8 +255,8 @@ impl Rows for ArrowRows {
     }
 }
 
-fn process_of(batch: &Batch) -> &Column {
-    batch.columns[PROCESS].as_ref().expect("a required column")
+fn process_of(batch: &Batch<{ FIELDS.len() }>) -> &Column {
+    batch.required(PROCESS)
 }
 
 /// Returns the index of a field's column in a batch.
@@ -336,62 +266,4 @@ fn column_index(field: Field) -> usize {
         Field::Output => OUTPUT,
         Field::Expected => EXPECTED,
     }
-}
-
-/// Returns the index of each field's column in the stream.
-fn column_indices(schema: &ArrowSchema) -> Result<[Option<usize>; FIELDS.len()], String> {
-    // SAFETY: the schema is valid.
-    let format = unsafe { text(schema.format) };
-    if format != "+s" {
-        return Err(format!(
-            "the Arrow stream holds {format:?}, expected a table"
-        ));
-    }
-    let children = match schema.n_children {
-        0 => &[],
-        // SAFETY: the schema has this number of children.
-        n => unsafe { std::slice::from_raw_parts(schema.children, n as usize) },
-    };
-    // SAFETY: children are valid schemas.
-    let names: Vec<String> = children
-        .iter()
-        .map(|c| unsafe { text((**c).name) })
-        .collect();
-    let mut column_indices = [None; FIELDS.len()];
-    for (column_index, (field, required)) in column_indices.iter_mut().zip(FIELDS) {
-        *column_index = names.iter().position(|name| name == field);
-        if required && column_index.is_none() {
-            return Err(format!("there is no column {field:?} among {names:?}"));
-        }
-    }
-    Ok(column_indices)
-}
-
-fn batch(
-    schema: &ArrowSchema,
-    array: ArrowArray,
-    column_indices: &[Option<usize>; FIELDS.len()],
-) -> Result<Batch, String> {
-    let mut columns = [const { None }; FIELDS.len()];
-    for ((column, column_index), (field, _)) in columns.iter_mut().zip(column_indices).zip(FIELDS) {
-        let Some(column_index) = *column_index else {
-            continue;
-        };
-        if array.offset != 0 || column_index >= array.n_children as usize {
-            return Err("the Arrow batches are not those of the stream's schema".to_owned());
-        }
-        // SAFETY: the stream's batches have the children of its schema, and the array is stored
-        // beside the columns.
-        let made = unsafe {
-            Column::new(
-                &**schema.children.add(column_index),
-                &**array.children.add(column_index),
-            )
-        };
-        *column = Some(made.map_err(|text| format!("the column {field:?} {text}"))?);
-    }
-    Ok(Batch {
-        columns,
-        _array: array,
-    })
 }

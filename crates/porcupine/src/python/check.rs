@@ -54,9 +54,7 @@ pub fn check(
         stuck: None,
         limits: Limits::default(),
     };
-    let time = positive("time_s", time_s)?.map(Duration::from_secs_f64);
-    let bytes = positive("memory_mb", memory_mb)?.map(|mb| (mb * 1e6) as usize);
-    let budget = Budget::new(time, bytes);
+    let budget = budget_of(time_s, memory_mb)?;
     let budget = (&budget, threads_of(threads)?);
     let (keyed, verdicts) = match model {
         ModelArgument::Named(kind) => {
@@ -152,6 +150,13 @@ impl<'py> FromPyObject<'_, 'py> for Initial {
             given.repr()?
         )))
     }
+}
+
+/// Starts the budget of a call.
+pub fn budget_of(time_s: Option<f64>, memory_mb: Option<f64>) -> PyResult<Budget> {
+    let time = positive("time_s", time_s)?.map(Duration::from_secs_f64);
+    let bytes = positive("memory_mb", memory_mb)?.map(|mb| (mb * 1e6) as usize);
+    Ok(Budget::new(time, bytes))
 }
 
 /// Assumed memory if the machine's is unknown.

@@ -3,12 +3,15 @@
 mod actions;
 mod call;
 mod check;
+mod check_transactions;
 mod custom;
 mod list_rows;
 mod model;
 mod operation;
 mod outcome;
 mod source;
+mod transaction;
+mod transaction_result;
 mod visualize;
 
 use pyo3::prelude::*;
@@ -64,13 +67,36 @@ fn pyporcupine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("UNKNOWN", Py::new(module.py(), call::Unknown)?)?;
     module.add_class::<call::Call>()?;
     module.add_class::<operation::Operation>()?;
+    // LEVELS: Final[tuple[str, ...]]
+    // Names of the levels of isolation, each after those that it implies.
+    module.add("LEVELS", check_transactions::level_names(module.py())?)?;
+    module.add_class::<transaction::Transaction>()?;
+    module.add_class::<transaction_result::Dependency>()?;
+    module.add_class::<transaction_result::Anomaly>()?;
+    module.add_class::<transaction_result::TransactionsResult>()?;
     module.add_class::<outcome::Step>()?;
     module.add_class::<outcome::ObjectResult>()?;
     module.add_class::<outcome::Result>()?;
     module.add_function(wrap_pyfunction!(outcome::restore_step, module)?)?;
     module.add_function(wrap_pyfunction!(outcome::restore_object_result, module)?)?;
     module.add_function(wrap_pyfunction!(outcome::restore_result, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        transaction_result::restore_dependency,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(
+        transaction_result::restore_anomaly,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(
+        transaction_result::restore_transactions_result,
+        module
+    )?)?;
     module.add_function(wrap_pyfunction!(check::check, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        check_transactions::check_transactions,
+        module
+    )?)?;
     module.add_function(wrap_pyfunction!(visualize::visualize, module)?)
 }
 

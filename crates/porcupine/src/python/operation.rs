@@ -25,7 +25,7 @@ impl Process {
         }
     }
 
-    fn in_python(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    pub fn in_python(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self {
             Process::Number(number) => number.into_py_any(py),
             Process::Name(name) => name.into_py_any(py),

@@ -13,7 +13,7 @@ use crate::partition::Partition;
 use crate::verdict::{self, Status, Verdict};
 
 /// A status. In Python: `Literal["VALID", "INVALID", "UNKNOWN"]`.
-type StatusName = &'static str;
+pub type StatusName = &'static str;
 /// A reason. In Python: `Literal["real-time", "process-order", "read sees add", "read misses add",
 /// "read never-added value", "duplicate in read", "read sees write", "read never-written value",
 /// "same value", "cannot be placed"]`.
@@ -238,11 +238,20 @@ impl Result {
 }
 
 /// Refuses a truth test: three statuses do not map to two, and any mapping would mislead somebody.
-fn refuse_truth_test(status: &str) -> PyResult<bool> {
+pub fn refuse_truth_test(status: &str) -> PyResult<bool> {
     Err(PyTypeError::new_err(format!(
         "the status is {status:?}, which is neither true nor false: compare `.status` with \
          \"VALID\", or call raise_if_invalid() of the whole result"
     )))
+}
+
+/// Raises InvalidError or UndecidedError with a text, unless the status is VALID.
+pub fn raise(status: StatusName, text: String) -> PyResult<()> {
+    match status == Status::Valid.name() {
+        true => Ok(()),
+        false if status == Status::Invalid.name() => Err(InvalidError::new_err(text)),
+        false => Err(UndecidedError::new_err(text)),
+    }
 }
 
 /// Maximum number of keys that an error names.
@@ -253,9 +262,6 @@ impl Result {
     /// Return if the status is VALID. Raises InvalidError if it is INVALID, and UndecidedError
     /// if it is UNKNOWN.
     fn raise_if_invalid(&self, py: Python<'_>) -> PyResult<()> {
-        if self.status == Status::Valid.name() {
-            return Ok(());
-        }
         let all = self.objects.iter().map(Py::get);
         let telling: Vec<&ObjectResult> = all.filter(|one| one.status == self.status).collect();
         let mut text = self.status.to_owned();
@@ -274,10 +280,7 @@ impl Result {
             let keys = if more == 1 { "key" } else { "keys" };
             text += &format!("; and {more} more {keys}");
         }
-        Err(match self.status == Status::Invalid.name() {
-            true => InvalidError::new_err(text),
-            false => UndecidedError::new_err(text),
-        })
+        raise(self.status, text)
     }
 
     fn __reduce__(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
@@ -299,14 +302,14 @@ impl Result {
 }
 
 /// Returns the function of the module that makes a pickled value again.
-fn restorer(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+pub fn restorer(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
     Ok(py
         .import("pyporcupine._pyporcupine")?
         .getattr(name)?
         .unbind())
 }
 
-fn status_of(name: &str) -> PyResult<&'static str> {
+pub fn status_of(name: &str) -> PyResult<&'static str> {
     [Status::Valid, Status::Unknown, Status::Invalid]
         .map(Status::name)
         .into_iter()

@@ -21,8 +21,8 @@ pub struct Source {
 impl Source {
     /// Reads a list of operations or Arrow columns.
     pub fn new(history: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if let Some(method) = history.getattr_opt("__arrow_c_stream__")? {
-            return Self::arrow(&method.call0()?);
+        if let Some(stream) = stream_of("history", history)? {
+            return Self::arrow(history.py(), stream);
         }
         let (rows, keyed) = ListRows::new(history)?;
         Ok(Self {
@@ -31,15 +31,7 @@ impl Source {
         })
     }
 
-    fn arrow(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let py = capsule.py();
-        let capsule = capsule.cast::<PyCapsule>().map_err(|_| {
-            PyTypeError::new_err("__arrow_c_stream__ of history did not return a capsule")
-        })?;
-        let at: NonNull<ArrowArrayStream> =
-            capsule.pointer_checked(Some(c"arrow_array_stream"))?.cast();
-        // SAFETY: a capsule with this name holds a valid stream.
-        let stream = unsafe { ArrowArrayStream::take(at.as_ptr()) };
+    fn arrow(py: Python<'_>, stream: ArrowArrayStream) -> PyResult<Self> {
         let rows = ArrowRows::new(stream).map_err(HistoryError::new_err)?;
         let (keys, objects) = rows.by_key().map_err(refused)?;
         let keys = keys.into_iter().map(|key| match key {
@@ -53,4 +45,22 @@ impl Source {
             keyed: Keyed { keys, objects },
         })
     }
+}
+
+/// Returns the stream of an object with Arrow columns; `None` if it has none. `name` is that of the
+/// argument.
+pub fn stream_of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Option<ArrowArrayStream>> {
+    let Some(method) = given.getattr_opt("__arrow_c_stream__")? else {
+        return Ok(None);
+    };
+    let capsule = method.call0()?;
+    let capsule = capsule.cast::<PyCapsule>().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "__arrow_c_stream__ of {name} did not return a capsule"
+        ))
+    })?;
+    let at: NonNull<ArrowArrayStream> =
+        capsule.pointer_checked(Some(c"arrow_array_stream"))?.cast();
+    // SAFETY: a capsule with this name holds a valid stream.
+    Ok(Some(unsafe { ArrowArrayStream::take(at.as_ptr()) }))
 }

@@ -1,5 +1,7 @@
 //! Builds a history transaction by transaction.
 
+use rustc_hash::FxHashMap;
+
 use super::history::{Contents, History, Outcome};
 use crate::order::NEVER;
 use crate::partition::Partition;
@@ -18,9 +20,9 @@ pub struct Columns {
     /// By operation: what it appends or writes, or where what it read begins in `lists`.
     value: Vec<i64>,
     lists: Vec<i64>,
-    /// Keys and values as texts; those without one are shown as numbers.
+    /// Keys as texts; those without one are shown as numbers.
     pub key_texts: Vec<String>,
-    pub value_texts: Vec<String>,
+    pub texts: Texts,
 }
 
 impl Columns {
@@ -73,6 +75,34 @@ impl Columns {
     }
 }
 
+/// Values that are texts, numbered from the least number on. Integers stand for themselves.
+#[derive(Default)]
+pub struct Texts {
+    numbers: FxHashMap<String, i64>,
+    texts: Vec<String>,
+}
+
+impl Texts {
+    pub fn number(&mut self, text: &str) -> i64 {
+        if let Some(&number) = self.numbers.get(text) {
+            return number;
+        }
+        let number = i64::MIN + self.texts.len() as i64;
+        self.numbers.insert(text.to_owned(), number);
+        self.texts.push(text.to_owned());
+        number
+    }
+
+    /// Returns a value as text.
+    pub fn text(&self, value: i64) -> String {
+        let at = value.wrapping_sub(i64::MIN) as u64 as usize;
+        match self.texts.get(at) {
+            Some(text) => format!("{text:?}"),
+            None => value.to_string(),
+        }
+    }
+}
+
 /// A history that is complete.
 pub struct Owned {
     columns: Columns,
@@ -113,9 +143,6 @@ impl Contents for Owned {
     }
 
     fn value_text(&self, value: i64) -> String {
-        let text = usize::try_from(value)
-            .ok()
-            .and_then(|at| self.columns.value_texts.get(at));
-        text.cloned().unwrap_or_else(|| value.to_string())
+        self.columns.texts.text(value)
     }
 }

@@ -15,8 +15,10 @@ pub mod history;
 pub mod levels;
 mod list_append;
 mod paths;
+mod rw_register;
 mod single;
 mod time_order;
+pub mod words;
 
 use crate::budget::Limits;
 use crate::rows::BadRow;
@@ -27,12 +29,21 @@ pub use graph::{Kinds, PROCESS, REALTIME, RW, WR, WW};
 use history::History;
 use levels::{violated, Anomaly, Level, Time};
 use list_append::Lists;
+pub use rw_register::Assumptions;
+use rw_register::Registers;
 use time_order::{ProcessOrder, RealTime};
 
 /// What the keys hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     ListAppend,
+    RwRegister(Assumptions),
+}
+
+/// The dependencies that the contents of keys show.
+trait Data: Edges {
+    /// Returns why a transaction depends on another by an edge of a kind.
+    fn explain(&self, from: u32, to: u32, kind: Kinds) -> String;
 }
 
 /// The verdict on a history.
@@ -57,11 +68,15 @@ pub fn check(
 ) -> Result<Answer, BadRow> {
     let (by_call, next) = history.by_call()?;
     let mut findings = Findings::default();
-    let data = match model {
-        Model::ListAppend => Lists::new(history, &mut findings)?,
+    let data: Box<dyn Data + '_> = match model {
+        Model::ListAppend => Box::new(Lists::new(history, &mut findings)?),
+        Model::RwRegister(assumptions) => {
+            let registers = Registers::new(history, &by_call, assumptions, &mut findings)?;
+            Box::new(registers)
+        }
     };
     let process = ProcessOrder { next: &next };
-    let mut sources: Vec<&dyn Edges> = vec![&data];
+    let mut sources: Vec<&dyn Edges> = vec![&*data];
     if level.time() != Time::Nothing {
         sources.push(&process);
     }

@@ -175,6 +175,7 @@ impl<'a> Satisfied<'a> {
     fn reads_committed(&self) -> bool {
         !self.reads_twice()
             && self.reads_agree()
+            && self.appends_in_order()
             && self.reads().all(|(reader, key, list)| {
                 let committed =
                     |&element: &i64| self.all()[self.writer(element)].outcome != Outcome::Aborted;
@@ -185,6 +186,20 @@ impl<'a> Satisfied<'a> {
                 });
                 list.iter().all(committed) && last && !self.reads_ahead(reader)
             })
+    }
+
+    /// Whether each read that finds an element also finds before it what the same transaction had
+    /// appended before.
+    fn appends_in_order(&self) -> bool {
+        self.reads().all(|(_, key, list)| {
+            list.iter().enumerate().all(|(place, &element)| {
+                let own = self
+                    .appends(self.writer(element))
+                    .filter(|append| append.0 == key);
+                let mut earlier = own.take_while(|append| append.1 != element);
+                earlier.all(|append| list[..place].contains(&append.1))
+            })
+        })
     }
 
     fn reads_ahead(&self, reader: usize) -> bool {

@@ -68,13 +68,23 @@ impl Made {
             }
         }
         let mut state: [Vec<i64>; KEYS] = Default::default();
+        let mut before = vec![state.clone()];
+        let has_snapshots = rng.below(2) == 0;
         for &at in order {
             let transaction = &mut self.transactions[at];
+            let age = match has_snapshots {
+                true => rng.below(3).min(before.len() as u64 - 1) as usize,
+                false => 0,
+            };
+            let mut snapshot = before[before.len() - 1 - age].clone();
             let mut own = state.clone();
             for op in &mut transaction.ops {
                 match op {
-                    Op::Append(key, element) => own[*key].push(*element),
-                    Op::Read(key, list) => *list = found(rng, &own[*key], &all[*key], wrong),
+                    Op::Append(key, element) => {
+                        own[*key].push(*element);
+                        snapshot[*key].push(*element);
+                    }
+                    Op::Read(key, list) => *list = found(rng, &snapshot[*key], &all[*key], wrong),
                 }
             }
             let shows = match transaction.outcome {
@@ -84,6 +94,7 @@ impl Made {
             };
             if shows {
                 state = own;
+                before.push(state.clone());
             }
         }
     }

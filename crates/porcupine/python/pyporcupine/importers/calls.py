@@ -49,7 +49,7 @@ def operations(
     what they found. `place` introduces the number of another event in an error.
     """
     reading = Reading()
-    for call in _match(events, reading.malformed, place):
+    for call in match(events, reading.malformed, place):
         operation = _operation(call, failed_cas, reads)
         if operation is None:
             reading.left_out += 1
@@ -60,8 +60,11 @@ def operations(
     return reading
 
 
-def _match(events: Sequence[Event], malformed: list[Malformed], place: str) -> list[MatchedCall]:
-    """Return the calls in the order of their invocations, each with its end."""
+def match(
+    events: Sequence[Event], malformed: list[Malformed], place: str = "on line"
+) -> list[MatchedCall]:
+    """Return the calls in the order of their invocations, each with its end. Adds the events that
+    belong to no call to `malformed`."""
     calls: list[MatchedCall] = []
     in_flight: dict[int | str, int] = {}
     retired: set[int | str] = set()

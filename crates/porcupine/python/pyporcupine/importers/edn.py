@@ -17,10 +17,10 @@ _LINE_OF_MAP: Final = r"\n(?=[ \t,]{%d}(?:#[\w./-]++)?\{)"
 _OPENING_BRACKET: Final = re.compile(r"(?:[\s,]++|;[^\n]*+(?:\n|\Z))*+([\[(])")
 
 
-def read_edn(text: str) -> tuple[list[Event], list[Malformed]]:
+def read_edn(text: str, f: str | None = None) -> tuple[list[Event], list[Malformed]]:
     """Return the events of clients, in the order of the file, and what is wrong with other forms.
 
-    Skips the operations of the nemesis.
+    Skips the operations of the nemesis. `f` is that of maps without :f.
     """
     events: list[Event] = []
     malformed: list[Malformed] = []
@@ -31,7 +31,7 @@ def read_edn(text: str) -> tuple[list[Event], list[Malformed]]:
             malformed.append(Malformed(line, "the form", shown(form), f"EDN ({error})"))
             continue
         for value in values:
-            made = _event(line, form, value)
+            made = _event(line, form, value, f)
             if isinstance(made, Malformed):
                 malformed.append(made)
             elif made is not None:
@@ -47,9 +47,11 @@ def edn_value(text: str) -> Any:
     return values[0]
 
 
-def _event(line: int, form: str, value: Any) -> Event | Malformed | None:
+def _event(line: int, form: str, value: Any, default: str | None) -> Event | Malformed | None:
     if not isinstance(value, dict):
         return Malformed(line, "the form", shown(form), "a map with :process, :type, :f and :value")
+    if default is not None:
+        value = {":f": f":{default}", **value}
     process, kind, f = value.get(":process"), value.get(":type"), value.get(":f")
     if process == ":nemesis":
         return None

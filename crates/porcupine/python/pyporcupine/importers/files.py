@@ -1,15 +1,16 @@
 """Opens the files of histories."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Final
 
-from pyporcupine._pyporcupine import HistoryError, Operation
+from pyporcupine._pyporcupine import HistoryError, Operation, Transaction
 from pyporcupine.bounded_json import OutOfBoundsError
 from pyporcupine.importers.calls import FailedCas
-from pyporcupine.importers.formats import FORMATS, Model, read_text
+from pyporcupine.importers.formats import FORMATS, Model, read_text, read_transactions_text
 from pyporcupine.importers.record import Malformed, Reading
 
 FILE_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -41,6 +42,17 @@ class ImportedHistory:
         return {"model": chosen, "initial": initial}
 
 
+@dataclass(frozen=True, slots=True)
+class ImportedTransactions:
+    """The history of transactions in a file."""
+
+    format: str
+    transactions: list[Transaction] = field(repr=False)
+    """The transactions in the order of their calls."""
+    lines: list[tuple[int, int | None]] = field(repr=False)
+    """Lines of the call and of the end of each transaction; None if the outcome is unknown."""
+
+
 def read(
     path: str | os.PathLike[str],
     format: str | None = None,  # noqa: A002 # as in Python's own libraries
@@ -61,13 +73,35 @@ def read(
     value and what was expected for each malformed line; OSError; and ValueError for an unknown
     format.
     """
-    file = Path(path)
-    name = format or format_of(file)
+    reading = _reading(
+        Path(path), format, lambda text, name: reading_of(text, name, keyed=keyed, failed_cas=failed_cas)
+    )
+    return ImportedHistory(reading.format, reading.operations, reading.lines, reading.left_out)
+
+
+def read_transactions(
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002 # as in Python's own libraries
+) -> ImportedTransactions:
+    """Read the history of transactions in a file of Jepsen's or Elle's.
+
+    `format` is "edn", "json" (an array of events) or "jepsen-log"; None follows the suffix. The
+    value of an event is a list such as [[:append 4 2] [:r 5 nil]], whose end has what the reads
+    found; :f may be missing.
+
+    `check_transactions(history.transactions, "list-append")` decides it. Raises as `read` does.
+    """
+    reading = _reading(Path(path), format, transactions_of)
+    return ImportedTransactions(reading.format, reading.transactions, reading.lines)
+
+
+def _reading(file: Path, format_: str | None, read_: Callable[[str, str], Reading]) -> Reading:
+    name = format_ or format_of(file)
     if name is None or name not in FORMATS:
-        what = f"format is {format!r}" if format else f"{str(file)!r}: unknown suffix"
+        what = f"format is {format_!r}" if format_ else f"{str(file)!r}: unknown suffix"
         raise ValueError(f"{what}; expected a format of {', '.join(FORMATS)}")
     try:
-        reading = reading_of(text_of(file), name, keyed=keyed, failed_cas=failed_cas)
+        reading = read_(text_of(file), name)
     except OutOfBoundsError as error:
         raise HistoryError(f"{file}: {error}") from None
     except UnicodeDecodeError as error:
@@ -77,7 +111,7 @@ def read(
         if len(reading.malformed) > LISTED_MAX:
             listed.append(f"and {len(reading.malformed) - LISTED_MAX:,} more malformed lines")
         raise HistoryError("\n".join(listed))
-    return ImportedHistory(reading.format, reading.operations, reading.lines, reading.left_out)
+    return reading
 
 
 def format_of(path: Path) -> str | None:
@@ -87,8 +121,16 @@ def format_of(path: Path) -> str | None:
 
 def reading_of(text: str, name: str, **options: Any) -> Reading:
     """Return the reading of a file's text. A text without an operation is malformed."""
-    reading = read_text(text, name, **options)
-    if not (reading.operations or reading.malformed or reading.left_out):
+    return _filled(read_text(text, name, **options), name)
+
+
+def transactions_of(text: str, name: str) -> Reading:
+    """Return the transactions of a file's text. A text without one is malformed."""
+    return _filled(read_transactions_text(text, name), name)
+
+
+def _filled(reading: Reading, name: str) -> Reading:
+    if not (reading.calls or reading.malformed or reading.left_out):
         found, mend = "without an operation", f"is its format {name}?"
         reading.malformed = [Malformed(1, "the file", found, FORMATS[name].about, mend)]
     return reading

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from types import EllipsisType
 from typing import Final, Literal, TypeAlias, get_args
 
-from pyporcupine.importers.calls import FailedCas, operations
+from pyporcupine.importers.calls import TXN, FailedCas, operations
 from pyporcupine.importers.edn import read_edn
 from pyporcupine.importers.jepsen_log import read_jepsen_log
 from pyporcupine.importers.json_events import read_json_events
 from pyporcupine.importers.keys import split_keys
 from pyporcupine.importers.record import NOT_THERE, Event, Malformed, Reading
 from pyporcupine.importers.rows import read_rows
+from pyporcupine.importers.transactions import transactions
 
 Model: TypeAlias = Literal[
     "set",
@@ -39,8 +40,10 @@ class Format:
     suffixes: tuple[str, ...]
     model: Model | None = None
     """Model of the objects; None if the user must name it."""
-    events: Callable[[str], tuple[list[Event], list[Malformed]]] | None = None
+    events: Callable[..., tuple[list[Event], list[Malformed]]] | None = None
     """Reader of events; None if each line is a whole operation."""
+    may_lack_f: bool = False
+    """Whether the reader takes the f of events that have none, as those of transactions may."""
     register_initial: int | EllipsisType = ...
     """Initial value of a register; ... means None, the model's own."""
     failed_cas: FailedCas = "observe"
@@ -57,7 +60,14 @@ FORMATS: Final[Mapping[str, Format]] = {
         "cas-register",
         read_jepsen_log,
     ),
-    "edn": Format("Jepsen's history.edn", (".edn",), None, read_edn, failed_cas="ignore"),
+    "edn": Format(
+        "Jepsen's history.edn",
+        (".edn",),
+        None,
+        read_edn,
+        may_lack_f=True,
+        failed_cas="ignore",
+    ),
     "porcupine-kv": Format(
         "maps of :process, :type, :f, :key, :value, a line each",
         (".txt",),
@@ -70,6 +80,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         (".json",),
         None,
         read_json_events,
+        may_lack_f=True,
         failed_cas="ignore",
     ),
 }
@@ -98,6 +109,21 @@ def read_text(
     reading.format = format_
     if not reading.operations:
         reading.malformed = _in_one_sentence(reading.malformed, how)
+    return reading
+
+
+def read_transactions_text(text: str, format_: str) -> Reading:
+    """Return the transactions in a file's text."""
+    format_ = format_within(format_, text)
+    how = FORMATS[format_]
+    if how.events is None:
+        found, expected = f"of the format {format_}", "events: edn, json or jepsen-log"
+        bad = Malformed(1, "the file", found, expected, "write calls and ends as events")
+        return Reading(malformed=[bad], format=format_)
+    events, malformed = how.events(text, TXN) if how.may_lack_f else how.events(text)
+    reading = transactions(events)
+    reading.malformed = sorted([*malformed, *reading.malformed], key=lambda bad: bad.line)
+    reading.format = format_
     return reading
 
 

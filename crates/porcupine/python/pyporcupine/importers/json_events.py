@@ -15,10 +15,10 @@ from pyporcupine.importers.rows import DECODER, refused
 _BETWEEN: Final = re.compile(r"\s*(,?)\s*(\]?)")
 
 
-def read_json_events(text: str) -> tuple[list[Event], list[Malformed]]:
+def read_json_events(text: str, f: str | None = None) -> tuple[list[Event], list[Malformed]]:
     """Return the events of clients, in the order of the file, and what is wrong with others.
 
-    Skips the events of the nemesis.
+    Skips the events of the nemesis. `f` is that of events without one.
     """
     events: list[Event] = []
     malformed: list[Malformed] = []
@@ -29,6 +29,8 @@ def read_json_events(text: str) -> tuple[list[Event], list[Malformed]]:
         at = text.count("\n", 0, getattr(error, "pos", 0)) + 1
         return [], [refused(at, text.split("\n")[at - 1], error)]
     for line, element in elements:
+        if f is not None and isinstance(element, dict):
+            element = {"f": f, **element}
         made = _event(line, element)
         if isinstance(made, Malformed):
             malformed.append(made)

@@ -1,10 +1,11 @@
 """Contents of a file as a reader sees it: calls and their ends, or what is wrong with a line."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from pyporcupine._pyporcupine import Operation
+from pyporcupine._pyporcupine import Operation, Transaction
 
 Key: TypeAlias = int | str | None
 SHOWN_MAX = 60
@@ -61,8 +62,10 @@ class Reading:
 
     operations: list[Operation] = field(default_factory=list)
     """The operations in the order of their invocations."""
+    transactions: list[Transaction] = field(default_factory=list)
+    """The transactions, if the file was read as a history of transactions, without operations."""
     lines: list[tuple[int, int | None]] = field(default_factory=list)
-    """Lines of the call and of the end of each operation; None if the call never returned."""
+    """Lines of the call and of the end of each operation or transaction; None if the call never returned."""
     malformed: list[Malformed] = field(default_factory=list)
     """The lines that cannot be read, in order. If there are any, the operations are not the whole
     history."""
@@ -72,9 +75,14 @@ class Reading:
     """Name of the format of the file."""
 
     @property
+    def calls(self) -> Sequence[Operation | Transaction]:
+        """Return the operations or the transactions."""
+        return self.operations or self.transactions
+
+    @property
     def lost(self) -> int:
-        """Return the number of operations that never returned."""
-        return sum(operation.ret is None for operation in self.operations)
+        """Return the number of operations or transactions that never returned."""
+        return sum(call.ret is None for call in self.calls)
 
 
 def shown(value: object) -> str:

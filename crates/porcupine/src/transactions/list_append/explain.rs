@@ -3,10 +3,10 @@
 use super::{Lists, ODD, UNSEEN};
 use crate::transactions::graph::{Kinds, RW, WR};
 use crate::transactions::history::NONE;
+use crate::transactions::Data;
 
-impl Lists<'_> {
-    /// Returns why a transaction depends on another by an edge of a kind.
-    pub fn explain(&self, from: u32, to: u32, kind: Kinds) -> String {
+impl Data for Lists<'_> {
+    fn explain(&self, from: u32, to: u32, kind: Kinds) -> String {
         let found = match kind {
             WR => self.explain_read(from, to),
             RW => self.explain_missed(from, to),
@@ -14,7 +14,9 @@ impl Lists<'_> {
         };
         found.expect("the edge was made for such an operation")
     }
+}
 
+impl Lists<'_> {
     fn key(&self, op: usize) -> usize {
         self.history.keys.of(op)
     }

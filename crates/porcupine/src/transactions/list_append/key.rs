@@ -81,6 +81,11 @@ impl<'a, 'b> Key<'a, 'b> {
             }
         }
         self.check_versions();
+        for ops in history.runs(self.ops) {
+            if self.lists.happened[history.transaction[ops[0] as usize] as usize] {
+                self.check_own_order(ops);
+            }
+        }
         Ok(())
     }
 
@@ -283,6 +288,36 @@ impl<'a, 'b> Key<'a, 'b> {
                 }
                 Outcome::Committed => {}
             }
+        }
+    }
+
+    /// Checks that the list has what a transaction appended in the order in which it did.
+    fn check_own_order(&mut self, ops: &[u32]) {
+        let history = self.lists.history;
+        let version = |op: u32| match self.lists.version[op as usize] {
+            UNSEEN => ODD - 1, // after all that were read
+            version => version,
+        };
+        let known = |&&op: &&u32| !history.is_read[op as usize] && version(op) != ODD;
+        let mut before = None;
+        for &op in ops.iter().filter(known) {
+            let earlier = before.replace(op);
+            let Some(earlier) = earlier.filter(|&earlier| version(earlier) > version(op)) else {
+                continue;
+            };
+            let writer = history.transaction[op as usize];
+            let read = self.first_read_of(self.lists.version[op as usize] as usize - 1);
+            let reader = self.lists.transaction(read);
+            self.findings.add(Anomaly::IncompatibleOrder, || {
+                let (first, second) = (history.written(earlier), history.written(op));
+                let text = format!(
+                    "T{writer} appended {first} to key {} and then {second}, and T{reader} read \
+                     {second} without {first} before it",
+                    history.contents.key_text(self.key),
+                );
+                (vec![writer, reader], text)
+            });
+            return;
         }
     }
 

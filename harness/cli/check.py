@@ -142,8 +142,8 @@ class CheckOptions:
 @click.option(
     "--consistency",
     type=Name([*ORDERS, *LEVELS]),
-    help="Files: consistency to check: linearizable (the default) or sequential; for list-append and "
-    "rw-register a level of isolation. Default: serializable.",
+    help="Files: consistency to check: linearizable (the default) or sequential; for list-append "
+    "and rw-register a level of isolation. Default: serializable.",
 )
 @click.option("--initial", help="Files: initial value, as JSON. Default: that of the model.")
 @click.option(
@@ -326,7 +326,7 @@ def _parameters(
                 f"--consistency is {consistency}, expected for {model} one of {levels}"
             )
         return TransactionParameters(
-            cast(TransactionModel, model),
+            model,
             consistency or SERIALIZABLE,
             options.writes_follow_reads,
             options.sequential_keys,
@@ -342,7 +342,7 @@ def _parameters(
         )
     return CheckParameters(
         cast(Model, model),
-        cast(Consistency, consistency or ORDERS[0]),
+        consistency or ORDERS[0],
         _initial(options.initial),
         options.time_s,
         options.memory_mb,

@@ -4,6 +4,7 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,10 +62,10 @@ def check_files(
         share_s = left_s if place == len(paths) - 1 else left_s / 2
         own = replace(parameters, time_s=max(share_s, SHARE_S_MIN))
         if isinstance(own, TransactionParameters):
-            history = _reading(path, lambda text: transactions_of(text, name))
+            history = _reading(path, partial(transactions_of, name=name))
             judged.append(judge_transactions(str(path), history, own))
             continue
-        history = _reading(path, lambda text: reading_of(text, name, **reading))
+        history = _reading(path, partial(reading_of, name=name, **reading))
         if own.initial is ... and history.format:
             own = replace(own, initial=FORMATS[history.format].initial(own.model))
         judged.append(judge(str(path), history, own))

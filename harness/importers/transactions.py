@@ -36,8 +36,8 @@ class TransactionParameters:
 def judge_transactions(
     path: str, reading: Reading, parameters: TransactionParameters
 ) -> FileVerdict:
-    """Return the verdict on one file. It is UNKNOWN when a line is malformed, when a budget runs out
-    before an anomaly is found, and when no transaction that committed read anything."""
+    """Return the verdict on one file. It is UNKNOWN when a line is malformed, when a budget runs
+    out before an anomaly is found, and when no transaction that committed read anything."""
     if reading.malformed:
         return FileVerdict(path, Status.UNKNOWN, reading)
     began = time.perf_counter()
@@ -77,7 +77,7 @@ def _shown(reading: Reading, at: int) -> str:
     where = f"line {call}" if call == end else f"lines {call}–{'' if end is None else end}"
     one = reading.transactions[at]
     steps = ", ".join(_step(*step) for step in one.micro_ops)
-    ended = {"ok": "", "info": ", outcome unknown", "fail": ", failed"}[one.type]
+    ended = {"ok": "", "info": ", outcome unknown", "fail": ", failed"}[one.outcome]
     return f"{where}, process {one.process}: {steps}{ended}"
 
 
@@ -98,9 +98,7 @@ def _refused(reading: Reading, text: str) -> Malformed:
     match = _ROW.match(text)
     assert match is not None, "the text of a HistoryError begins with its row"
     line = reading.lines[int(match[1])][0]
-    told = re.sub(
-        r"\brow (\d+)\b", lambda row: f"line {reading.lines[int(row[1])][0]}", match[2]
-    )
+    told = re.sub(r"\brow (\d+)\b", lambda row: f"line {reading.lines[int(row[1])][0]}", match[2])
     found, _, expected = told.partition(", expected ")
     field, _, value = found.partition(" is ")
     if not value:

@@ -1,5 +1,5 @@
-"""Decides whether concurrent histories are linearizable or sequentially consistent, and which levels
-of isolation histories of transactions satisfy."""
+"""Decides whether concurrent histories are linearizable or sequentially consistent, and which
+levels of isolation histories of transactions satisfy."""
 
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,12 @@ from pyporcupine._pyporcupine import (
     visualize,
 )
 from pyporcupine.events import from_events
-from pyporcupine.importers.files import ImportedHistory, ImportedTransactions, read, read_transactions
+from pyporcupine.importers.files import (
+    ImportedHistory,
+    ImportedTransactions,
+    read,
+    read_transactions,
+)
 from pyporcupine.protocols import ArrowColumns, Model, State
 
 if TYPE_CHECKING:

@@ -94,9 +94,9 @@ class Transaction:
     texts.
 
     `call` and `ret` are times on one clock, in any unit. A transaction returned before another if
-    its `ret` is less than the other's `call`. `type`: it committed ("ok"), it certainly had no effect
-    ("fail"), or nobody knows ("info"): what it read says nothing, and its process makes no further
-    calls. By default it is "ok" with `ret`, and "info" without."""
+    its `ret` is less than the other's `call`. `outcome`: it committed ("ok"), it certainly had no
+    effect ("fail"), or nobody knows ("info"): what it read says nothing, and its process makes no
+    further calls. By default it is "ok" with `ret`, and "info" without."""
     @property
     def micro_ops(self) -> Sequence[Sequence[Any]]: ...
     @property
@@ -110,19 +110,19 @@ class Transaction:
         *,
         call: int,
         ret: int | None = None,
-        type: Literal["ok", "info", "fail"] | None = None,
+        outcome: Literal["ok", "info", "fail"] | None = None,
     ) -> Transaction: ...
     @property
     def process(self) -> int | str: ...
     @property
-    def r(self) -> Literal["ok", "info", "fail"]: ...
+    def outcome(self) -> Literal["ok", "info", "fail"]: ...
 
 @final
 class Dependency:
-    """`from_txn` precedes `to_txn` in every order that explains the history; both are positions in it.
+    """`from_txn` precedes `to_txn` in every order that explains the history; both are positions.
 
-    ww: the second wrote the version of a key after that of the first; wr: it read what the first
-    wrote; rw: the first read the key without what the second wrote; process: it is the next of the
+    ww: the second wrote a later version of a key than the first; wr: it read what the first wrote;
+    rw: the first read the key without what the second wrote; process: the second is the next of the
     same process; realtime: the first returned before the second was called."""
     @property
     def from_txn(self) -> int: ...
@@ -138,10 +138,11 @@ class Dependency:
 class Anomaly:
     """An anomaly of a history, with one of its instances.
 
-    Cycles of dependencies: G0 (only ww), G1c (ww and wr), G-single (one rw), G-nonadjacent (several
-    rw, no two in a row), G2-item (rw after rw); the same with "-process" and "-realtime", if they
-    need that order. Others: garbage, duplicate-elements, cyclic-versions, G1a (aborted read), G1b
-    (intermediate read), dirty-update, incompatible-order, future-read, lost-update, internal."""
+    Cycles of dependencies: G0 (only ww), G1c (ww and wr), G-single (one rw), G-nonadjacent
+    (several rw, no two in a row), G2-item (rw after rw); the same with "-process" and "-realtime",
+    if they need that order. Others: garbage, duplicate-elements, cyclic-versions, G1a (aborted
+    read), G1b (intermediate read), dirty-update, incompatible-order, future-read, lost-update,
+    internal."""
     @property
     def name(self) -> str: ...
     @property
@@ -380,22 +381,24 @@ def check_transactions(
     time_s: float | None = 60.0,
     memory_mb: float | None = MEMORY_MB,
 ) -> TransactionsResult:
-    """Decide whether a history of transactions satisfies a level of isolation, as Elle does (Kingsbury
-    & Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations", VLDB 2020).
+    """Decide whether a history of transactions satisfies a level of isolation, as Elle does
+    (Kingsbury & Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations",
+    VLDB 2020).
 
-    `history` is a list of Transaction, or Arrow columns: process (ints or texts), call and ret (ints;
-    ret with nulls) and optionally type (texts: "ok", "info" or "fail"; without it, null in ret is
-    "info"). `micro_ops` then has a row for each micro-operation, ascending by txn: txn (the row of
-    its transaction), f, key (int or text), value (what it appends or writes: int or text) and read
-    (list-append: what it read, a list of ints or texts). Null in read is the empty list; null in
-    value of a read of rw-register is a register without a value.
+    `history` is a list of Transaction, or Arrow columns: process (ints or texts), call and ret
+    (ints; ret with nulls) and optionally outcome (texts: "ok", "info" or "fail"; without it, null
+    in ret is "info"). `micro_ops` then has a row for each micro-operation, ascending by txn: txn
+    (the row of its transaction), f, key (int or text), value (what it appends or writes: int or
+    text) and read (list-append: what it read, a list of ints or texts). Null in read is the empty
+    list; null in value of a read of rw-register is a register without a value.
 
     Models:
-    list-append: keys hold lists, which begin empty. "append" adds an element that no other append to
-    the key adds; "r" reads the whole list. The longest read of a key shows the order of its versions.
-    rw-register: keys hold registers, which begin without a value. "w" writes a value that no other
-    write to the key writes; "r" reads it. The initial value comes first. What else is known of the
-    order of versions has to be stated:
+    list-append: keys hold lists, which begin empty. "append" adds an element that no other append
+    to the key adds; "r" reads the whole list. The longest read of a key shows the order of its
+    versions.
+    rw-register: keys hold registers, which begin without a value. "w" writes a value that no
+    other write to the key writes; "r" reads it. The initial value comes first. What else is known
+    of the order of versions has to be stated:
     `writes_follow_reads`: what a transaction writes is later than what it read of the key before.
     `sequential_keys`: each process meets the versions of a key in their order.
     `linearizable_keys`: a transaction meets no earlier version of a key than those that returned
@@ -403,24 +406,25 @@ def check_transactions(
 
     `consistency` is one of read-uncommitted, read-committed, cursor-stability, consistent-view,
     snapshot-isolation, repeatable-read, serializable; strong-session-read-uncommitted,
-    strong-session-read-committed, strong-session-snapshot-isolation and strong-session-serializable,
-    which also respect the order of each process; strong-read-uncommitted, strong-read-committed,
-    strong-snapshot-isolation and strict-serializable, which respect real time.
+    strong-session-read-committed, strong-session-snapshot-isolation and
+    strong-session-serializable, which also respect the order of each process;
+    strong-read-uncommitted, strong-read-committed, strong-snapshot-isolation and
+    strict-serializable, which respect real time.
 
     The history is INVALID if an anomaly shows that the level forbids. Each is proved by the
-    transactions that it names. If all versions of the lists were read, a history without anomalies
-    satisfies read-uncommitted, read-committed, snapshot-isolation, serializable, and what respects time
-    with these. If the order of two appends that nobody read is unknown, an anomaly of snapshot
-    isolation may not show; and with registers, any anomaly that rests on an unknown order of versions.
-    A transaction of unknown outcome counts once somebody read something that it wrote. The history is
-    UNKNOWN if no transaction that committed read anything, or if a limit was reached before an anomaly
-    was found.
+    transactions that it names. If all versions of the lists were read, a history without
+    anomalies satisfies read-uncommitted, read-committed, snapshot-isolation, serializable, and
+    what respects time with these. If the order of two appends that nobody read is unknown, an
+    anomaly of snapshot isolation may not show; and with registers, any anomaly that rests on an
+    unknown order of versions. A transaction of unknown outcome counts once somebody read
+    something that it wrote. The history is UNKNOWN if no transaction that committed read
+    anything, or if a limit was reached before an anomaly was found.
 
-    `time_s` and `memory_mb` limit the check, as those of `check` do; the memory of the history itself
-    does not count. One thread does all; the GIL is released.
+    `time_s` and `memory_mb` limit the check, as those of `check` do; the memory of the history
+    itself does not count. One thread does all; the GIL is released.
 
-    Raises HistoryError for a row that breaks the rules of histories, ValueError and TypeError for other
-    arguments."""
+    Raises HistoryError for a row that breaks the rules of histories, ValueError and TypeError for
+    other arguments."""
 
 def visualize(
     history: Sequence[Operation] | ArrowColumns,

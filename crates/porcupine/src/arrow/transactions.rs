@@ -18,12 +18,12 @@ const CALLS: [FieldName; 4] = [
     ("process", true),
     ("call", true),
     ("ret", true),
-    ("type", false),
+    ("outcome", false),
 ];
 const PROCESS: usize = 0;
 const CALL: usize = 1;
 const RET: usize = 2;
-const TYPE: usize = 3;
+const OUTCOME: usize = 3;
 
 const MICRO_OPS: [FieldName; 5] = [
     ("txn", true),
@@ -179,17 +179,17 @@ impl ArrowTransactions {
             };
             let call = int(CALL).ok_or_else(|| bad(CALL, "an int of 64 bits"))?;
             let ret = int(RET);
-            let outcome = match (self.calls.cell(row, TYPE), ret) {
+            let outcome = match (self.calls.cell(row, OUTCOME), ret) {
                 (Datum::Null, None) => Outcome::Unknown,
                 (Datum::Null, Some(_)) => Outcome::Committed,
                 (Datum::Text(kind), ret) => match words::outcome(kind) {
                     Some(Outcome::Committed) if ret.is_none() => {
-                        return Err(bad(RET, "an int of 64 bits, as type is \"ok\""));
+                        return Err(bad(RET, "an int of 64 bits, as outcome is \"ok\""));
                     }
                     Some(outcome) => outcome,
-                    None => return Err(bad(TYPE, words::OUTCOMES)),
+                    None => return Err(bad(OUTCOME, words::OUTCOMES)),
                 },
-                _ => return Err(bad(TYPE, words::OUTCOMES)),
+                _ => return Err(bad(OUTCOME, words::OUTCOMES)),
             };
             history.process.push(process);
             history.call.push(call);

@@ -30,9 +30,9 @@ type OptionalOutcomeName = Option<String>;
 /// texts.
 ///
 /// `call` and `ret` are times on one clock, in any unit. A transaction returned before another if
-/// its `ret` is less than the other's `call`. `type`: it committed ("ok"), it certainly had no effect
-/// ("fail"), or nobody knows ("info"): what it read says nothing, and its process makes no further
-/// calls. By default it is "ok" with `ret`, and "info" without.
+/// its `ret` is less than the other's `call`. `outcome`: it committed ("ok"), it certainly had no
+/// effect ("fail"), or nobody knows ("info"): what it read says nothing, and its process makes no
+/// further calls. By default it is "ok" with `ret`, and "info" without.
 #[pyclass(frozen, module = "pyporcupine")]
 pub struct Transaction {
     process: Process,
@@ -48,27 +48,27 @@ pub struct Transaction {
 #[pymethods]
 impl Transaction {
     #[new]
-    #[pyo3(signature = (process, micro_ops, *, call, ret=None, r#type=None),
-        text_signature = "(process, micro_ops, *, call, ret=None, type=None)")]
+    #[pyo3(signature = (process, micro_ops, *, call, ret=None, outcome=None),
+        text_signature = "(process, micro_ops, *, call, ret=None, outcome=None)")]
     fn new(
         process: Process,
         micro_ops: Py<PyMicroOps>,
         call: i64,
         ret: Option<i64>,
-        r#type: OptionalOutcomeName,
+        outcome: OptionalOutcomeName,
     ) -> PyResult<Self> {
-        let outcome = match (&r#type, ret) {
+        let outcome = match (&outcome, ret) {
             (None, None) => Outcome::Unknown,
             (None, Some(_)) => Outcome::Committed,
             (Some(kind), ret) => match words::outcome(kind) {
                 Some(Outcome::Committed) if ret.is_none() => {
-                    let text = "ret is None, expected an int, as type is \"ok\"";
+                    let text = "ret is None, expected an int, as outcome is \"ok\"";
                     return Err(PyValueError::new_err(text));
                 }
                 Some(outcome) => outcome,
                 None => {
                     let expected = words::OUTCOMES;
-                    let text = format!("type is {kind:?}, expected {expected} or None");
+                    let text = format!("outcome is {kind:?}, expected {expected} or None");
                     return Err(PyValueError::new_err(text));
                 }
             },
@@ -88,7 +88,7 @@ impl Transaction {
     }
 
     #[getter]
-    fn r#type(&self) -> OutcomeName {
+    fn outcome(&self) -> OutcomeName {
         let name = match self.outcome {
             Outcome::Committed => "ok",
             Outcome::Unknown => "info",
@@ -102,7 +102,7 @@ impl Transaction {
         let named = PyDict::new(py);
         named.set_item("call", self.call)?;
         named.set_item("ret", self.ret)?;
-        named.set_item("type", self.r#type())?;
+        named.set_item("outcome", self.outcome())?;
         let positional = (self.process(py)?, &self.micro_ops);
         Ok((positional.into_py_any(py)?, named))
     }
@@ -110,11 +110,11 @@ impl Transaction {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let ret = self.ret.map_or("None".to_owned(), |r| r.to_string());
         Ok(format!(
-            "Transaction(process={}, micro_ops={}, call={}, ret={ret}, type={:?})",
+            "Transaction(process={}, micro_ops={}, call={}, ret={ret}, outcome={:?})",
             self.process(py)?.bind(py).repr()?,
             self.micro_ops.bind(py).repr()?,
             self.call,
-            self.r#type(),
+            self.outcome(),
         ))
     }
 }

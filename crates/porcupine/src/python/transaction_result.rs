@@ -13,10 +13,10 @@ type DependencyKind = String;
 /// The name of an anomaly. In Python: `str`.
 type AnomalyName = String;
 
-/// `from_txn` precedes `to_txn` in every order that explains the history; both are positions in it.
+/// `from_txn` precedes `to_txn` in every order that explains the history; both are positions.
 ///
-/// ww: the second wrote the version of a key after that of the first; wr: it read what the first
-/// wrote; rw: the first read the key without what the second wrote; process: it is the next of the
+/// ww: the second wrote a later version of a key than the first; wr: it read what the first wrote;
+/// rw: the first read the key without what the second wrote; process: the second is the next of the
 /// same process; realtime: the first returned before the second was called.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct Dependency {
@@ -66,10 +66,11 @@ impl Dependency {
 
 /// An anomaly of a history, with one of its instances.
 ///
-/// Cycles of dependencies: G0 (only ww), G1c (ww and wr), G-single (one rw), G-nonadjacent (several
-/// rw, no two in a row), G2-item (rw after rw); the same with "-process" and "-realtime", if they
-/// need that order. Others: garbage, duplicate-elements, cyclic-versions, G1a (aborted read), G1b
-/// (intermediate read), dirty-update, incompatible-order, future-read, lost-update, internal.
+/// Cycles of dependencies: G0 (only ww), G1c (ww and wr), G-single (one rw), G-nonadjacent
+/// (several rw, no two in a row), G2-item (rw after rw); the same with "-process" and "-realtime",
+/// if they need that order. Others: garbage, duplicate-elements, cyclic-versions, G1a (aborted
+/// read), G1b (intermediate read), dirty-update, incompatible-order, future-read, lost-update,
+/// internal.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct Anomaly {
     name: AnomalyName,

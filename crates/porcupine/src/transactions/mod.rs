@@ -166,7 +166,11 @@ fn answer(
     mut findings: Vec<Finding>,
     undecided: Option<&'static str>,
 ) -> Answer {
-    findings.sort_by_key(|found| found.anomaly);
+    // What shows without an order in time is worse.
+    findings.sort_by_key(|found| match found.anomaly {
+        Anomaly::Cycles(_, time) => (time, found.anomaly),
+        anomaly => (Time::Nothing, anomaly),
+    });
     let anomalies: Vec<Anomaly> = findings.iter().map(|found| found.anomaly).collect();
     let (weakest, others) = violated(&anomalies);
     let forbidden: Vec<&str> = anomalies

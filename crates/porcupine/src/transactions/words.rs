@@ -2,10 +2,10 @@
 
 use super::history::Outcome;
 
-/// What a type may be.
+/// What an outcome may be.
 pub const OUTCOMES: &str = "\"ok\", \"info\" or \"fail\"";
 
-/// Returns the outcome that a type stands for.
+/// Returns the outcome of a name.
 pub fn outcome(kind: &str) -> Option<Outcome> {
     match kind {
         "ok" => Some(Outcome::Committed),

@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 
 use pyporcupine::transactions::history::Outcome;
 
-use crate::made::{Made, Op, Transaction, KEYS};
-
-type State = [Vec<i64>; KEYS];
+use crate::made::{write, Made, Op, State, Transaction, KEYS};
 
 /// The order in time that an execution respects.
 #[derive(Clone, Copy, PartialEq)]
@@ -104,7 +102,7 @@ impl<'a> Satisfied<'a> {
         let mut state = state.clone();
         for op in &one.ops {
             match op {
-                Op::Append(key, element) => state[*key].push(*element),
+                Op::Append(key, element) => write(&mut state[*key], *element, self.made.lists),
                 Op::Read(key, list) => {
                     if one.outcome == Outcome::Committed && state[*key] != *list {
                         return None;
@@ -335,7 +333,7 @@ impl Snapshots<'_> {
         }
         let mut after = state.clone();
         for (key, element) in satisfied.appends(next) {
-            after[key].push(element);
+            write(&mut after[key], element, satisfied.made.lists);
         }
         self.committed.push(next);
         let works = self.works(&after);

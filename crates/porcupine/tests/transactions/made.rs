@@ -23,14 +23,19 @@ pub struct Transaction {
 #[derive(Debug)]
 pub struct Made {
     pub transactions: Vec<Transaction>,
+    /// Whether keys hold lists, and not registers.
+    pub lists: bool,
 }
 
 pub const KEYS: usize = 2;
 
+/// What each key holds; a register one value or none.
+pub type State = [Vec<i64>; KEYS];
+
 impl Made {
     /// Makes a history of up to four transactions. Some of its reads find what a serial execution
     /// would show, others any beginning of a list, and few anything.
-    pub fn new(rng: &mut Rng) -> Self {
+    pub fn new(rng: &mut Rng, lists: bool) -> Self {
         let mut transactions = times(rng);
         let mut element = 0;
         for transaction in &mut transactions {
@@ -43,7 +48,10 @@ impl Made {
                 });
             }
         }
-        let mut made = Self { transactions };
+        let mut made = Self {
+            transactions,
+            lists,
+        };
         let mut order: Vec<usize> = (0..made.transactions.len()).collect();
         if rng.below(2) == 0 {
             shuffle(&mut order, rng);
@@ -55,7 +63,7 @@ impl Made {
 
     /// Fills in what reads find; `wrong` of ten find something else than in the serial execution.
     fn execute(&mut self, order: &[usize], rng: &mut Rng, wrong: u64) {
-        let mut all: [Vec<i64>; KEYS] = Default::default();
+        let mut all: State = Default::default();
         for &at in order {
             for op in &self.transactions[at].ops {
                 if let Op::Append(key, element) = op {
@@ -67,9 +75,10 @@ impl Made {
                 }
             }
         }
-        let mut state: [Vec<i64>; KEYS] = Default::default();
+        let mut state: State = Default::default();
         let mut before = vec![state.clone()];
         let has_snapshots = rng.below(2) == 0;
+        let lists = self.lists;
         for &at in order {
             let transaction = &mut self.transactions[at];
             let age = match has_snapshots {
@@ -81,10 +90,15 @@ impl Made {
             for op in &mut transaction.ops {
                 match op {
                     Op::Append(key, element) => {
-                        own[*key].push(*element);
-                        snapshot[*key].push(*element);
+                        write(&mut own[*key], *element, lists);
+                        write(&mut snapshot[*key], *element, lists);
                     }
-                    Op::Read(key, list) => *list = found(rng, &snapshot[*key], &all[*key], wrong),
+                    Op::Read(key, list) => {
+                        *list = found(rng, &snapshot[*key], &all[*key], wrong);
+                        if !lists {
+                            list.drain(..list.len().saturating_sub(1));
+                        }
+                    }
                 }
             }
             let shows = match transaction.outcome {
@@ -112,6 +126,14 @@ impl Made {
         }
         columns.finish()
     }
+}
+
+/// Changes what a key holds.
+pub fn write(held: &mut Vec<i64>, element: i64, lists: bool) {
+    if !lists {
+        held.clear();
+    }
+    held.push(element);
 }
 
 fn found(rng: &mut Rng, serial: &[i64], all: &[i64], wrong: u64) -> Vec<i64> {

@@ -74,7 +74,9 @@ def read(
     format.
     """
     reading = _reading(
-        Path(path), format, lambda text, name: reading_of(text, name, keyed=keyed, failed_cas=failed_cas)
+        Path(path),
+        format,
+        lambda text, name: reading_of(text, name, keyed=keyed, failed_cas=failed_cas),
     )
     return ImportedHistory(reading.format, reading.operations, reading.lines, reading.left_out)
 

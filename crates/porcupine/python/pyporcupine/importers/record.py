@@ -65,7 +65,8 @@ class Reading:
     transactions: list[Transaction] = field(default_factory=list)
     """The transactions, if the file was read as a history of transactions, without operations."""
     lines: list[tuple[int, int | None]] = field(default_factory=list)
-    """Lines of the call and of the end of each operation or transaction; None if the call never returned."""
+    """Lines of the call and of the end of each operation or transaction; None if it never
+    returned."""
     malformed: list[Malformed] = field(default_factory=list)
     """The lines that cannot be read, in order. If there are any, the operations are not the whole
     history."""

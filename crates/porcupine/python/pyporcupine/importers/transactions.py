@@ -48,7 +48,7 @@ def _transaction(call: MatchedCall) -> Transaction:
         return Transaction(invoke.process, end.value, call=called, ret=returned)
     unread = [(f, key, None if f == _READ else value) for f, key, value in invoke.value]
     kind: Literal["info", "fail"] = "info" if end is None else "fail"
-    return Transaction(invoke.process, unread, call=called, ret=returned, type=kind)
+    return Transaction(invoke.process, unread, call=called, ret=returned, outcome=kind)
 
 
 def _micro_ops(event: Event) -> list[tuple[Any, Any, Any]] | Malformed:

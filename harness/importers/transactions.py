@@ -101,6 +101,6 @@ def _refused(reading: Reading, text: str) -> Malformed:
     told = re.sub(r"\brow (\d+)\b", lambda row: f"line {reading.lines[int(row[1])][0]}", match[2])
     found, _, expected = told.partition(", expected ")
     field, _, value = found.partition(" is ")
-    if not value:
-        field, value = "the transaction", found
+    if not value or found.startswith("it "):
+        field, value = "the transaction", f"wrong, as {found}"
     return Malformed(line, field, value, expected)

@@ -147,7 +147,7 @@ class Anomaly:
     def name(self) -> str: ...
     @property
     def count(self) -> int:
-        """Number of instances; of cycles: of groups of transactions of which these are the worst."""
+        """Number of instances; of cycles: of groups of transactions whose worst cycles they are."""
     @property
     def transactions(self) -> list[int]:
         """Positions of the transactions of one instance: those of a cycle in its order, others

@@ -74,7 +74,7 @@ impl Dependency {
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct Anomaly {
     name: AnomalyName,
-    /// Number of instances; of cycles: of groups of transactions of which these are the worst.
+    /// Number of instances; of cycles: of groups of transactions whose worst cycles they are.
     count: usize,
     /// Positions of the transactions of one instance: those of a cycle in its order, others
     /// ascending.

@@ -247,7 +247,7 @@ def test_columns_say_the_same_as_objects(items: pa.DataType, batches: int) -> No
                     ],
                     call=one.call,
                     ret=one.ret,
-                    type=one.outcome,
+                    outcome=one.outcome,
                 )
                 for one in history
             ]

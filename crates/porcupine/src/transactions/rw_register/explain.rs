@@ -23,50 +23,46 @@ impl Registers<'_> {
             if !self.history.is_read[op] || version == NONE || self.maker(version) != Some(from) {
                 return None;
             }
-            let value = self.value(version);
+            let (value, key) = (self.value_of(op), self.key_text(version));
             Some(format!(
-                "T{to} read T{from}'s write of {value} to key {}",
-                self.key_text(version)
+                "T{to} read T{from}'s write of {value} to key {key}"
             ))
         })
     }
 
     /// Explains that a transaction wrote a later version than another read or wrote.
     fn explain_later(&self, from: u32, to: u32, reads: bool) -> Option<String> {
-        let earlier = self
-            .history
-            .ops(from)
-            .filter(|&op| self.history.is_read[op] == reads);
-        let earlier = earlier
-            .map(|op| self.version[op])
-            .filter(|&version| version != NONE);
-        let later = || {
-            let writes = self.history.ops(to).filter(|&op| !self.history.is_read[op]);
-            writes.map(|op| self.version[op])
-        };
-        let is_later = |first: u32, second: u32| match self.is_initial(first) {
-            true => self.key_of(first) == self.key_of(second),
-            false => self.later.binary_search(&(first, second)).is_ok(),
-        };
-        earlier.into_iter().find_map(|first| {
-            let second = later().find(|&second| is_later(first, second))?;
-            let (key, value) = (self.key_text(second), self.value(second));
+        let is_earlier =
+            |op: &usize| self.history.is_read[*op] == reads && self.version[*op] != NONE;
+        self.history.ops(from).filter(is_earlier).find_map(|op| {
+            let first = self.version[op];
+            let is_later = |later: &usize| {
+                !self.history.is_read[*later] && self.is_later(first, self.version[*later])
+            };
+            let later = self.history.ops(to).find(is_later)?;
+            let key = self.key_text(first);
+            let (before, value) = (self.value_of(op), self.value_of(later));
             Some(match (reads, self.is_initial(first)) {
                 (true, true) => {
                     format!(
                         "T{from} read the initial value of key {key}, to which T{to} wrote {value}"
                     )
                 }
-                (true, false) => format!(
-                    "T{from} read {} in key {key}, and T{to} wrote the later {value}",
-                    self.value(first)
-                ),
-                (false, _) => format!(
-                    "T{from} wrote {} to key {key}, and T{to} the later {value}",
-                    self.value(first)
-                ),
+                (true, false) => {
+                    format!("T{from} read {before} in key {key}, and T{to} wrote the later {value}")
+                }
+                (false, _) => {
+                    format!("T{from} wrote {before} to key {key}, and T{to} the later {value}")
+                }
             })
         })
+    }
+
+    fn is_later(&self, first: u32, second: u32) -> bool {
+        match self.is_initial(first) {
+            true => self.key_of(first) == self.key_of(second),
+            false => self.later.binary_search(&(first, second)).is_ok(),
+        }
     }
 
     /// Describes that the order of a key's versions is a cycle.
@@ -86,7 +82,15 @@ impl Registers<'_> {
         self.history.contents.key_text(self.key_of(version))
     }
 
-    fn value(&self, version: u32) -> String {
-        self.history.written(self.writers[version as usize])
+    /// Returns what an operation wrote or found as text.
+    fn value_of(&self, op: usize) -> String {
+        if !self.history.is_read[op] {
+            return self.history.written(op as u32);
+        }
+        let contents = self.history.contents;
+        match contents.read(op).first() {
+            Some(&value) => contents.value_text(value),
+            None => "nothing".to_owned(),
+        }
     }
 }

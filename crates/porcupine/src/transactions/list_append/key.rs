@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{run, Lists, ODD, UNSEEN};
+use super::{Lists, ODD, UNSEEN};
 use crate::rows::BadRow;
 use crate::transactions::findings::Findings;
 use crate::transactions::history::{Outcome, NONE};
@@ -67,26 +67,25 @@ impl<'a, 'b> Key<'a, 'b> {
         }
     }
 
-    /// Reads all operations on the key.
-    pub fn read(&mut self) -> Result<(), BadRow> {
+    /// Finds the order of the elements, and the version that each append made.
+    pub fn find_versions(&mut self) -> Result<(), BadRow> {
         self.compare_reads();
         self.number_elements();
         self.match_appends()?;
         self.scratch.updated.clear();
         self.scratch.updated.resize(self.order.len() + 1, NONE);
-        let history = self.lists.history;
-        for ops in history.runs(self.ops) {
-            if history.outcome_of(ops[0]) == Outcome::Committed {
-                run::read(self, ops);
-            }
-        }
+        Ok(())
+    }
+
+    /// Checks the versions and their writers, after all reads.
+    pub fn check(&mut self) {
         self.check_versions();
+        let history = self.lists.history;
         for ops in history.runs(self.ops) {
             if self.lists.happened[history.transaction[ops[0] as usize] as usize] {
                 self.check_own_order(ops);
             }
         }
-        Ok(())
     }
 
     /// Compares each read with the longest one.

@@ -13,6 +13,7 @@ mod run;
 use super::findings::Findings;
 use super::history::{History, Outcome};
 use crate::rows::BadRow;
+use key::{Key, Scratch};
 
 /// An append that nobody read.
 const UNSEEN: u32 = 0;
@@ -49,9 +50,9 @@ impl<'a> Lists<'a> {
             happened: outcomes.map(|&o| o == Outcome::Committed).collect(),
         };
         lists.starts.push(0);
-        let mut scratch = key::Scratch::default();
+        let mut scratch = Scratch::default();
         for key in 0..history.keys.len() {
-            key::Key::new(&mut lists, key, findings, &mut scratch).read()?;
+            read_key(&mut Key::new(&mut lists, key, findings, &mut scratch))?;
             lists.starts.push(lists.writers.len() as u32);
         }
         Ok(lists)
@@ -65,4 +66,17 @@ impl<'a> Lists<'a> {
     fn transaction(&self, op: u32) -> u32 {
         self.history.transaction[op as usize]
     }
+}
+
+/// Reads all operations on a key.
+fn read_key(key: &mut Key) -> Result<(), BadRow> {
+    key.find_versions()?;
+    let history = key.lists.history;
+    for ops in history.runs(&history.keys[key.key]) {
+        if history.outcome_of(ops[0]) == Outcome::Committed {
+            run::read(key, ops);
+        }
+    }
+    key.check();
+    Ok(())
 }

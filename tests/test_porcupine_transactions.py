@@ -261,6 +261,24 @@ def test_columns_say_the_same_as_objects(items: pa.DataType, batches: int) -> No
         assert shown == [re.sub(r"['\"]", "", one.text) for one in expected.anomalies]
 
 
+def test_registers_from_columns() -> None:
+    calls = pa.table({"process": ["a", "b"], "call": [0, 2], "ret": [1, 3]})
+    micro_ops = pa.table(
+        {
+            "txn": [0, 0, 1, 1],
+            "f": ["w", "w", "r", "r"],
+            "key": [7, 8, 7, 8],
+            "value": [5, 6, 5, None],
+        }
+    )
+    result = check_transactions(calls, "rw-register", micro_ops=micro_ops)
+    assert names(result) == ["G-single"]
+    assert result.anomalies[0].text == (
+        "T1 < T0, because T1 read the initial value of key 8, to which T0 wrote 6; but T0 < T1, "
+        "because T1 read T0's write of 5 to key 7: a contradiction"
+    )
+
+
 def test_bad_rows_are_refused_with_what_was_expected() -> None:
     for text, match in [
         ("ax1 | ax1", "row 1: it appends 1 to key 'x', expected another element: row 0 appends"),

@@ -9,7 +9,7 @@ use crate::made::{write, Made, Op, State, Transaction, KEYS};
 
 /// The order in time that an execution respects.
 #[derive(Clone, Copy, PartialEq)]
-enum Time {
+enum Order {
     Nothing,
     Session,
     RealTime,
@@ -29,12 +29,12 @@ impl<'a> Satisfied<'a> {
         match name {
             "read-uncommitted" => !self.reads_twice() && self.orders_versions(false),
             "read-committed" => self.reads_committed() && self.orders_versions(true),
-            "snapshot-isolation" => self.has_snapshots(Time::Nothing),
-            "strong-session-snapshot-isolation" => self.has_snapshots(Time::Session),
-            "strong-snapshot-isolation" => self.has_snapshots(Time::RealTime),
-            "serializable" => self.is_serial(Time::Nothing),
-            "strong-session-serializable" => self.is_serial(Time::Session),
-            "strict-serializable" => self.is_serial(Time::RealTime),
+            "snapshot-isolation" => self.has_snapshots(Order::Nothing),
+            "strong-session-snapshot-isolation" => self.has_snapshots(Order::Session),
+            "strong-snapshot-isolation" => self.has_snapshots(Order::RealTime),
+            "serializable" => self.is_serial(Order::Nothing),
+            "strong-session-serializable" => self.is_serial(Order::Session),
+            "strict-serializable" => self.is_serial(Order::RealTime),
             _ => panic!("no definition of {name}"),
         }
     }
@@ -58,22 +58,28 @@ impl<'a> Satisfied<'a> {
         })
     }
 
-    fn precedes(&self, a: usize, b: usize, time: Time) -> bool {
+    fn precedes(&self, a: usize, b: usize, time: Order) -> bool {
         let (first, second) = (&self.all()[a], &self.all()[b]);
         let session = first.process == second.process && a < b;
         let returned = first.outcome == Outcome::Committed && first.ret < second.call;
         match time {
-            Time::Nothing => false,
-            Time::Session => session,
-            Time::RealTime => session || returned,
+            Order::Nothing => false,
+            Order::Session => session,
+            Order::RealTime => session || returned,
         }
     }
 
-    fn is_serial(&self, time: Time) -> bool {
+    fn is_serial(&self, time: Order) -> bool {
         self.some_set(|set| self.serial_from(set, &mut Vec::new(), &State::default(), time))
     }
 
-    fn serial_from(&self, set: &[usize], done: &mut Vec<usize>, state: &State, time: Time) -> bool {
+    fn serial_from(
+        &self,
+        set: &[usize],
+        done: &mut Vec<usize>,
+        state: &State,
+        time: Order,
+    ) -> bool {
         if done.len() == set.len() {
             return true;
         }
@@ -115,7 +121,7 @@ impl<'a> Satisfied<'a> {
 
     /// Whether each transaction may have read from a snapshot, so that no two of which neither
     /// sees the other append to the same key (Berenson et al. 1995, with snapshots of any age).
-    fn has_snapshots(&self, time: Time) -> bool {
+    fn has_snapshots(&self, time: Order) -> bool {
         self.some_set(|set| {
             let mut run = Snapshots {
                 satisfied: self,
@@ -289,7 +295,7 @@ impl Made {
 struct Snapshots<'a> {
     satisfied: &'a Satisfied<'a>,
     set: &'a [usize],
-    time: Time,
+    time: Order,
     /// Transactions that started, with the number of those that had committed before.
     started: Vec<(usize, usize)>,
     committed: Vec<usize>,

@@ -15,7 +15,7 @@ from harness.core.history import History
 from harness.core.op import Call, Json, Kind, Op
 from harness.generators.script import Do, Joined, Rest, Until, broke_off
 from harness.run.scripted import ScriptedRun, read_script
-from harness.run.stepwise import Ended, node_step, rule_step
+from harness.run.stepwise import node_step, rule_step
 from harness.run.trial import Trial, TryResult
 from harness.search.anomaly_kind import AnomalyKind
 from harness.search.candidates import RedRun, red_run
@@ -23,7 +23,7 @@ from harness.search.reproduction import Tries, simulate, translate_run
 from harness.search.translation import rule_of, without_rules
 from harness.store.store import Store
 from nemesis.message_rules import _lacking
-from workloads.scenarios.steps import shows
+from workloads.scenarios.steps import Ended, shows
 
 ABA = (
     *(

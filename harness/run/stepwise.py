@@ -30,13 +30,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from harness.core.errors import UsageError
-from harness.core.op import Call, Json, Kind, Op
+from harness.core.op import Call, Json, Kind
 from harness.core.ranges import shortened
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Until
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.run.script_calls import CALL_FIELDS, call_fields, call_of, line_of, toml
 from nemesis.message_rules import ACTIONS, NAME, RULE_FIELDS, STATES
-from workloads.scenarios.steps import Shows
+from workloads.scenarios.steps import Ended, Shows
 
 RULE_DEFAULTS: Final[Mapping[str, Json]] = {
     "channel": "zookeeper",
@@ -46,20 +46,6 @@ RULE_DEFAULTS: Final[Mapping[str, Json]] = {
 UNTIL_PAUSE_S: Final = 0.1
 UNTIL_TRIES: Final = 600
 ENDS: Final = (Kind.OK, Kind.FAIL, Kind.INFO)
-
-
-class Ended:
-    """The condition that a call ended ok."""
-
-    def __call__(self, op: Op) -> bool:
-        """Return whether it did."""
-        return op.kind is Kind.OK
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ended)
-
-    def __hash__(self) -> int:
-        return 0
 
 
 def rule_step(do: str, name: str, node: str | list[str], **rule: Json) -> Do:

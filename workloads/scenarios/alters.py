@@ -17,6 +17,7 @@ from workloads.scenarios.steps import (
     KILL,
     REPLICAS,
     SESSION_GONE_S,
+    Ended,
     everywhere,
     insert,
     killed,
@@ -55,10 +56,6 @@ session up when it has waited 3 s for an answer."""
 ROUNDS = 4
 
 
-def _answered(op: Op) -> bool:
-    return op.kind is Kind.OK
-
-
 def _session_lost(number: int) -> tuple[ScriptStep, ...]:
     return (*cut_off(number).begins, Then(_altered_without))
 
@@ -71,7 +68,7 @@ def _altered_without(ended: tuple[Op, ...]) -> Sequence[ScriptStep]:
     return (
         Rest(SESSION_LOST_S),
         cut_off(number).ends,
-        Until(insert(number, behind), _answered, tries=60, pause_s=0.5),
+        Until(insert(number, behind), Ended(), tries=60, pause_s=0.5),
         Do(Call(f="add-column", value=number, node=other), ends=UNFINISHED),
         Then(_if_all_followed),
     )
@@ -81,7 +78,7 @@ def _if_all_followed(ended: tuple[Op, ...]) -> Sequence[ScriptStep]:
     """Return the steps of a replica whose next session exists before it has seen the end of the
     last one: then it is notified, and the ALTER succeeds."""
     number = _cuts(ended)
-    followed = _answered(ended[-1])
+    followed = Ended()(ended[-1])
     return _session_lost(number + 1) if followed and number < ROUNDS else ()
 
 

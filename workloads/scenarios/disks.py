@@ -5,12 +5,12 @@ from harness.generators.script import Do, Until
 from workloads.merges import ASKED_FOR
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
+    HasRows,
     cut_log,
     everywhere,
     fault,
     insert,
     read,
-    shows_nothing,
 )
 from workloads.scripted_set import ScriptedSet
 from workloads.table import SHORT_LOG
@@ -65,7 +65,7 @@ DISCARDED_COPY = Scenario(
         *cut_log(LATER, key=1),
         Do(Call(f="optimize", key=0, node="ch1")),
         *READS_FAIL.begins,
-        Until(read("ch1"), shows_nothing, tries=100, pause_s=0.2),
+        Until(read("ch1"), HasRows(some=False), tries=100, pause_s=0.2),
         READS_FAIL.ends,
         AWAY.ends,
     ),

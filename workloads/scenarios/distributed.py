@@ -1,11 +1,11 @@
 """An acknowledged row of a Distributed table that is thrown away."""
 
-from harness.core.op import Call, Kind
+from harness.core.op import Call
 from harness.core.seed import Seed
 from harness.generators.script import Do, Rest, Until
 from workloads.distributed import DistributedOptions, DistributedWorkload
 from workloads.scenarios.scenario import Finding, Scenario
-from workloads.scenarios.steps import KILL, fault, killed, once
+from workloads.scenarios.steps import KILL, Ended, fault, killed, once
 
 PAUSE, RESTART = "pause-zookeeper-one", "restart-zookeeper-one"
 FROZEN, DEAD = fault("pause", PAUSE, 2, nodes=["zk2"]), killed("ch2", number=3)
@@ -27,7 +27,7 @@ LOST_DISTRIBUTED_INSERT = Scenario(
     steps=(
         # So that zk2, through which ch2 reads, does not lead: the others go on without it.
         Do(once("restart", 1, RESTART, ["zk2"])),
-        Until(_insert(0, "ch2"), lambda op: op.kind is Kind.OK, tries=60, pause_s=0.5),
+        Until(_insert(0, "ch2"), Ended(), tries=60, pause_s=0.5),
         Do(_insert(1, "ch1")),
         Rest(1.0),
         *FROZEN.begins,

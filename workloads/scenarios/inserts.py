@@ -2,13 +2,16 @@
 
 from checkers.sets.atomic import INSERT_MANY, Atomic
 from checkers.stats import Stats
-from harness.core.op import Call, Kind, Op
+from harness.core.op import Call, Kind
 from harness.generators.script import Do, Joined, Rest, Until
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
     KILL,
     PENDING,
     SESSION_GONE_S,
+    Ended,
+    HasRows,
+    Repeats,
     insert,
     killed,
     lurking,
@@ -22,10 +25,6 @@ MANY = tuple(range(60))
 MORE = tuple(range(100))
 """Values of one insert during which a kill hits before the last is committed. Current servers
 accept at most 100 partitions in one insert (max_partitions_per_insert_block)."""
-
-
-def _some(op: Op) -> bool:
-    return isinstance(op.value, tuple) and len(op.value) > 0
 
 
 def _by_partitions(name: str) -> ScriptedSet:
@@ -45,7 +44,7 @@ TORN_INSERT = Scenario(
     clients=2,
     steps=(
         Do(Call(f=INSERT_MANY, value=MANY, key=0, node="ch1"), wait=False),
-        Until(read("ch1"), _some, by=1, tries=4_000),
+        Until(read("ch1"), HasRows(), by=1, tries=4_000),
         Joined(),
     ),
     finding=Finding("atomic", "torn"),
@@ -62,7 +61,7 @@ HALF_INSERT = Scenario(
     clients=2,
     steps=(
         Do(Call(f=INSERT_MANY, value=MORE, key=0, node="ch1"), wait=False, ends=(Kind.INFO,)),
-        Until(read("ch1"), _some, by=1, tries=4_000),
+        Until(read("ch1"), HasRows(), by=1, tries=4_000),
         *CUT_SHORT.begins,
         Joined(),
         CUT_SHORT.ends,
@@ -89,7 +88,7 @@ DIRTY_READ = Scenario(
         Rest(SESSION_GONE_S),
         PENDING.ends,
         # Refused until the others have found out that no live replica has the part.
-        Until(insert(2, "ch2"), lambda op: op.kind is Kind.OK, tries=60, pause_s=0.5),
+        Until(insert(2, "ch2"), Ended(), tries=60, pause_s=0.5),
         DEAD.ends,
         Until(read("ch1"), shows(2), by=1, pause_s=0.1),
     ),
@@ -119,17 +118,13 @@ PHANTOM_PART = Scenario(
     steps=(
         *LOST_COMMIT,
         # A later quorum insert, which lifts the limit below which reads show all there is.
-        Until(insert(2, "ch2"), lambda op: op.kind is Kind.OK, tries=60, pause_s=0.5),
+        Until(insert(2, "ch2"), Ended(), tries=60, pause_s=0.5),
         Until(read("ch1"), shows(1, 2), by=1, tries=200, pause_s=0.1),
         Do(read("ch2"), by=1),
     ),
     finding=Finding("convergence", "diverged"),
     quiesce_s=60,
 )
-
-
-def _twice(op: Op) -> bool:
-    return isinstance(op.value, tuple) and op.value.count(1) > 1
 
 
 DOUBLED_INSERT = Scenario(
@@ -141,7 +136,7 @@ DOUBLED_INSERT = Scenario(
     steps=(
         *LOST_COMMIT,
         Do(insert(1, "ch2")),
-        Until(read("ch1"), _twice, tries=200, pause_s=0.1),
+        Until(read("ch1"), Repeats(1), tries=200, pause_s=0.1),
     ),
     finding=Finding("set-full", "duplicate"),
     quiesce_s=60,
@@ -166,7 +161,7 @@ LOST_RETRY = Scenario(
         *PENDING.begins,
         *UNHEARD.begins,
         Do(insert(1, "ch1"), ends=(Kind.INFO,)),
-        Until(insert(1, "ch2"), lambda op: op.kind is Kind.OK, by=1, tries=60, pause_s=0.1),
+        Until(insert(1, "ch2"), Ended(), by=1, tries=60, pause_s=0.1),
         Joined(),
         UNHEARD.ends,
         Rest(5.0),  # ch1 checks its part within seconds

@@ -8,6 +8,7 @@ from workloads.scenarios.steps import (
     KILL,
     PENDING,
     SESSION_GONE_S,
+    Ended,
     insert,
     killed,
     read,
@@ -45,7 +46,7 @@ PENDING_MERGED = Scenario(
         PENDING.ends,
         # A duplicate of a block whose quorum is pending ends as unknown; once the quorum has
         # failed, the block is new.
-        Until(insert(1, "ch2"), lambda op: op.kind is Kind.OK, tries=30, pause_s=0.5),
+        Until(insert(1, "ch2"), Ended(), tries=30, pause_s=0.5),
         DEAD.ends,
         Until(read("ch1"), shows(0, 1), tries=200, pause_s=0.1),
     ),

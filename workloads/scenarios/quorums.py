@@ -17,6 +17,7 @@ from workloads.scenarios.steps import (
     PENDING,
     REPLICAS,
     SESSION_GONE_S,
+    Ended,
     insert,
     killed,
     lurking,
@@ -29,10 +30,6 @@ DEAD = killed("ch1", number=2)
 
 def _failed(op: Op) -> bool:
     return isinstance(op.value, Mapping) and bool(op.value.get("failed"))
-
-
-def _answered(op: Op) -> bool:
-    return op.kind is Kind.OK
 
 
 def _where(node: str) -> Call:
@@ -65,12 +62,12 @@ FAILED_PART = Scenario(
         Rest(SESSION_GONE_S),
         PENDING.ends,
         FAILS,
-        *(Until(read(node), _answered, by=1, tries=60, pause_s=0.5) for node in ("ch2", "ch3")),
+        *(Until(read(node), Ended(), by=1, tries=60, pause_s=0.5) for node in ("ch2", "ch3")),
         DEAD.ends,
-        Until(read("ch1"), _answered, by=1, tries=60, pause_s=0.5),
+        Until(read("ch1"), Ended(), by=1, tries=60, pause_s=0.5),
         Do(insert(2, "ch3")),
         *_shown(2),
-        Until(insert(1, "ch1"), _answered, tries=60, pause_s=0.5),
+        Until(insert(1, "ch1"), Ended(), tries=60, pause_s=0.5),
         *_shown(1, 2),
         *WHERE,
     ),
@@ -104,10 +101,10 @@ FAILED_PART_MISSED = Scenario(
         ACTIVE.ends,
         FAILED.ends,
         PENDING.ends,
-        Until(insert(2, "ch3"), _answered, tries=60, pause_s=0.5),
+        Until(insert(2, "ch3"), Ended(), tries=60, pause_s=0.5),
         *_shown(2),
         # Made again, as its error asks, the insert is there twice.
-        Until(insert(1, "ch3"), _answered, tries=60, pause_s=0.5),
+        Until(insert(1, "ch3"), Ended(), tries=60, pause_s=0.5),
         *_shown(1, 2),
         *WHERE,
         Do(Call(f=OBSERVE, node="ch2"), by=1),
@@ -145,7 +142,7 @@ UNCOUNTED_QUORUM = Scenario(
         Do(insert(1, "ch1")),
         Joined(),
         AWAY.ends,
-        Until(insert(2, "ch2"), _answered, tries=60, pause_s=0.5),
+        Until(insert(2, "ch2"), Ended(), tries=60, pause_s=0.5),
         Until(read("ch2"), shows(0, 1, 2), pause_s=0.1),
         *READ.begins,
         # Its part comes to ch2 and ch3 after a second, and both read that one replica is lacking.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from harness.core.op import Call, Json, Kind, Op
 from harness.generators.script import Do, Rest, ScriptStep, Until
@@ -99,22 +100,63 @@ def cut_log(values: Sequence[int], key: int = 0) -> tuple[ScriptStep, ...]:
     )
 
 
-def shows_nothing(op: Op) -> bool:
-    """Return whether a read was answered and returned no value."""
-    return op.kind is Kind.OK and op.value == ()
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The condition that a call ended ok."""
 
-
-def shows(*values: int) -> "Shows":
-    """Return the condition that a read returned all of these values."""
-    return Shows(frozenset(values))
+    def __call__(self, op: Op) -> bool:
+        """Return whether it did."""
+        return op.kind is Kind.OK
 
 
 @dataclass(frozen=True, slots=True)
 class Shows:
-    """The condition that `shows` returns."""
+    """The condition that a read returned all of these values."""
 
     values: frozenset[int]
 
     def __call__(self, op: Op) -> bool:
         """Return whether the end of a read meets the condition."""
         return isinstance(op.value, tuple) and self.values <= set(op.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Lacks:
+    """The condition that a read was answered without a value."""
+
+    value: int
+
+    def __call__(self, op: Op) -> bool:
+        """Return whether the end of a read meets the condition."""
+        return isinstance(op.value, tuple) and self.value not in op.value
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """The condition that a read returned a value more than once."""
+
+    value: int
+
+    def __call__(self, op: Op) -> bool:
+        """Return whether the end of a read meets the condition."""
+        return isinstance(op.value, tuple) and op.value.count(self.value) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class HasRows:
+    """The condition that a read was answered and returned some value, or none."""
+
+    some: bool = True
+
+    def __call__(self, op: Op) -> bool:
+        """Return whether the end of a read meets the condition."""
+        return op.kind is Kind.OK and isinstance(op.value, tuple) and bool(op.value) is self.some
+
+
+Condition: TypeAlias = Ended | Shows | Lacks | Repeats | HasRows
+"""Conditions that can be written down, in a script's file or for a shell."""
+
+
+def shows(*values: int) -> Shows:
+    """Return the condition that a read returned all of these values."""
+    return Shows(frozenset(values))

@@ -61,6 +61,16 @@ class Release:
     """Patterns of the files that are copied from the jars of the installed pyspark."""
 
     @property
+    def public(self) -> str:
+        """Return the name of the makers' image of this version, or of its series where the build
+        here is none of their releases. Nothing here pulls it."""
+        if self.server == "zookeeper":
+            return f"zookeeper:{self.version}"
+        if self.official is None and self.recipe == "clickhouse":
+            return f"yandex/clickhouse-server:{self.version}"
+        return f"clickhouse/clickhouse-server:{self.alias}"
+
+    @property
     def product(self) -> str:
         """Return the name of the product."""
         products = {"clickhouse": "ClickHouse", "zookeeper": "ZooKeeper", "store": "moto"}

@@ -30,14 +30,19 @@ def compose_text(plan: ClusterPlan) -> str:
     )
 
 
-def config_files(plan: ClusterPlan, node: Node) -> dict[str, str]:
-    """Return a node's configuration, as its version understands it: texts by file name."""
+def config_files(plan: ClusterPlan, node: Node, peer: str = "{}") -> dict[str, str]:
+    """Return a node's configuration, as its version understands it: texts by file name.
+
+    `peer` makes the name of a ZooKeeper server under which the others know it, if that is a name of
+    a network of their own.
+    """
     server = plan.server(node.name)
     return {
         name: _ENVIRONMENT.get_template(f"{name}.j2").render(
             topology=plan.topology,
             settings=plan.settings,
             node=node,
+            peer=peer,
             server=server,
             bucket=plan.bucket,
             authorities_name=_AUTHORITIES,

@@ -94,6 +94,11 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, str, str]]]] = {
             "Translate a simulated INVALID run into a script for real servers, and play it there.",
             "harness reproduce latest --tries 10",
         ),
+        "export": (
+            "harness.cli.export:export",
+            "Write a scenario as a reproduction that needs Docker and nothing of the harness.",
+            "harness export stale-read --to stale-read",
+        ),
     },
     "Search simulated servers and models": {
         "hunt": (

@@ -57,7 +57,7 @@ def group_by_cluster(chosen: Sequence[Scenario]) -> list[list[Scenario]]:
     """Group the scenarios by topology and kind of disks; those of a group share a cluster."""
     groups: dict[tuple[Topology, bool], list[Scenario]] = {}
     for one in chosen:
-        groups.setdefault((_topology(one), one.disks), []).append(one)
+        groups.setdefault((topology_of(one), one.disks), []).append(one)
     return list(groups.values())
 
 
@@ -89,7 +89,7 @@ def campaign_of(
         if reused:
             return attached(reused, note)
         return fresh_cluster(
-            _topology(several[0], choice.versions),
+            topology_of(several[0], choice.versions),
             files,
             note,
             name=name,
@@ -111,7 +111,8 @@ def campaign_of(
     )
 
 
-def _topology(one: Scenario, versions: Mapping[str, str] | None = None) -> Topology:
+def topology_of(one: Scenario, versions: Mapping[str, str] | None = None) -> Topology:
+    """Return the servers of a scenario, of these versions."""
     named = versions or {}
     return Topology.of(
         shards=one.shards,

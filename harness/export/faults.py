@@ -1,0 +1,79 @@
+"""The table of faults: what a shell does in place of each.
+
+A fault begins and ends by commands of Docker and by statements, so that whoever has a reproduction
+needs nothing but Docker. The functions that the lines call are those of `reproduce.sh`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from harness.core.op import Json
+from harness.export.errors import NotExportableError
+
+Plan: TypeAlias = Mapping[str, Json]
+CUT_KEEPER: Final = "zk1"
+"""ZooKeeper server that a reproduction cuts off from its peers, and that does not lead."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellFault:
+    """A family of faults for a shell: a command for each node."""
+
+    begin: str
+    end: str
+
+
+NODE_FAULTS: Final[Mapping[str, ShellFault]] = {
+    "stop-fetches": ShellFault("stop_fetches {node}", "start_fetches {node}"),
+    "kill": ShellFault("kill_server {node}", "start_server {node}"),
+    "pause": ShellFault("pause_server {node}", "resume_server {node}"),
+}
+"""Families of faults that hit the nodes of their plan."""
+_MESSAGE: Final = (
+    "it cuts, delays or holds back single messages, for which a proxy must read the protocol; "
+    "play it with `harness scenario`"
+)
+REFUSED: Final[tuple[tuple[str, str], ...]] = (
+    ("zk-", _MESSAGE),
+    ("fetch-", _MESSAGE),
+    ("ddl-", _MESSAGE),
+    ("message", _MESSAGE),
+    ("store-", "it makes an object store fail on command, and public images of one do not"),
+    ("disk-", "it makes a file system fail on command"),
+)
+"""Families that a shell cannot make, by the beginning of their names, with the reasons."""
+
+
+def fault_lines(f: str, plan: Plan) -> Sequence[str]:
+    """Return the commands by which a fault begins or is made, see `end_lines` for its end. Raises
+    NotExportableError."""
+    if f == "partition":
+        if "order" not in plan:
+            raise NotExportableError(f"{plan['name']}: only a follower of ZooKeeper is cut off")
+        return [f"cut_off {CUT_KEEPER}"]
+    if f == "restart":
+        return [f"restart_server {node}" for node in _nodes(plan)]
+    if f in NODE_FAULTS:
+        return [NODE_FAULTS[f].begin.format(node=node) for node in _nodes(plan)]
+    raise NotExportableError(f"fault {f}: no command of Docker does the same")
+
+
+def end_lines(f: str, plan: Plan) -> Sequence[str]:
+    """Return the commands that end a fault which began with this plan."""
+    if f == "partition":
+        return [f"reconnect {CUT_KEEPER}"]
+    return [NODE_FAULTS[f].end.format(node=node) for node in _nodes(plan)]
+
+
+def refuse_family(name: str) -> None:
+    """Raise NotExportableError if a shell cannot make the faults of this name."""
+    why = next((why for prefix, why in REFUSED if name.startswith(prefix)), None)
+    if why is not None:
+        raise NotExportableError(f"fault {name}: {why}")
+
+
+def _nodes(plan: Plan) -> Sequence[str]:
+    nodes = plan["nodes"]
+    assert isinstance(nodes, list), "the plan of a fault of nodes has a list of them"
+    return [str(node) for node in nodes]

@@ -1,0 +1,244 @@
+"""The table of findings: how a shell recognizes each, and what was promised.
+
+A rule is a program of awk that reads the calls of a reproduction, a line each with tabs between the
+fields (`templates/reproduce.sh.j2`), and prints a sentence for each violation:
+
+    begin  NUMBER  CLIENT  NODE  F  KEY  VALUES
+    end    NUMBER  CLIENT  NODE  F  KEY  VALUES  ok|error  ANSWER
+    row    NODE  PARTITION  TABLE  ID  COPIES        rows PARTITION of NODE's tables at the end
+    looked NODE  PARTITION                           they were all read
+
+It says of a script's few calls what the checkers of the harness say of long histories.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from harness.clients.sent_statement import SentStatement
+from harness.export.errors import NotExportableError
+from workloads.scenarios.scenario import Finding, Held
+
+MANUAL: Final = "https://clickhouse.com/docs/"
+_SEQUENTIAL: Final = "operations/settings/settings#select_sequential_consistency"
+_REPLICATION: Final = "engines/table-engines/mergetree-family/replication"
+_CONSISTENT: Final = (
+    "With select_sequential_consistency a SELECT runs only on a replica that has the data of all "
+    "earlier INSERTs with insert_quorum; otherwise it gets an exception. Without these settings "
+    "replication is asynchronous."
+)
+
+_ASYNCHRONOUS: Final = (
+    "Nothing: without insert_quorum and select_sequential_consistency replication is asynchronous, "
+    "and a client may read at one replica an older state than at another."
+)
+_SYNCED: Final = (
+    "SYSTEM SYNC REPLICA waits until the replica has executed what the replication log had, so "
+    "that a SELECT after it returns what was acknowledged before."
+)
+
+_READS: Final = r"""
+function has(list, value) { return index(" " list " ", " " value " ") > 0 }
+$1 == "begin" { began[$2] = NR; if ($5 == "insert-many") many[$2] = $7; next }
+$1 == "end" && $8 == "error" { session[$3]++ }
+$1 == "end" && $8 == "ok" && $5 ~ /^(final-)?insert/ {
+  count = split($7, values, " ")
+  for (i = 1; i <= count; i++) {
+    n++; value[n] = values[i]; key[n] = $6; acked[n] = NR; by[n] = $3 "." session[$3]
+    at[n] = $4; from[n] = began[$2]; of[n] = $2
+  }
+}
+function is_read() { return $1 == "end" && $8 == "ok" && $5 ~ /read$/ }
+function is_final() { return $1 == "end" && $5 ~ /^final-/ }
+"""
+"""Functions and tables of every rule about inserts and reads."""
+_AWK: Final[Mapping[str, str]] = {
+    "stale": r"""
+is_read() {
+  for (i = 1; i <= n; i++)
+    if (key[i] == $6 && acked[i] < began[$2] && !has($9, value[i]))
+      print "call " $2 " on " $4 " did not return " value[i] ", which " at[i] \
+        " had acknowledged before (call " of[i] ")"
+}""",
+    "read-your-writes": r"""
+is_read() {
+  for (i = 1; i <= n; i++)
+    if (key[i] == $6 && by[i] == $3 "." session[$3] && acked[i] < began[$2] && !has($9, value[i]))
+      print "client " $3 " did not read " value[i] " on " $4 " (call " $2 \
+        "), which was acknowledged to it by " at[i] " (call " of[i] ")"
+}""",
+    "monotonic-writes": r"""
+is_read() {
+  for (i = 1; i <= n; i++)
+    for (j = 1; j <= n; j++)
+      if (key[i] == $6 && key[j] == $6 && by[i] == by[j] && acked[i] < from[j] \
+          && has($9, value[j]) && !has($9, value[i]))
+        print "call " $2 " on " $4 " returned " value[j] " without " value[i] \
+          ", which the same client had written before (calls " of[j] ", " of[i] ")"
+}""",
+    "monotonic-reads": r"""
+is_read() {
+  who = $3 "." session[$3] "/" $6
+  count = split(seen[who], values, " ")
+  for (i = 1; i <= count; i++)
+    if (!has($9, values[i]))
+      print "client " $3 " had read " values[i] " before, and call " $2 " on " $4 " lacks it"
+  seen[who] = $9
+}""",
+    "lost": r"""
+is_read() && is_final() { looks[$6]++; last[$6] = last[$6] " " $9 }
+END {
+  for (i = 1; i <= n; i++)
+    if (looks[key[i]] && !has(last[key[i]], value[i]))
+      print at[i] " acknowledged " value[i] " (call " of[i] "), and no replica returns it"
+}""",
+    "duplicate": r"""
+is_read() {
+  count = split($9, values, " ")
+  for (i = 1; i <= count; i++)
+    if (twice[$2, values[i]]++ == 1)
+      print "call " $2 " on " $4 " returned " values[i] " more than once"
+}""",
+    "diverged": r"""
+is_read() && is_final() { shows[$6, $4] = $9 }
+END {
+  for (a in shows) {
+    split(a, one, SUBSEP)
+    count = split(shows[a], values, " ")
+    for (b in shows) {
+      split(b, other, SUBSEP)
+      for (i = 1; one[1] == other[1] && i <= count; i++)
+        if (!has(shows[b], values[i]))
+          print one[2] " returns " values[i] " of key " one[1] " and " other[2] " does not"
+    }
+  }
+}""",
+    "unanswered": r"""
+is_final() {
+  call = $5 " of key " $6 " on " $4
+  asked[call] = $9
+  if ($8 == "ok") good[call] = 1
+}
+END { for (call in asked) if (!good[call]) print call ": " substr(asked[call], 1, 300) }""",
+    "torn": r"""
+is_read() {
+  for (m in many) {
+    count = split(many[m], values, " ")
+    got = 0
+    for (i = 1; i <= count; i++) got += has($9, values[i])
+    if (got && got < count) print "call " $2 " on " $4 " returned " got " of the " count \
+      " rows of one INSERT (call " m ")"
+  }
+}""",
+    "half": r"""
+is_read() && is_final() {
+  for (m in many) {
+    count = split(many[m], values, " ")
+    got = 0
+    for (i = 1; i <= count; i++) got += has($9, values[i])
+    if (got && got < count) print $4 " has " got " of the " count " rows of one INSERT (call " m \
+      ") for good"
+  }
+}""",
+    "rows": r"""
+$1 == "allowed" { allowed[$2, $3] = allowed[$2, $3] " or " $4; may[$2, $3, $4] = 1 }
+$1 == "looked" { looked[$2, $3] = 1 }
+$1 == "row" { shown[$2, $3, $5] = shown[$2, $3, $5] " " $4 "=" $6 }
+END {
+  for (place in looked) {
+    split(place, at, SUBSEP)
+    for (row in allowed) {
+      split(row, of, SUBSEP)
+      if (of[1] != at[2]) continue
+      now = substr(shown[at[1], of[1], of[2]], 2)
+      if (now == "") now = "nothing"
+      if (!((of[1], of[2], now) in may))
+        print "row " of[2] " of partition " of[1] ": " at[1] " shows " now \
+          "; the statements, each of which was acknowledged, leave" substr(allowed[row], 4)
+    }
+  }
+}""",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How a shell recognizes a finding."""
+
+    name: str
+    """Program of `_AWK`."""
+    promise: str = ""
+    """What was promised; "": it follows from the statements."""
+    page: str = ""
+    """Page of ClickHouse's manual."""
+
+    @property
+    def awk(self) -> str:
+        """Return the program."""
+        return (_READS if self.name != "rows" else "") + _AWK[self.name]
+
+    @property
+    def link(self) -> str:
+        """Return the address of the page."""
+        return MANUAL + self.page
+
+
+STATEMENT_ROWS: Final = "statement-rows"
+_RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("set-full", "stale"): Rule("stale"),
+    ("set-full", "lost"): Rule(
+        "lost",
+        "An INSERT that was acknowledged is stored, and a SELECT returns its rows in the end.",
+        _REPLICATION,
+    ),
+    ("set-full", "duplicate"): Rule(
+        "duplicate",
+        "A block that is inserted again, because the outcome was unknown, is stored once.",
+        _REPLICATION,
+    ),
+    ("read-your-writes", "read-your-writes"): Rule("read-your-writes"),
+    ("monotonic-reads", "monotonic-reads"): Rule("monotonic-reads"),
+    ("monotonic-writes", "monotonic-writes"): Rule("monotonic-writes"),
+    ("convergence", "diverged"): Rule(
+        "diverged", "Replicas at rest have the same rows.", _REPLICATION
+    ),
+    ("answers", "unanswered"): Rule(
+        "unanswered", "After every fault has ended, each replica answers.", _REPLICATION
+    ),
+    ("atomic", "torn"): Rule(
+        "torn",
+        "An INSERT is atomic within one block of one partition alone. Nobody promises more.",
+        "guides/developer/transactional",
+    ),
+    ("atomic", "half"): Rule(
+        "half",
+        "An INSERT is atomic within one block of one partition alone. Nobody promises more.",
+        "guides/developer/transactional",
+    ),
+}
+
+
+def rule_of(
+    finding: Finding | Held, pages: Mapping[str, str], sent: Sequence[SentStatement]
+) -> Rule:
+    """Return the rule of a finding, and what was promised of the statements that a script sends;
+    `pages` are what they do by the page of the manual that says so. Raises NotExportableError."""
+    if isinstance(finding, Finding):
+        if finding.checker == STATEMENT_ROWS:
+            texts = "; ".join(f"it {text}" for text in pages.values())
+            return Rule("rows", f"Of each statement the manual says that {texts}.", [*pages][-1])
+        found = _RULES.get((finding.checker, finding.kind))
+        if found is not None:
+            return found if found.promise else replace(found, **_freshness(sent))
+    raise NotExportableError(
+        f"finding {finding}: what shows it is more than the answers to its statements"
+    )
+
+
+def _freshness(sent: Sequence[SentStatement]) -> dict[str, str]:
+    """Return what the manual promises of reads after inserts, and the page."""
+    if any("select_sequential_consistency" in one.settings for one in sent):
+        return {"promise": _CONSISTENT, "page": _SEQUENTIAL}
+    if any(one.sql.startswith("SYSTEM SYNC REPLICA") for one in sent):
+        return {"promise": _SYNCED, "page": "sql-reference/statements/system#sync-replica"}
+    return {"promise": _ASYNCHRONOUS, "page": _REPLICATION}

@@ -1,0 +1,317 @@
+"""Exported reproductions: which scenarios there are, what they send, and how they judge."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from compose.releases import ImageChoice
+from harness.clients.sent_statement import SentStatement, literal
+from harness.clusters.images import build_images
+from harness.core.errors import UsageError
+from harness.core.topology import Role
+from harness.export.errors import NotExportableError
+from harness.export.findings import rule_of
+from harness.export.reproduction import Reproduction, reproduction_of
+from workloads.scenarios.catalogue import SCENARIOS
+from workloads.scenarios.scenario import Finding
+
+EXPORTED = [
+    "stale-read",
+    "unsynced-read",
+    "lagging-writer",
+    "early-snapshot",
+    "backwards-read",
+    "unseen-write",
+    "hidden-insert",
+    "torn-insert",
+    "half-insert",
+    "dirty-read",
+    "unreadable-table",
+    "emptied-partition",
+    "unwritable-table",
+    "returned-rows",
+    "missing-table",
+    "pending-merged",
+    "failed-duplicate",
+    "uncounted-clone",
+    "stale-replace",
+    "moved-away",
+    "attached-nowhere",
+    "replaced-by-nothing",
+    "copied-nothing",
+    "forgotten-insert",
+    "doubled-view",
+]
+ROLES = (Role.CLICKHOUSE, Role.ZOOKEEPER)
+MESSAGES = "single messages"
+REFUSED = {
+    "lost-distributed-insert": "its tables are made of what servers answer",
+    "deaf-replica": "depends on how a call ended",
+    "undone-alter": "finding alters: undone",
+    "failed-part": "waits for what its statements do not show",
+    "unwaited-clone": "finding optimize: not-done",
+    "two-leaders": "a single leading replica per table",
+    "acknowledged-failure": "a disk that fails on command",
+    "discarded-copy": "a disk that fails on command",
+}
+"""Why the others cannot be exported, but for those with faults of messages or of a store."""
+
+
+def exported(name: str) -> Reproduction:
+    return reproduction_of(SCENARIOS[name], ImageChoice())
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_is_exported_or_says_why_not(name: str, tmp_path: Path) -> None:
+    if name in EXPORTED:
+        exported(name).write(tmp_path)
+        script = tmp_path / "reproduce.sh"
+        subprocess.run(["bash", "-n", script], check=True)
+        assert os.access(script, os.X_OK)
+        assert "harness/core" not in "".join(
+            file.read_text() for file in tmp_path.rglob("*") if file.is_file()
+        )
+        return
+    scenario = SCENARIOS[name]
+    faults = "an object store that fails on command" if scenario.store else MESSAGES
+    with pytest.raises(UsageError, match=REFUSED.get(name, faults)):
+        exported(name)
+
+
+def test_a_script_has_statements_with_their_settings_and_the_faults_in_order() -> None:
+    lines = exported("early-snapshot").lines.lines
+    insert, read = (next(line for line in lines if f" {f} " in line) for f in ("insert", "read"))
+    assert insert == (
+        "client=0 node=ch1 key=0 values='0' seconds=15 ends=ok call 1 insert \\\n"
+        "    'insert_quorum=2&insert_quorum_timeout=5000' "
+        "\"INSERT INTO harness_early_snapshot.t (key, value, pad) VALUES (0, 0, '')\" || return"
+    )
+    assert "until_seen 400 0.05 'shows 0' call 2 read" in read
+    faults = [line for line in lines if line.split()[0] in ("stop_fetches", "start_fetches")]
+    assert faults == ["stop_fetches ch3", "start_fetches ch3"]
+    at = lines.index("begun 0 $!")
+    assert lines[at - 1].endswith("&")
+    assert lines[at:] == ["begun 0 $!", "sleep 0.5", "start_fetches ch3", "join 0 || return"]
+
+
+def test_the_follower_that_is_cut_off_decides_who_reads_behind_it() -> None:
+    reproduction = exported("stale-read")
+    cut = reproduction.lines.lines.index("cut_off zk1")
+    insert, read = reproduction.lines.lines[cut + 1 :]
+    assert "node=ch2" in insert
+    assert "node=ch1" in read
+    assert list(reproduction.heal) == ["reconnect zk1"]
+    assert "  follows zk1\n" in reproduction.script
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("moved-away", "allowed 0 1 'u=1'"),
+        ("stale-replace", "allowed 0 1 't=1 u=1'"),
+        ("copied-nothing", "allowed 0 2 't=1 u=1'"),
+        ("attached-nowhere", "allowed 3 3 'u=1'"),
+        ("forgotten-insert", "allowed 0 1 't=1'"),
+        ("doubled-view", "allowed 0 1 't=1 v=1'"),
+    ],
+)
+def test_what_the_tables_may_have_follows_from_the_model_of_statements(name: str, row: str) -> None:
+    assert row in exported(name).final
+
+
+def test_every_call_at_rest_is_made_also_after_the_reads() -> None:
+    *_, last = exported("unwritable-table").final
+    assert "final_call call 10 final-insert" in last
+    assert "insert_keeper_max_retries=0" in last
+
+
+def test_images_are_public_and_others_can_be_chosen() -> None:
+    choice = ImageChoice(clickhouse="24.8", zookeeper="3.9")
+    text = reproduction_of(SCENARIOS["stale-read"], choice).files()["compose.yml"]
+    assert "image: ${CLICKHOUSE_IMAGE:-clickhouse/clickhouse-server:24.8}" in text
+    assert "image: ${ZOOKEEPER_IMAGE:-zookeeper:3.9.5}" in text
+    own = ImageChoice(clickhouse_image="mine:1")
+    with pytest.raises(NotExportableError, match="image mine:1: its version is not known"):
+        reproduction_of(SCENARIOS["stale-read"], own)
+
+
+def test_statements_can_be_pasted_into_a_client() -> None:
+    text = exported("stale-read").files()["statements.sql"]
+    assert (
+        "-- call 5: insert\n/* ch2 */\nSET insert_quorum = 2;\nSET insert_quorum_timeout = 5000;\n"
+        "INSERT INTO harness_stale_read.t (key, value, pad) VALUES (0, 1, '');\n"
+    ) in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1, "1"), ("it's \\", r"'it\'s \\'"), ((0, 1, [2, 3]), "(0, 1, [2, 3])"), ([], "[]")],
+)
+def test_values_become_literals(value: object, text: str) -> None:
+    assert literal(value) == text
+
+
+def test_what_is_no_literal_is_refused() -> None:
+    with pytest.raises(TypeError, match="expected a number"):
+        literal(None)
+
+
+def history(*lines: str) -> str:
+    """Return lines with | between the fields as a reproduction notes them."""
+    return "".join(line.replace("|", "\t") + "\n" for line in lines)
+
+
+ACKED = ("begin|1|0|ch1|insert|0|7", "end|1|0|ch1|insert|0|7|ok|")
+LATER = ("begin|2|0|ch1|insert|0|8", "end|2|0|ch1|insert|0|8|ok|")
+MANY = ("begin|1|0|ch1|insert-many|0|1 2 3", "end|1|0|ch1|insert-many|0|1 2 3|ok|")
+
+
+def read(number: int, values: str, *, client: int = 0, node: str = "ch2") -> tuple[str, str]:
+    return (
+        f"begin|{number}|{client}|{node}|read|0|",
+        f"end|{number}|{client}|{node}|read|0||ok|{values}",
+    )
+
+
+def final(number: int, values: str, node: str, end: str = "ok") -> tuple[str, str]:
+    return (
+        f"begin|{number}|9|{node}|final-read|0|",
+        f"end|{number}|9|{node}|final-read|0||{end}|{values}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("checker", "kind", "good", "bad", "told"),
+    [
+        ("set-full", "stale", read(2, "7"), read(2, "17"), "call 2 on ch2 did not return 7"),
+        ("set-full", "lost", final(2, "7", "ch1"), final(2, "", "ch1"), "no replica returns it"),
+        ("set-full", "duplicate", read(2, "7 8"), read(2, "7 8 7"), "returned 7 more than once"),
+        (
+            "read-your-writes",
+            "read-your-writes",
+            read(2, "", client=1),
+            read(2, ""),
+            "client 0 did not read 7 on ch2",
+        ),
+        (
+            "monotonic-writes",
+            "monotonic-writes",
+            (*LATER, *read(3, "7")),
+            (*LATER, *read(3, "8")),
+            "returned 8 without 7",
+        ),
+        (
+            "monotonic-reads",
+            "monotonic-reads",
+            (*read(2, "7"), *read(3, "", client=1)),
+            (*read(2, "7"), *read(3, "")),
+            "client 0 had read 7 before",
+        ),
+        (
+            "convergence",
+            "diverged",
+            (*final(2, "7 8", "ch1"), *final(3, "8 7", "ch2")),
+            (*final(2, "7", "ch1"), *final(3, "", "ch2")),
+            "ch1 returns 7 of key 0 and ch2 does not",
+        ),
+        (
+            "answers",
+            "unanswered",
+            (*final(2, "no", "ch1", "error"), *final(3, "7", "ch1")),
+            final(2, "Code: 60", "ch1", "error"),
+            "final-read of key 0 on ch1: Code: 60",
+        ),
+    ],
+)
+def test_a_rule_tells_a_bad_history_from_a_good_one(
+    checker: str, kind: str, good: tuple[str, ...], bad: tuple[str, ...], told: str
+) -> None:
+    assert judged(checker, kind, *ACKED, *good) == ""
+    assert told in judged(checker, kind, *ACKED, *bad)
+
+
+@pytest.mark.parametrize(("kind", "look"), [("torn", read), ("half", final)])
+def test_a_part_of_an_insert_is_told_from_all_of_it(kind: str, look: object) -> None:
+    def shows(values: str) -> tuple[str, ...]:
+        return read(2, values) if look is read else final(2, values, "ch2")
+
+    assert judged("atomic", kind, *MANY, *shows("3 1 2")) == ""
+    assert judged("atomic", kind, *MANY, *shows("")) == ""
+    assert "2 of the 3 rows of one INSERT" in judged("atomic", kind, *MANY, *shows("1 3"))
+
+
+def test_an_unknown_end_begins_another_session() -> None:
+    unknown = ("begin|2|0|ch1|insert|0|8", "end|2|0|ch1|insert|0|8|error|timeout")
+    assert judged("read-your-writes", "read-your-writes", *ACKED, *unknown, *read(3, "")) == ""
+
+
+def test_rows_are_judged_replica_by_replica_where_all_tables_were_read() -> None:
+    lines = (
+        "allowed|0|1|t=1",
+        "allowed|0|1|u=1",
+        "row|ch1|0|u|1|1",
+        "looked|ch1|0",
+        "row|ch2|0|t|1|1",
+        "row|ch2|0|u|1|1",
+        "looked|ch2|0",
+        "row|ch3|0|t|1|2",
+    )
+    assert judged("statement-rows", "lost", *lines) == (
+        "row 1 of partition 0: ch2 shows t=1 u=1; the statements, each of which was acknowledged, "
+        "leave t=1 or u=1\n"
+    )
+
+
+def judged(checker: str, kind: str, *lines: str) -> str:
+    sent = [SentStatement("ch1", "SELECT 1", {})]
+    rule = rule_of(Finding(checker, kind), {"page": "inserts a row"}, sent)
+    command = ["awk", "-F", "\t", rule.awk]
+    return subprocess.run(
+        command, input=history(*lines), capture_output=True, text=True, check=True
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "sql", "page"),
+    [
+        ({"select_sequential_consistency": 1}, "SELECT 1", "select_sequential_consistency"),
+        ({}, "SYSTEM SYNC REPLICA t", "system#sync-replica"),
+        ({}, "SELECT 1", "mergetree-family/replication"),
+    ],
+)
+def test_what_is_promised_of_reads_follows_from_the_statements(
+    settings: dict[str, int | str], sql: str, page: str
+) -> None:
+    rule = rule_of(Finding("set-full", "stale"), {}, [SentStatement("ch1", sql, settings)])
+    assert rule.link.startswith("https://clickhouse.com/docs/")
+    assert rule.link.endswith(page)
+
+
+@pytest.mark.containers
+def test_a_reproduction_runs_without_the_harness_and_removes_its_servers(
+    tmp_path: Path,
+) -> None:
+    exported("moved-away").write(tmp_path)
+    servers = build_images(print, ImageChoice()).servers
+    tags = {role: next(iter(servers[role].values())).tag for role in ROLES}
+    images = {f"{role.upper()}_IMAGE": tag for role, tag in tags.items()}
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "PROJECT": "exported-moved-away"}
+    ended = subprocess.run(
+        [tmp_path / "reproduce.sh"],
+        env={**environment, **images},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "REPRODUCED: moved-away\n  row 1 of partition 0: ch1 shows nothing" in ended.stdout
+    left = subprocess.run(
+        ["docker", "ps", "-aq", "--filter", "label=com.docker.compose.project=exported-moved-away"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert left.stdout == ""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -134,6 +135,12 @@ def test_a_single_replica_without_faults_is_valid_and_two_runs_share_a_cluster(
             f"--seed {run.info().spec.seed}"
         )
         assert conforming(run)["Insert"] > 0
+    asked = next(pair for pair in history.pairs if pair.invoke.f == "insert")
+    shown = command("report", str(run.path), "--op", str(asked.invoke.index)).stdout
+    (name,) = re.findall("-- query_id (.*)", shown)
+    assert name.endswith(f"-{asked.invoke.index}")
+    assert f"VALUES ({asked.invoke.key}, {asked.invoke.value});" in shown
+    assert f"{{{name}}} <Debug> executeQuery" in shown
 
 
 def test_faults_take_effect_end_and_leave_nothing(tmp_path: Path) -> None:

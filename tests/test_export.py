@@ -13,7 +13,7 @@ from harness.core.errors import UsageError
 from harness.core.topology import Role
 from harness.export.errors import NotExportableError
 from harness.export.findings import rule_of
-from harness.export.reproduction import Reproduction, reproduction_of
+from harness.export.reproduction import ExportedScenario, reproduction_of
 from workloads.scenarios.catalogue import SCENARIOS
 from workloads.scenarios.scenario import Finding
 
@@ -59,7 +59,7 @@ REFUSED = {
 """Why the others cannot be exported, but for those with faults of messages or of a store."""
 
 
-def exported(name: str) -> Reproduction:
+def exported(name: str) -> ExportedScenario:
     return reproduction_of(SCENARIOS[name], ImageChoice())
 
 
@@ -142,6 +142,7 @@ def test_statements_can_be_pasted_into_a_client() -> None:
     assert (
         "-- call 5: insert\n/* ch2 */\nSET insert_quorum = 2;\nSET insert_quorum_timeout = 5000;\n"
         "INSERT INTO harness_stale_read.t (key, value, pad) VALUES (0, 1, '');\n"
+        "SET insert_quorum = DEFAULT;\nSET insert_quorum_timeout = DEFAULT;\n"
     ) in text
 
 

@@ -95,7 +95,7 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, str, str]]]] = {
             "harness reproduce latest --tries 10",
         ),
         "export": (
-            "harness.cli.export:export",
+            "harness.cli.reproduce:export",
             "Write a scenario as a reproduction that needs Docker and nothing of the harness.",
             "harness export stale-read --to stale-read",
         ),

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
+from harness.clients.call_statements import note_statement
 from harness.core.connections import QueryChannel, QueryError, Shape, check_shape
 from harness.core.op import Done, Kind
 from harness.core.outcomes import (
@@ -71,11 +72,16 @@ class ClickHouse:
     """Connection to one server, for one thread at a time."""
 
     def __init__(
-        self, channel: QueryChannel, *, outcomes: Sequence[Outcome] = CAUTIOUS_OUTCOMES
+        self,
+        channel: QueryChannel,
+        *,
+        outcomes: Sequence[Outcome] = CAUTIOUS_OUTCOMES,
+        node: str = "",
     ) -> None:
         """Create a client without a connection; `outcomes` says what the server's dialect makes of
-        errors."""
+        errors, `node` which server it is."""
         self._channel = channel
+        self._node = node
         self._outcomes = outcomes
 
     def insert(
@@ -122,6 +128,7 @@ class ClickHouse:
         count: int | None = None,
     ) -> Any:
         given = {str(name): value for name, value in settings.items()}
+        query_id = note_statement(self._node, sql, given, rows, query_id)
         try:
             result = self._channel.ask(sql, given, rows, query_id)
             if shape is not None:
@@ -150,4 +157,4 @@ def _done(row: Outcome, error: DatabaseError) -> Done:
 def connect(cluster: Cluster, node: str, *, timeout_s: float = 10.0) -> ClickHouse:
     """Return a connection that is made on first use. `timeout_s` bounds each whole answer."""
     channel = cluster.query_channel(node, timeout_s)
-    return ClickHouse(channel, outcomes=cluster.engines.dialect.write_outcomes)
+    return ClickHouse(channel, outcomes=cluster.engines.dialect.write_outcomes, node=node)

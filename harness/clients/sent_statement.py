@@ -24,6 +24,19 @@ class SentStatement:
             return self.sql
         return f"{self.sql} {', '.join(map(literal, self.rows))}"
 
+    @property
+    def pasted(self) -> str:
+        """Return lines for clickhouse-client: the server, the settings, the statement, and the
+        settings' defaults again."""
+        return "\n".join(
+            [
+                f"/* {self.node} */",
+                *(f"SET {name} = {literal(value)};" for name, value in self.settings.items()),
+                f"{self.text};",
+                *(f"SET {name} = DEFAULT;" for name in self.settings),
+            ]
+        )
+
 
 def literal(value: object) -> str:
     """Return a value as a literal of ClickHouse's SQL; a tuple is a row, a list an array. Raises
@@ -41,8 +54,3 @@ def literal(value: object) -> str:
         case list():
             return f"[{', '.join(map(literal, value))}]"
     raise TypeError(f"{value!r}: expected a number, a text, a row or an array")
-
-
-def setting_text(name: str, value: int | str) -> str:
-    """Return a setting as `SET` and `SETTINGS` take it."""
-    return f"{name} = {literal(value)}"

@@ -162,7 +162,7 @@ END {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FindingRule:
     """How a shell recognizes a finding."""
 
     name: str
@@ -184,33 +184,33 @@ class Rule:
 
 
 STATEMENT_ROWS: Final = "statement-rows"
-_RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    ("set-full", "stale"): Rule("stale"),
-    ("set-full", "lost"): Rule(
+_RULES: Final[Mapping[tuple[str, str], FindingRule]] = {
+    ("set-full", "stale"): FindingRule("stale"),
+    ("set-full", "lost"): FindingRule(
         "lost",
         "An INSERT that was acknowledged is stored, and a SELECT returns its rows in the end.",
         _REPLICATION,
     ),
-    ("set-full", "duplicate"): Rule(
+    ("set-full", "duplicate"): FindingRule(
         "duplicate",
         "A block that is inserted again, because the outcome was unknown, is stored once.",
         _REPLICATION,
     ),
-    ("read-your-writes", "read-your-writes"): Rule("read-your-writes"),
-    ("monotonic-reads", "monotonic-reads"): Rule("monotonic-reads"),
-    ("monotonic-writes", "monotonic-writes"): Rule("monotonic-writes"),
-    ("convergence", "diverged"): Rule(
+    ("read-your-writes", "read-your-writes"): FindingRule("read-your-writes"),
+    ("monotonic-reads", "monotonic-reads"): FindingRule("monotonic-reads"),
+    ("monotonic-writes", "monotonic-writes"): FindingRule("monotonic-writes"),
+    ("convergence", "diverged"): FindingRule(
         "diverged", "Replicas at rest have the same rows.", _REPLICATION
     ),
-    ("answers", "unanswered"): Rule(
+    ("answers", "unanswered"): FindingRule(
         "unanswered", "After every fault has ended, each replica answers.", _REPLICATION
     ),
-    ("atomic", "torn"): Rule(
+    ("atomic", "torn"): FindingRule(
         "torn",
         "An INSERT is atomic within one block of one partition alone. Nobody promises more.",
         "guides/developer/transactional",
     ),
-    ("atomic", "half"): Rule(
+    ("atomic", "half"): FindingRule(
         "half",
         "An INSERT is atomic within one block of one partition alone. Nobody promises more.",
         "guides/developer/transactional",
@@ -220,13 +220,15 @@ _RULES: Final[Mapping[tuple[str, str], Rule]] = {
 
 def rule_of(
     finding: Finding | Held, pages: Mapping[str, str], sent: Sequence[SentStatement]
-) -> Rule:
+) -> FindingRule:
     """Return the rule of a finding, and what was promised of the statements that a script sends;
     `pages` are what they do by the page of the manual that says so. Raises NotExportableError."""
     if isinstance(finding, Finding):
         if finding.checker == STATEMENT_ROWS:
             texts = "; ".join(f"it {text}" for text in pages.values())
-            return Rule("rows", f"Of each statement the manual says that {texts}.", [*pages][-1])
+            return FindingRule(
+                "rows", f"Of each statement the manual says that {texts}.", [*pages][-1]
+            )
         found = _RULES.get((finding.checker, finding.kind))
         if found is not None:
             return found if found.promise else replace(found, **_freshness(sent))

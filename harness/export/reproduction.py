@@ -24,7 +24,7 @@ from harness.core.protocols import Context, Generator, Pending, Ready, Worker
 from harness.core.topology import Role, Topology
 from harness.export.errors import NotExportableError
 from harness.export.faults import CUT_KEEPER, refuse_family
-from harness.export.findings import STATEMENT_ROWS, Rule, rule_of
+from harness.export.findings import STATEMENT_ROWS, FindingRule, rule_of
 from harness.export.script_lines import ScriptLines, quote, settings_of
 from harness.export.silent_cluster import StatementsOfCalls
 from harness.run.scenario_runs import topology_of
@@ -84,7 +84,7 @@ class ComposedServer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reproduction:
+class ExportedScenario:
     """What is written into the directory."""
 
     scenario: Scenario
@@ -95,7 +95,7 @@ class Reproduction:
     lines: ScriptLines
     heal: Sequence[str]
     final: Sequence[str]
-    rule: Rule
+    rule: FindingRule
 
     @property
     def pages(self) -> Mapping[str, str]:
@@ -172,20 +172,13 @@ class Reproduction:
     def statements(self) -> str:
         """Return the text of statements.sql, as one can paste it into clickhouse-client."""
         out = [f"-- {self.scenario.name}: {self.scenario.text}.", ""]
-        out += [pasted(one) for one in self.setup]
+        out += [one.pasted for one in self.setup]
         for number, (call, sent) in enumerate(self.lines.calls, 1):
-            out += [f"-- call {number}: {call.f}", *(pasted(one) for one in sent)]
+            out += [f"-- call {number}: {call.f}", *(one.pasted for one in sent)]
         return "\n".join(out) + "\n"
 
 
-def pasted(statement: SentStatement) -> str:
-    """Return a statement for clickhouse-client, with its settings and a comment that names its
-    server."""
-    settings = [f"SET {name} = {value!r};" for name, value in statement.settings.items()]
-    return "\n".join([f"/* {statement.node} */", *settings, f"{statement.text};"])
-
-
-def reproduction_of(scenario: Scenario, choice: ImageChoice) -> Reproduction:
+def reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenario:
     """Return the reproduction of a scenario on these servers. Raises NotExportableError with the
     reason for a scenario that needs more, MissingMechanismError for servers that lack what it
     needs."""
@@ -195,7 +188,7 @@ def reproduction_of(scenario: Scenario, choice: ImageChoice) -> Reproduction:
         raise NotExportableError(f"scenario {scenario.name}: cannot be exported: {error}") from None
 
 
-def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> Reproduction:
+def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenario:
     if scenario.store or scenario.disks:
         what = "an object store" if scenario.store else "a disk"
         raise NotExportableError(f"it needs {what} that fails on command")
@@ -222,7 +215,7 @@ def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> Reproduction:
     rule = rule_of(scenario.finding, pages_of([call for call, _ in made]), sent)
     final = _final_lines(scenario, topology, lines, made)
     statements.close()
-    return Reproduction(
+    return ExportedScenario(
         scenario=scenario,
         plan=plan,
         images={role: next(iter(by.values())).tag for role, by in images.servers.items()},

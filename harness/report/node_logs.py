@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
@@ -81,16 +81,7 @@ class Excerpt:
 def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
     """Return the lines of every node's log near `around`, or its last lines if that is None."""
     found = []
-    run = logs.parent.resolve()
-    for file in sorted(logs.glob("*/*.log")) if logs.is_dir() else ():
-        if not file.resolve().is_relative_to(run) or not file.is_file():
-            continue  # a link that leads out of the run, a FIFO that would block
-        # The full log contains the lines of the error log.
-        if (
-            file.name.endswith(".err.log")
-            and file.with_name(file.name.replace(".err.log", ".log")).is_file()
-        ):
-            continue
+    for file in log_files(logs):
         texts, middle = _last(file) if around is None else _near(file, around)
         lines = [LogLine(text[:LINE_LENGTH_MAX]) for text in texts]
         chosen = _chosen(lines, middle)
@@ -100,6 +91,19 @@ def excerpts(logs: Path, around: datetime | None) -> tuple[Excerpt, ...]:
             left_out = len(lines) - len(shown)
             found.append(Excerpt(file.parent.name, file.name, shown, left_out, now))
     return tuple(found)
+
+
+def log_files(logs: Path) -> Iterator[Path]:
+    """Yield the files of every node's log. The full log contains the lines of the error log, which
+    is left out beside it."""
+    run = logs.parent.resolve()
+    for file in sorted(logs.glob("*/*.log")) if logs.is_dir() else ():
+        if not file.resolve().is_relative_to(run) or not file.is_file():
+            continue  # a link that leads out of the run, a FIFO that would block
+        full = file.with_name(file.name.replace(".err.log", ".log"))
+        if file.name.endswith(".err.log") and full.is_file():
+            continue
+        yield file
 
 
 def _chosen(lines: Sequence[LogLine], middle: int) -> list[int]:

@@ -9,7 +9,9 @@ longest, which polls in turn. So no thread polls in a loop, and one event wakes 
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from harness.core.clock import Clock
 from harness.core.errors import HarnessError
@@ -37,6 +39,9 @@ class Limits:
     """Limit of a call of the nemesis that is in flight in either case. Longer, because the healing
     follows, and a fault that goes on in an abandoned thread may undo it."""
 
+
+Around: TypeAlias = Callable[[Op], AbstractContextManager[None]]
+"""Returns the block in which a client makes a call."""
 
 __all__ = ["HarnessIssues", "Limits", "Scheduler", "run_threads", "workers_on"]
 
@@ -70,11 +75,13 @@ def run_threads(
     stop: threading.Event,
     limits: Limits | None = None,
     issues: HarnessIssues | None = None,
+    around: Around = lambda _: nullcontext(),
 ) -> HarnessIssues:
     """Run a generator until it is exhausted and every call has ended, or `stop` is set.
 
     `client(node)` opens a client. Each worker has one, opens another after an info, and closes it
-    at the end. `nemesis` injects a fault; without one every fault is info. A worker whose call
+    at the end. `around` returns the block in which a client makes a call.
+    `nemesis` injects a fault; without one every fault is info. A worker whose call
     hangs past a limit is replaced by a fresh thread, and what the old thread returns is dropped.
 
     An exception of the sink or of the generator, and KeyboardInterrupt, ends the run and is raised
@@ -82,7 +89,7 @@ def run_threads(
     is given), added to.
     """
     run = _ThreadedRun(
-        scheduler, client, nemesis, clock, limits or Limits(), issues or HarnessIssues()
+        scheduler, client, nemesis, clock, limits or Limits(), issues or HarnessIssues(), around
     )
     scheduler.follow(generator)
     run.supervise(stop)
@@ -112,8 +119,10 @@ class _ThreadedRun:
         clock: Clock,
         limits: Limits,
         issues: HarnessIssues,
+        around: Around,
     ) -> None:
         self.issues = issues
+        self._around = around
         self._scheduler = scheduler
         self._open = client
         self._nemesis = nemesis
@@ -235,7 +244,8 @@ class _ThreadedRun:
         try:
             if client is None:
                 client = self._open(assigned.worker.node)
-            done = checked_end(client.invoke(assigned.op), assigned.op, client)
+            with self._around(assigned.op):
+                done = checked_end(client.invoke(assigned.op), assigned.op, client)
         except BaseException as error:  # whatever it is, it would end this thread alone
             done = self._bug(error)
         if done.kind is Kind.INFO and client is not None:

@@ -5,7 +5,7 @@ judging begins.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -42,6 +42,7 @@ from harness.run.simulated import run_tasks
 from harness.run.stop import watched
 from harness.sim.world import World
 from harness.store.journal import Journal, MemoryJournal
+from harness.store.statement_file import StatementFile
 
 NOTE_LENGTH_MAX = 80
 
@@ -117,16 +118,26 @@ def _recorded(context: RunContext) -> tuple[Session, "_Recorder", list[str]]:
     recorder and the troubles."""
     departed = partial(_departed, context)
     with following(context.cluster, context.token, departed) as followed:
-        session = context.workload.session(context.cluster, context.token)
+        sent = _statement_file(context)
+        with nullcontext() if sent is None else sent.of_op(None):
+            session = context.workload.session(context.cluster, context.token)
         try:
             if context.cluster.has(HasFaultyDisks):
                 disks = context.cluster.part(HasFaultyDisks)
                 disks.sync_disks()  # tables are older than their last hour, elsewhere
-            recorder = _Recorder(context, session, followed)
+            recorder = _Recorder(context, session, followed, sent)
             return session, recorder, recorder.run()
         except BaseException:
             session.close()
             raise
+
+
+def _statement_file(context: RunContext) -> StatementFile | None:
+    """Return the file of what clients send; None for simulated servers, whose runs leave the same
+    bytes whatever is added here."""
+    if context.directory is None or context.cluster.runtime.reproducible:
+        return None
+    return StatementFile(context.directory.path, context.token)
 
 
 def _departed(context: RunContext, count: int) -> None:
@@ -211,8 +222,15 @@ class _HistoryWriter:
 class _Recorder:
     """Driver that executes the phases of a run and records them."""
 
-    def __init__(self, context: RunContext, session: Session, followed: Following | None) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        session: Session,
+        followed: Following | None,
+        sent: StatementFile | None,
+    ) -> None:
         self._context = context
+        self._sent = sent
         self._spec = context.spec
         self._session = session
         self._followed = followed
@@ -255,6 +273,9 @@ class _Recorder:
                 self._final_reads()
         finally:
             self._writer.close()
+            if self._sent is not None:
+                self._sent.close()
+                self._troubles += filter(None, [self._sent.trouble])
         stopped = [f"the run was stopped: {stop.reason}"] if stop else []
         return [*stopped, *self._troubles, *self._issues.described()]
 
@@ -329,6 +350,10 @@ class _Recorder:
         """Make the calls and faults of a generator with the cluster's runtime."""
         self._runtime.execute(generator, self)
 
+    def _around(self, op: Op) -> AbstractContextManager[None]:
+        """Return the block in which a client makes a call."""
+        return nullcontext() if self._sent is None else self._sent.of_op(op.index)
+
     def on_threads(self, generator: Generator) -> None:
         """Make the calls on a thread for each worker."""
         run_threads(
@@ -339,6 +364,7 @@ class _Recorder:
             clock=self._clock,
             stop=self._context.stop.event,
             issues=self._issues,
+            around=self._around,
         )
 
     def in_world(self, generator: Generator, world: World) -> None:

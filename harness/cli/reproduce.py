@@ -1,5 +1,5 @@
-"""`harness reproduce`: play a simulated INVALID run on real servers; `harness export`: write a scenario
-as a reproduction that needs no harness."""
+"""`harness reproduce`: play a simulated INVALID run on real servers. `harness export`: write a
+scenario as a reproduction that needs no harness."""
 
 import json
 from pathlib import Path

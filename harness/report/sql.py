@@ -20,7 +20,7 @@ LOG_LINES_MAX: Final = 200
 def sql_of_run(history: History | None, sent: Sequence[OpStatement]) -> Iterator[str]:
     """Yield the lines of every statement in the order in which they were sent, for
     clickhouse-client; a comment before each says which call it is of."""
-    calls = _Calls(history)
+    calls = _CallTexts(history)
     before: int | None = None
     for at, one in enumerate(sent):
         if at == 0 and one.op is None:
@@ -39,7 +39,7 @@ def sql_of_op(
     servers' logs about them. Raises UsageError for an op that is of no call with statements."""
     if history is not None and not 0 <= number < len(history):
         raise UsageError(f"--op {number}: expected 0 to {len(history) - 1}, as in the history")
-    calls = _Calls(history)
+    calls = _CallTexts(history)
     begin = calls.begins.get(number, number)
     own = [one for one in sent if one.op == begin]
     if not own:
@@ -52,7 +52,7 @@ def sql_of_op(
     yield from _logged([one.query_id for one in own if one.query_id], logs)
 
 
-class _Calls:
+class _CallTexts:
     """The calls of a history by the indices of their ops."""
 
     def __init__(self, history: History | None) -> None:

@@ -1,12 +1,16 @@
 """Exported reproductions: which scenarios there are, what they send, and how they judge."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
+from report_cases import finished, stale
 
 from compose.releases import ImageChoice
+from harness.cli.reproduce import export
 from harness.clients.sent_statement import SentStatement, literal
 from harness.clusters.images import build_images
 from harness.core.errors import UsageError
@@ -14,6 +18,7 @@ from harness.core.topology import Role
 from harness.export.errors import NotExportableError
 from harness.export.findings import rule_of
 from harness.export.reproduction import ExportedScenario, reproduction_of
+from harness.store.store import RunDirectory
 from workloads.scenarios.catalogue import SCENARIOS
 from workloads.scenarios.scenario import Finding
 
@@ -44,6 +49,8 @@ EXPORTED = [
     "forgotten-insert",
     "doubled-view",
 ]
+STORED = Path(__file__).parent / "stored" / "schema-1" / "scenario"
+"""A stored run of a scenario."""
 ROLES = (Role.CLICKHOUSE, Role.ZOOKEEPER)
 MESSAGES = "single messages"
 REFUSED = {
@@ -288,6 +295,55 @@ def test_what_is_promised_of_reads_follows_from_the_statements(
     rule = rule_of(Finding("set-full", "stale"), {}, [SentStatement("ch1", sql, settings)])
     assert rule.link.startswith("https://clickhouse.com/docs/")
     assert rule.link.endswith(page)
+
+
+def export_by_command(*arguments: str) -> Result:
+    return CliRunner().invoke(export, [*arguments])
+
+
+def test_an_issue_has_versions_steps_promise_and_script(tmp_path: Path) -> None:
+    assert export_by_command("stale-read", "--to", str(tmp_path), "--as", "issue").exit_code == 0
+    text = (tmp_path / "issue.md").read_text()
+    assert text.startswith("# A sequentially consistent read misses an insert that a quorum ")
+    assert "Seen on ClickHouse 25.8.2.1 as built in chdb 3.7.2 and ZooKeeper 3.8.0" in text
+    assert "https://clickhouse.com/docs/operations/settings/settings#select_sequential" in text
+    assert (
+        "5. zk1: docker network disconnect, from the other ZooKeeper servers; its clients stay\n"
+        "6. ch2: `INSERT INTO harness_stale_read.t (key, value, pad) VALUES (0, 1, '')` "
+        "(insert_quorum = 2, insert_quorum_timeout = 5000)\n"
+        "7. ch1: `SELECT value FROM harness_stale_read.t WHERE key = 0` "
+        "(select_sequential_consistency = 1)\n"
+        "8. zk1: docker network connect\n"
+    ) in text
+    assert (tmp_path / "reproduce.sh").read_text() in text
+    assert "What was seen" not in text
+
+
+def test_the_issue_of_a_run_has_its_servers_and_its_witness(tmp_path: Path) -> None:
+    answer = export_by_command(str(STORED), "--to", str(tmp_path), "--as", "issue", "--json")
+    assert answer.exit_code == 0, answer.output
+    assert "issue.md" in json.loads(answer.output)["files"]
+    text = (tmp_path / "issue.md").read_text()
+    version = RunDirectory(STORED).info().versions["ch1"]
+    assert f"Seen on ClickHouse {version}" in text
+    assert "INVALID  schema-1/scenario" in text.split("## What was seen")[1]
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("stale-raed", "scenario 'stale-raed' is unknown; did you mean stale-read or"),
+        ("half-alter", "fault zk-drop-applied: it cuts, delays or holds back single messages"),
+        ("RUN", "its workload is quorum-set; expected a run of a scenario"),
+        ("stale-read", "is not empty; expected a new directory"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(tmp_path: Path, what: str, why: str) -> None:
+    run = finished(tmp_path, stale())
+    to = tmp_path if what == "stale-read" else tmp_path / "to"
+    answer = export_by_command(str(run.path) if what == "RUN" else what, "--to", str(to))
+    assert isinstance(answer.exception, UsageError)
+    assert why in str(answer.exception)
 
 
 @pytest.mark.containers

@@ -13,13 +13,18 @@ from harness.cli.parameter_types import WORD, image_options, json_option, number
 from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import EXIT_VALID, UsageError
 from harness.core.op import Json
-from harness.export.reproduction import reproduction_of
+from harness.core.ranges import unknown_name
+from harness.core.topology import Role
+from harness.export.reproduction import ExportedScenario, reproduction_of, write_text
+from harness.report.run_files import facts_in
+from harness.report.text import plain_report
 from harness.run.run_request import Invocation
 from harness.run.stop import Stop
 from harness.search.candidates import request_of
 from harness.search.reproduction import RunReproduction, Tries
-from harness.spec.workload_options import scenario_of
+from harness.spec.workload_options import SCENARIO, scenario_of
 from harness.store.store import Store
+from workloads.scenarios.catalogue import SCENARIOS
 
 MODELLED: Final = "18.16"
 """Version that the simulator models."""
@@ -115,32 +120,71 @@ def _json(reproduction: RunReproduction, played: Tries) -> dict[str, Json]:
 
 
 @click.command("export")
-@click.argument("scenario", type=WORD)
+@click.argument("what", type=WORD, metavar="SCENARIO|RUN")
 @click.option(
     "--to",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
     help="Directory that is written; it must be empty or not exist.",
 )
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["script", "issue"]),
+    default="script",
+    help="script: the reproduction; issue: also issue.md, the text of a bug report. "
+    "Default: script.",
+)
 @image_options
+@store_option
 @json_option
-def export(scenario: str, to: Path, as_json: bool, **images: str | None) -> int:
-    """Write a scenario as a reproduction that needs Docker and nothing of the harness.
+def export(what: str, to: Path, form: str, store: str, as_json: bool, **images: str | None) -> int:
+    """Write a scenario, or a stored run of one, as a reproduction that needs Docker and nothing of
+    the harness.
 
     The directory gets compose.yml with public images, the servers' configuration, statements.sql,
     and reproduce.sh, which starts the servers, sends the statements by curl, makes the faults by
-    Docker's commands, and removes the servers. A scenario that needs more is refused with the
-    reason.
+    Docker's commands, and removes the servers. What needs more is refused with the reason.
 
     Exit status of reproduce.sh: 1 it reproduced, 0 it did not, 2 it could not say.
     """
-    reproduction = reproduction_of(scenario_of(scenario), ImageChoice.of(ImageOptions(**images)))
+    exported, timeline = _to_export(what, Store(Path(store)), ImageOptions(**images))
     if to.exists() and any(to.iterdir()):
         raise UsageError(f"--to {to}: is not empty; expected a new directory")
-    reproduction.write(to)
+    exported.write(to)
+    written = [*exported.files()]
+    if form == "issue":
+        write_text(to / "issue.md", exported.issue(timeline))
+        written.append("issue.md")
     if as_json:
-        print_json({"directory": str(to), "files": list(reproduction.files())})
+        print_json({"directory": str(to), "files": written})
     else:
         console = Terminal(highlight=False)
-        console.print(f"exported: {to}/reproduce.sh; run it to see {scenario}", soft_wrap=True)
+        also = f", {to}/issue.md" if form == "issue" else ""
+        console.print(f"{what}: exported to {to}/reproduce.sh{also}", soft_wrap=True)
     return EXIT_VALID
+
+
+def _to_export(what: str, store: Store, images: ImageOptions) -> tuple[ExportedScenario, str]:
+    """Return the exported scenario that a word names, and the witness of its run as text, "" if it
+    names no run. Raises UsageError."""
+    if what in SCENARIOS:
+        return reproduction_of(scenario_of(what), ImageChoice.of(images)), ""
+    try:
+        directory = store.find(what)
+    except UsageError as error:
+        known = unknown_name(what, SCENARIOS, "harness scenario")
+        raise UsageError(f"scenario {known}; and no run: {error}") from None
+    info = directory.info()
+    workload = info.spec.workload
+    if not workload.startswith(SCENARIO):
+        raise UsageError(
+            f"run {what}: its workload is {workload}; expected a run of a scenario, whose script "
+            "is known. Of any run `harness report --sql` prints the statements"
+        )
+    if not any(images.images.values()):
+        met = {role: info.engines.only(role) for role in (Role.CLICKHOUSE, Role.ZOOKEEPER)}
+        images = ImageOptions(**{role.value: one.version for role, one in met.items() if one})
+    scenario = scenario_of(workload.removeprefix(SCENARIO))
+    exported = reproduction_of(scenario, ImageChoice.of(images))
+    return exported, plain_report(facts_in(directory))

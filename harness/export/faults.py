@@ -30,6 +30,18 @@ NODE_FAULTS: Final[Mapping[str, ShellFault]] = {
     "pause": ShellFault("pause_server {node}", "resume_server {node}"),
 }
 """Families of faults that hit the nodes of their plan."""
+FAULT_TEXTS: Final[Mapping[str, str]] = {
+    "stop_fetches": "SYSTEM STOP FETCHES",
+    "start_fetches": "SYSTEM START FETCHES",
+    "kill_server": "docker kill",
+    "start_server": "docker start",
+    "pause_server": "docker pause",
+    "resume_server": "docker unpause",
+    "restart_server": "docker restart",
+    "cut_off": "docker network disconnect, from the other ZooKeeper servers; its clients stay",
+    "reconnect": "docker network connect",
+}
+"""What each command of a fault does to its server, for a reader."""
 _MESSAGE: Final = (
     "it cuts, delays or holds back single messages, for which a proxy must read the protocol; "
     "play it with `harness scenario`"
@@ -64,6 +76,12 @@ def end_lines(f: str, plan: Plan) -> Sequence[str]:
     if f == "partition":
         return [f"reconnect {CUT_KEEPER}"]
     return [NODE_FAULTS[f].end.format(node=node) for node in _nodes(plan)]
+
+
+def fault_text(line: str) -> str:
+    """Return what a command does, such as "ch2: docker kill"."""
+    command, node = line.split()
+    return f"{node}: {FAULT_TEXTS[command]}"
 
 
 def refuse_family(name: str) -> None:

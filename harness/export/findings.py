@@ -225,10 +225,11 @@ def rule_of(
     `pages` are what they do by the page of the manual that says so. Raises NotExportableError."""
     if isinstance(finding, Finding):
         if finding.checker == STATEMENT_ROWS:
-            texts = "; ".join(f"it {text}" for text in pages.values())
-            return FindingRule(
-                "rows", f"Of each statement the manual says that {texts}.", [*pages][-1]
+            promise = (
+                f"By the manual these statements do this: {'; '.join(pages.values())}. Each was "
+                "acknowledged, so that the rows are where that leaves them."
             )
+            return FindingRule("rows", promise, [*pages][-1])
         found = _RULES.get((finding.checker, finding.kind))
         if found is not None:
             return found if found.promise else replace(found, **_freshness(sent))

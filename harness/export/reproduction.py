@@ -23,7 +23,7 @@ from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import Context, Generator, Pending, Ready, Worker
 from harness.core.topology import Role, Topology
 from harness.export.errors import NotExportableError
-from harness.export.faults import CUT_KEEPER, refuse_family
+from harness.export.faults import CUT_KEEPER, FAULT_TEXTS, fault_text, refuse_family
 from harness.export.findings import STATEMENT_ROWS, FindingRule, rule_of
 from harness.export.script_lines import ScriptLines, quote, settings_of
 from harness.export.silent_cluster import StatementsOfCalls
@@ -105,12 +105,7 @@ class ExportedScenario:
     def write(self, directory: Path) -> None:
         """Write the files. Raises HarnessError."""
         for name, text in self.files().items():
-            path = directory / name
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise HarnessError(f"{path}: cannot be written: {error.strerror}") from error
+            write_text(directory / name, text)
         (directory / "reproduce.sh").chmod(0o755)
 
     def files(self) -> Mapping[str, str]:
@@ -142,17 +137,37 @@ class ExportedScenario:
             name=self.scenario.name,
             text=self.scenario.text,
             topology=self.plan.topology,
-            engines=" and ".join(dict.fromkeys(str(one.engine) for one in self.plan.servers)),
+            engines=self.engines,
             images={role.value: image for role, image in self.images.items()},
             setup=[_must(one) for one in (*self.leftovers, *self.setup)],
             play=self.lines.lines,
             heal=self.heal,
             final=self.final,
+            fault_texts=FAULT_TEXTS,
             promise=shlex.quote(f"{self.rule.promise} {self.rule.link}"),
             awk=self.rule.awk,
             followers=[CUT_KEEPER] if self.lines.follower else [],
             ddl=any("ON CLUSTER" in sql for sql in sent),
             rest_s=f"{self.scenario.quiesce_s:.0f}",
+        )
+
+    @property
+    def engines(self) -> str:
+        """Return the engines that the script was written for."""
+        return " and ".join(dict.fromkeys(str(one.engine) for one in self.plan.servers))
+
+    def issue(self, timeline: str = "") -> str:
+        """Return the Markdown of a bug report; `timeline` is the witness of a run as text."""
+        return _render(
+            "issue.md.j2",
+            scenario=self.scenario,
+            engines=self.engines,
+            setup=[one for one in self.setup if one.node == self.setup[0].node],
+            steps=[*self.lines.told, *map(fault_text, self.heal)],
+            rule=self.rule,
+            timeline=timeline,
+            script=self.script,
+            compose=self.files()["compose.yml"],
         )
 
     @property
@@ -176,6 +191,15 @@ class ExportedScenario:
         for number, (call, sent) in enumerate(self.lines.calls, 1):
             out += [f"-- call {number}: {call.f}", *(one.pasted for one in sent)]
         return "\n".join(out) + "\n"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, and the directories above it. Raises HarnessError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenario:

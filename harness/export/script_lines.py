@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from harness.clients.sent_statement import SentStatement
 from harness.core.op import NEMESIS, Call, Kind, Op
 from harness.export.errors import NotExportableError
-from harness.export.faults import CUT_KEEPER, Plan, end_lines, fault_lines
+from harness.export.faults import CUT_KEEPER, Plan, end_lines, fault_lines, fault_text
 from harness.export.silent_cluster import StatementsOfCalls
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
 from workloads.scenarios.steps import Ended, HasRows, Lacks, Repeats, Shows
@@ -27,6 +27,14 @@ _CONDITIONS: Final[Mapping[type, Callable[[Any], str]]] = {
 }
 """Words for the conditions of a call that is repeated, as the shell's function `seen` takes
 them."""
+_WORDS: Final[Mapping[type, str]] = {
+    Ended: "succeeds",
+    Shows: "returns what was inserted",
+    Lacks: "lacks a row",
+    Repeats: "returns a row twice",
+    HasRows: "changes",
+}
+"""The same for a reader."""
 
 
 @dataclass
@@ -39,6 +47,8 @@ class ScriptLines:
     lines: list[str] = field(default_factory=list)
     calls: list[tuple[Call, tuple[SentStatement, ...]]] = field(default_factory=list)
     """Every call with its statements; a call's number is its place, from 1."""
+    told: list[str] = field(default_factory=list)
+    """The steps for a reader."""
     follower: bool = False
     """Whether a server of ZooKeeper must follow."""
     _open: dict[object, tuple[str, Plan]] = field(default_factory=dict)
@@ -82,19 +92,32 @@ class ScriptLines:
         assert isinstance(plan, Mapping), "a fault has a plan"
         f, edge, number = call.f, plan["edge"], plan["fault"]
         if edge == "end":
-            self.lines += end_lines(*self._open.pop(number))
+            self._make(end_lines(*self._open.pop(number)))
             return
-        self.lines += fault_lines(f, plan)
+        self._make(fault_lines(f, plan))
         if edge == "begin":
             self._open[number] = (f, plan)
         self.follower = self.follower or f == "partition"
         self._begun = (*self._begun, _fault_op(f, {**plan, "follower": CUT_KEEPER}))
+
+    def _make(self, commands: Sequence[str]) -> None:
+        self.lines += commands
+        self.told += map(fault_text, commands)
+
+    def _tell(self, more: str) -> None:
+        """Tell a reader of the last call."""
+        _, sent = self.calls[-1]
+        for one in sent:
+            settings = ", ".join(f"{name} = {value}" for name, value in one.settings.items())
+            notes = "; ".join(filter(None, [settings, more]))
+            self.told.append(f"{one.node}: `{one.text}`{f' ({notes})' if notes else ''}")
 
     def _do(self, step: Do) -> None:
         self._await_client(step.by)
         ok, error = Kind.OK in step.ends, any(end is not Kind.OK for end in step.ends)
         ends = "ok" if self.strict and ok else _ENDS[ok][error]
         line = self.call_line(step.call, step.by, ends)
+        self._tell("" if step.wait else "the next step does not wait for it")
         if step.wait:
             self.lines.append(f"{line} || return")
         else:
@@ -106,14 +129,17 @@ class ScriptLines:
         self._await_client(step.by)
         repeat = f"until_seen {step.tries} {step.pause_s:g} {quote(_condition(step.seen))} "
         self.lines.append(f"{self.call_line(step.call, step.by, 'any', repeat)} || return")
+        self._tell(f"repeated until it {_WORDS[type(step.seen)]}")
 
     def _rest(self, step: Rest) -> None:
         self.lines.append(f"sleep {step.seconds:g}")
+        self.told.append(f"wait {step.seconds:g} s")
 
     def _joined(self, step: Joined) -> None:
         clients = self._in_flight if step.by is None else self._in_flight & {step.by}
         for client in sorted(clients):
             self.lines.append(f"join {client} || return")
+            self.told.append("wait for the statement that was not waited for")
         self._in_flight -= clients
 
     def _then(self, step: Then) -> None:

@@ -1,9 +1,10 @@
 """The witness as a text timeline: time goes down, a rail for each process."""
 
 from collections.abc import Iterator
+from io import StringIO
 from itertools import zip_longest
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -52,6 +53,14 @@ def text_report(facts: Facts) -> RenderableType:
     if facts.info.command:
         parts += [Text(), _line("again", "dim", facts.info.command)]
     return Group(*parts)
+
+
+def plain_report(facts: Facts, width: int = 120) -> str:
+    """Return the same as text without colours."""
+    console = Console(file=StringIO(), width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(text_report(facts), crop=False)
+    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines())
 
 
 def _line(word: str, style: str, text: str) -> Text:

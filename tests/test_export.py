@@ -6,6 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from checkers_cases import final as final_op
+from checkers_cases import history as history_of
+from checkers_cases import insert, rest
+from checkers_cases import read as read_op
 from click.testing import CliRunner, Result
 from report_cases import finished, stale
 
@@ -14,10 +18,13 @@ from harness.cli.reproduce import export
 from harness.clients.sent_statement import SentStatement, literal
 from harness.clusters.images import build_images
 from harness.core.errors import UsageError
+from harness.core.op import Kind
 from harness.core.topology import Role
 from harness.export.errors import NotExportableError
 from harness.export.findings import rule_of
 from harness.export.reproduction import ExportedScenario, reproduction_of
+from harness.export.stored_run import steps_of_history
+from harness.generators.script import Do, Rest
 from harness.store.store import RunDirectory
 from workloads.scenarios.catalogue import SCENARIOS
 from workloads.scenarios.scenario import Finding
@@ -329,12 +336,46 @@ def test_the_issue_of_a_run_has_its_servers_and_its_witness(tmp_path: Path) -> N
     assert "INVALID  schema-1/scenario" in text.split("## What was seen")[1]
 
 
+MISSED = history_of(
+    insert(0, 1, 1, 40),
+    read_op(1, [], 20, 30, node="ch2"),
+    read_op(1, [], 1030, 1034, node="ch2"),
+    rest(1600),
+    *(final_op(p, [1], 1700, 1702, node=f"ch{p + 1}") for p in (0, 1, 2)),
+)
+"""History of a run in which a read misses value 1, a second after its acknowledgement."""
+
+
+def test_a_run_becomes_steps_that_begin_and_end_in_its_order() -> None:
+    assert [type(step).__name__ for step in steps_of_history(MISSED)] == (
+        ["Do", "Do", "Joined", "Joined", "Rest", "Do", "Joined"]
+    )
+    first, inner, *_, rested, last, _ = steps_of_history(MISSED)
+    assert isinstance(first, Do)
+    assert isinstance(inner, Do)
+    assert isinstance(last, Do)
+    assert (first.wait, inner.wait, last.wait) == (False, True, True)
+    assert (first.call.node, first.call.value, inner.call.f, inner.by) == ("ch1", 1, "read", 1)
+    assert rested == Rest(1.0)
+    assert set(first.ends) == {Kind.OK, Kind.FAIL, Kind.INFO}
+
+
+def test_a_run_is_exported_with_its_gravest_anomaly(tmp_path: Path) -> None:
+    run = finished(tmp_path / "store", MISSED)
+    to = tmp_path / "to"
+    assert export_by_command(str(run.path), "--to", str(to)).exit_code == 0
+    text = (to / "reproduce.sh").read_text()
+    assert text.splitlines()[1].startswith("# quorum-set-0x5eed: stale in run 20261120T174509Z-")
+    assert "INSERT INTO harness_quorum_set_0x5eed.t VALUES (0, 1)" in text
+    assert "had acknowledged before" in text
+
+
 @pytest.mark.parametrize(
     ("what", "why"),
     [
         ("stale-raed", "scenario 'stale-raed' is unknown; did you mean stale-read or"),
         ("half-alter", "fault zk-drop-applied: it cuts, delays or holds back single messages"),
-        ("RUN", "its workload is quorum-set; expected a run of a scenario"),
+        ("RUN", "it cuts links between single servers"),
         ("stale-read", "is not empty; expected a new directory"),
     ],
 )

@@ -15,14 +15,16 @@ from harness.core.errors import EXIT_VALID, UsageError
 from harness.core.op import Json
 from harness.core.ranges import unknown_name
 from harness.core.topology import Role
+from harness.export.errors import NotExportableError
 from harness.export.reproduction import ExportedScenario, reproduction_of, write_text
+from harness.export.stored_run import scenario_of_run
 from harness.report.run_files import facts_in
 from harness.report.text import plain_report
 from harness.run.run_request import Invocation
 from harness.run.stop import Stop
 from harness.search.candidates import request_of
 from harness.search.reproduction import RunReproduction, Tries
-from harness.spec.workload_options import SCENARIO, scenario_of
+from harness.spec.workload_options import scenario_of
 from harness.store.store import Store
 from workloads.scenarios.catalogue import SCENARIOS
 
@@ -139,8 +141,8 @@ def _json(reproduction: RunReproduction, played: Tries) -> dict[str, Json]:
 @store_option
 @json_option
 def export(what: str, to: Path, form: str, store: str, as_json: bool, **images: str | None) -> int:
-    """Write a scenario, or a stored run of one, as a reproduction that needs Docker and nothing of
-    the harness.
+    """Write a scenario or a stored run as a reproduction that needs Docker and nothing of the
+    harness.
 
     The directory gets compose.yml with public images, the servers' configuration, statements.sql,
     and reproduce.sh, which starts the servers, sends the statements by curl, makes the faults by
@@ -176,15 +178,12 @@ def _to_export(what: str, store: Store, images: ImageOptions) -> tuple[ExportedS
         known = unknown_name(what, SCENARIOS, "harness scenario")
         raise UsageError(f"scenario {known}; and no run: {error}") from None
     info = directory.info()
-    workload = info.spec.workload
-    if not workload.startswith(SCENARIO):
-        raise UsageError(
-            f"run {what}: its workload is {workload}; expected a run of a scenario, whose script "
-            "is known. Of any run `harness report --sql` prints the statements"
-        )
     if not any(images.images.values()):
         met = {role: info.engines.only(role) for role in (Role.CLICKHOUSE, Role.ZOOKEEPER)}
         images = ImageOptions(**{role.value: one.version for role, one in met.items() if one})
-    scenario = scenario_of(workload.removeprefix(SCENARIO))
+    try:
+        scenario = scenario_of_run(directory)
+    except NotExportableError as error:
+        raise NotExportableError(f"run {what}: cannot be exported: {error}") from None
     exported = reproduction_of(scenario, ImageChoice.of(images))
     return exported, plain_report(facts_in(directory))

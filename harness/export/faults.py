@@ -62,8 +62,11 @@ def fault_lines(f: str, plan: Plan) -> Sequence[str]:
     NotExportableError."""
     if f == "partition":
         if "order" not in plan:
-            raise NotExportableError(f"{plan['name']}: only a follower of ZooKeeper is cut off")
-        return [f"cut_off {CUT_KEEPER}"]
+            raise NotExportableError(
+                f"fault {plan['name']}: it cuts links between single servers, and a shell cuts off "
+                "only a ZooKeeper server that follows, from its peers"
+            )
+        return [f"cut_off {follower_of(plan)}"]
     if f == "restart":
         return [f"restart_server {node}" for node in _nodes(plan)]
     if f in NODE_FAULTS:
@@ -74,8 +77,14 @@ def fault_lines(f: str, plan: Plan) -> Sequence[str]:
 def end_lines(f: str, plan: Plan) -> Sequence[str]:
     """Return the commands that end a fault which began with this plan."""
     if f == "partition":
-        return [f"reconnect {CUT_KEEPER}"]
+        return [f"reconnect {follower_of(plan)}"]
     return [NODE_FAULTS[f].end.format(node=node) for node in _nodes(plan)]
+
+
+def follower_of(plan: Plan) -> str:
+    """Return the ZooKeeper server that a partition cuts off: the one that a run has cut off, or the
+    one that a script takes."""
+    return str(plan.get("follower", CUT_KEEPER))
 
 
 def fault_text(line: str) -> str:

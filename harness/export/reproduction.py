@@ -23,7 +23,7 @@ from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import Context, Generator, Pending, Ready, Worker
 from harness.core.topology import Role, Topology
 from harness.export.errors import NotExportableError
-from harness.export.faults import CUT_KEEPER, FAULT_TEXTS, fault_text, refuse_family
+from harness.export.faults import FAULT_TEXTS, fault_text, refuse_family
 from harness.export.findings import STATEMENT_ROWS, FindingRule, rule_of
 from harness.export.script_lines import ScriptLines, quote, settings_of
 from harness.export.silent_cluster import StatementsOfCalls
@@ -146,7 +146,7 @@ class ExportedScenario:
             fault_texts=FAULT_TEXTS,
             promise=shlex.quote(f"{self.rule.promise} {self.rule.link}"),
             awk=self.rule.awk,
-            followers=[CUT_KEEPER] if self.lines.follower else [],
+            followers=self.lines.followers,
             ddl=any("ON CLUSTER" in sql for sql in sent),
             rest_s=f"{self.scenario.quiesce_s:.0f}",
         )

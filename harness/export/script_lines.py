@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from harness.clients.sent_statement import SentStatement
 from harness.core.op import NEMESIS, Call, Kind, Op
 from harness.export.errors import NotExportableError
-from harness.export.faults import CUT_KEEPER, Plan, end_lines, fault_lines, fault_text
+from harness.export.faults import Plan, end_lines, fault_lines, fault_text, follower_of
 from harness.export.silent_cluster import StatementsOfCalls
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
 from workloads.scenarios.steps import Ended, HasRows, Lacks, Repeats, Shows
@@ -49,8 +49,8 @@ class ScriptLines:
     """Every call with its statements; a call's number is its place, from 1."""
     told: list[str] = field(default_factory=list)
     """The steps for a reader."""
-    follower: bool = False
-    """Whether a server of ZooKeeper must follow."""
+    followers: list[str] = field(default_factory=list)
+    """Servers of ZooKeeper that must not lead."""
     _open: dict[object, tuple[str, Plan]] = field(default_factory=dict)
     """Faults that have begun, by their numbers."""
     _in_flight: set[int] = field(default_factory=set)
@@ -97,8 +97,11 @@ class ScriptLines:
         self._make(fault_lines(f, plan))
         if edge == "begin":
             self._open[number] = (f, plan)
-        self.follower = self.follower or f == "partition"
-        self._begun = (*self._begun, _fault_op(f, {**plan, "follower": CUT_KEEPER}))
+        if f == "partition":
+            follower = follower_of(plan)
+            plan = {**plan, "follower": follower}
+            self.followers = [*dict.fromkeys([*self.followers, follower])]
+        self._begun = (*self._begun, _fault_op(f, plan))
 
     def _make(self, commands: Sequence[str]) -> None:
         self.lines += commands

@@ -217,6 +217,21 @@ def test_reads_of_the_server_go_backwards_and_harness_check_says_so(tmp_path: Pa
     assert (listed.workload, listed.status) == ("explore-quorum", "INVALID"), "no quorum-set run"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), True),
+        (("--mutant", "pending-visible"), False),
+        (("--read", "linearizable"), False),
+        (("--protocol", "25.8"), False),
+    ],
+)
+def test_the_known_answer_is_called_so(tmp_path: Path, words: tuple[str, ...], said: bool) -> None:
+    outcome = CliRunner().invoke(app, ["explore", "quorum", *words, "--store", str(tmp_path)])
+    assert ("That is the known answer" in outcome.output) is said
+    assert outcome.output.splitlines()[-1].startswith(("INVALID: ", "VALID: "))
+
+
 def test_linearizable_reads_hold(tmp_path: Path) -> None:
     status, found = explore(tmp_path, "quorum", "--read", "linearizable")
     assert (status, found["states"], found["depth"], found["run"]) == (0, 18_744, 17, None)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import rich_click as click
 from click.core import ParameterSource
@@ -51,6 +51,15 @@ def _named(change: str) -> str:
     }
     named = {model: changes[change] for model, changes in of.items() if changes[change]}
     return "; ".join(f"{model}: {', '.join(names)}" for model, names in named.items())
+
+
+RECENT: Final = "reads-are-recent"
+AS_SERVERS: Final = "server"
+KNOWN_ANSWER: Final = (
+    "That is the known answer: a read of this model is as weak as the server's, and may be stale. "
+    "Your ClickHouse was not asked. With --read linearizable the claim holds."
+)
+"""What is said of the claim that the model of servers breaks as it is."""
 
 
 @click.command("explore")
@@ -199,6 +208,9 @@ def _print_exploration(result: ExplorationResult, run: Path | None, console: Con
         console.print(f"{result.shown} is broken after {actions} actions:", style="bold")
         console.print(_table(result))
         console.print(f"as a history: harness check {run}", soft_wrap=True, highlight=False)
+    planted = result.scope.get("mutant") or result.scope.get("protocol")
+    if result.shown == RECENT and result.scope.get("read") == AS_SERVERS and not planted:
+        console.print(KNOWN_ANSWER, soft_wrap=True, highlight=False)
     console.print()
     answer = (result.status.value, STATUS_STYLE[result.status])
     broken = (

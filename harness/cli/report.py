@@ -6,7 +6,7 @@ from pathlib import Path
 import rich_click as click
 
 from checkers.headline import headline
-from harness.cli.parameter_types import WORD, json_option, open_option, store_option
+from harness.cli.parameter_types import WORD, json_option, number, open_option, store_option
 from harness.cli.result import CommandAnswer, open_page, print_answer
 from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import HarnessError, UsageError
@@ -30,7 +30,7 @@ from harness.store.store import RunDirectory, Store
 )
 @click.option(
     "--op",
-    type=click.IntRange(min=0),
+    type=number("op"),
     metavar="N",
     help="Print the statements of the call with op N, and what the servers logged of them, "
     "instead.",

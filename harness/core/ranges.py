@@ -132,6 +132,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "kept": Range(1, 1_000),
     "clusters": Range(1, 16),
     "tries": Range(1, 10_000),
+    "op": Range(0, 1_000_000_000),
     "confidence": Range(0.5, 0.999999, "a probability"),
     "candidates": Range(1, 1_000_000),
     "sim_events": Range(1, 1_000_000_000_000),

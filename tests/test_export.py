@@ -116,7 +116,7 @@ def test_the_follower_that_is_cut_off_decides_who_reads_behind_it() -> None:
     insert, read = reproduction.lines.lines[cut + 1 :]
     assert "node=ch2" in insert
     assert "node=ch1" in read
-    assert list(reproduction.heal) == ["reconnect zk1"]
+    assert list(reproduction.lines.heal) == ["reconnect zk1"]
     assert "  follows zk1\n" in reproduction.script
 
 

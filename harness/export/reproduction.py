@@ -93,7 +93,6 @@ class ExportedScenario:
     """Public image of each role."""
     setup: Sequence[SentStatement]
     lines: ScriptLines
-    heal: Sequence[str]
     final: Sequence[str]
     rule: FindingRule
 
@@ -141,7 +140,7 @@ class ExportedScenario:
             images={role.value: image for role, image in self.images.items()},
             setup=[_must(one) for one in (*self.leftovers, *self.setup)],
             play=self.lines.lines,
-            heal=self.heal,
+            heal=self.lines.heal,
             final=self.final,
             fault_texts=FAULT_TEXTS,
             promise=shlex.quote(f"{self.rule.promise} {self.rule.link}"),
@@ -163,7 +162,7 @@ class ExportedScenario:
             scenario=self.scenario,
             engines=self.engines,
             setup=[one for one in self.setup if one.node == self.setup[0].node],
-            steps=[*self.lines.told, *map(fault_text, self.heal)],
+            steps=[*self.lines.told, *map(fault_text, self.lines.heal)],
             rule=self.rule,
             timeline=timeline,
             script=self.script,
@@ -229,11 +228,6 @@ def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenari
     statements = StatementsOfCalls(scenario.workload, topology, engines, token)
     lines = ScriptLines(statements, strict=scenario.finding.checker == STATEMENT_ROWS)
     lines.add(scenario.steps)
-    play = list(lines.lines)
-    lines.lines.clear()
-    lines.heal()
-    heal = list(lines.lines)
-    lines.lines[:] = play
     made = list(lines.calls)
     sent = [one for _, several in made for one in several]
     rule = rule_of(scenario.finding, pages_of([call for call, _ in made]), sent)
@@ -245,7 +239,6 @@ def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenari
         images={role: next(iter(by.values())).tag for role, by in images.servers.items()},
         setup=statements.setup,
         lines=lines,
-        heal=heal,
         final=final,
         rule=rule,
     )

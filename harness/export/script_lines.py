@@ -66,11 +66,10 @@ class ScriptLines:
             else:
                 _TABLE[type(step)](self, step)
 
-    def heal(self) -> None:
-        """Add the lines that end what has begun."""
-        for f, plan in self._open.values():
-            self.lines += end_lines(f, plan)
-        self._open.clear()
+    @property
+    def heal(self) -> Sequence[str]:
+        """Return the lines that end the faults which no step ends."""
+        return [line for f, plan in self._open.values() for line in end_lines(f, plan)]
 
     def call_line(self, call: Call, by: int, ends: str, repeat: str = "") -> str:
         """Return the words that make a call: variables, what repeats it, a number, and its

@@ -79,7 +79,10 @@ def test_texts_that_differ_in_numbers_alone_are_stored_once(tmp_path: Path) -> N
 
 
 def write(directory: Path, texts: Sequence[str]) -> None:
-    file = StatementFile(directory, "run")
+    write_to(StatementFile(directory, "run"), texts)
+
+
+def write_to(file: StatementFile, texts: Sequence[str]) -> None:
     for op, text in enumerate(texts):
         with file.of_op(op):
             ClickHouse(Listener(), node="ch2").command(text)
@@ -103,6 +106,13 @@ def test_a_full_disk_ends_the_file_and_not_the_call(tmp_path: Path) -> None:
         ClickHouse(Listener()).command("SELECT 1")
     assert "statements.jsonl is not complete: No such file" in file.trouble
     assert read_statements(tmp_path) is None
+
+
+def test_a_disk_that_fills_up_is_a_trouble(tmp_path: Path) -> None:
+    (tmp_path / NAME).symlink_to("/dev/full")
+    file = StatementFile(tmp_path, "run")
+    write_to(file, ["SELECT 1", "SELECT 2"])
+    assert file.trouble == "statements.jsonl is not complete: No space left on device"
 
 
 def test_a_block_within_a_block_has_its_own_ids() -> None:

@@ -14,7 +14,7 @@ INSERT ... VALUES.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -68,7 +68,10 @@ class StatementFile:
         """Close the file; idempotent."""
         with self._lock:
             if self._file is not None:
-                self._file.close()
+                try:
+                    self._file.close()
+                except OSError as error:
+                    self._fail(error)
                 self._file = None
 
     def _keep(self, op: int | None, query_id: str, sent: SentStatement) -> None:
@@ -94,6 +97,9 @@ class StatementFile:
 
     def _fail(self, error: OSError) -> None:
         self.trouble = f"{NAME} is not complete: {error.strerror}"
+        if self._file is not None:
+            with suppress(OSError):  # what is in its buffer cannot be written either
+                self._file.close()
         self._file = None
 
 

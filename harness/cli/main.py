@@ -96,7 +96,8 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, str, str]]]] = {
         ),
         "export": (
             "harness.cli.reproduce:export",
-            "Write a scenario as a reproduction that needs Docker and nothing of the harness.",
+            "Write a scenario or a stored run as a reproduction that needs Docker and nothing of "
+            "the harness.",
             "harness export stale-read --to stale-read",
         ),
     },

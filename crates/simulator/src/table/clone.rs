@@ -1,6 +1,7 @@
 //! Lets a lost replica copy the queue and the parts of another one.
 //!
-//! Source: cloneReplicaIfNeeded, cloneReplica of 18.16.1.
+//! Source: cloneReplicaIfNeeded, cloneReplica of 18.16.1, and of 25.8, which forgets before that what
+//! the lost replica was to do and what the other one does not have.
 
 use std::rc::Rc;
 
@@ -34,6 +35,9 @@ pub async fn clone_if_lost(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<
         if lost.as_text() == "0" || table.bugs.has(Bug::CloneLost) {
             if table.bugs.has(Bug::CloneUnfinished) {
                 zk.put(is_lost.clone(), Data::text("0")).await?;
+            }
+            if !table.bugs.has(Bug::CloneKeepsDropped) {
+                forget_queue(table, zk).await?;
             }
             clone(table, zk, &source, version).await?;
             zk.put(is_lost.clone(), Data::text("0")).await?;
@@ -88,6 +92,22 @@ async fn clone(
         let entries = entries.map(|info| (info, ()));
         let listed = names.iter().map(|name| (Info::named(name), ()));
         forget_dropped(table, zk, &cover_of(listed.chain(entries))).await?;
+    }
+    Ok(())
+}
+
+/// Empties the queue of the lost replica. What it was to make may have been dropped meanwhile, and
+/// what is not is copied from the source. 18.16.1 keeps it.
+async fn forget_queue(table: &Table, zk: &KeeperSession) -> Result<(), KeeperError> {
+    let own = zk.children(table.own.queue.clone()).await?;
+    let entries = own.iter().map(|name| child(&table.own.queue, name));
+    let gone: Vec<_> = entries.map(Operation::remove).collect();
+    if !gone.is_empty() {
+        zk.multi(gone).await?;
+    }
+    table.queue.clear();
+    for part in table.active.borrow().values() {
+        table.queue.virtual_parts.borrow_mut().add(&part.info, ());
     }
     Ok(())
 }

@@ -133,6 +133,12 @@ impl Queue {
         self.wake();
     }
 
+    /// Remove all entries. An attempt in progress goes on to its end.
+    pub fn clear(&self) {
+        self.entries.borrow_mut().clear();
+        self.virtual_parts.take();
+    }
+
     /// Remove the entry of a part that will never exist, and return its name.
     pub fn give_up(&self, part: &Info) -> Option<Rc<str>> {
         self.virtual_parts.borrow_mut().remove(part);

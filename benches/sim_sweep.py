@@ -74,8 +74,8 @@ OWN: Mapping[str, Own] = {
     ),
 }
 APART = ("statements",)
-"""Workloads that are not among the cells: a lost replica may bring back what was dropped, which is
-a defect of the simulator (docs/lab/simulator.md)."""
+"""Workloads that are not among the cells: a MOVE shows rows in both tables for a moment, so that
+another statement may copy them twice (docs/lab/simulator.md)."""
 MIXTURES = (
     *("partition,kill", "partition,pause", "kill,pause,stop-fetches", "loss,restart"),
     *("pause-clickhouse,stop-fetches", "slow-fetches,clock-skew,partition"),

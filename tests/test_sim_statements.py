@@ -46,7 +46,7 @@ CASES = {
     "hidden-by-move": Case(
         "partition", 1, {**MOVES, "rate": 100.0, "interval_s": 0.3, "duration_s": 6.0}
     ),
-    "drop-later": Case("slow-fetches", 2, {"statements": "drop", "rate": 100.0}),
+    "drop-later": Case("slow-fetches", 4, {"statements": "drop", "rate": 100.0}),
     "copy-keeps-version": Case(
         "none", 2, {"statements": "move,update,delete", "rate": 60.0, "time_limit_s": 30.0}
     ),

@@ -8,7 +8,7 @@
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, QueryError};
+use crate::errors::{KeeperError, QueryError, BAD_VERSION};
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
@@ -17,8 +17,9 @@ use crate::server::Settings;
 use crate::table::block_numbers::{OTHER, RANGE};
 use crate::table::detached::keep_detached;
 use crate::table::entries::{Data, Entry, EntryKind};
-use crate::table::merge;
+use crate::table::merge::{self, Logged};
 use crate::table::optimize::wait_for_replicas;
+use crate::table::partition_version::{changed_meanwhile, next_version, version_of, TRIES};
 use crate::table::parts::Info;
 use crate::table::replica::Table;
 use crate::world::Promise;
@@ -35,50 +36,87 @@ pub async fn drop_partition(
 ) -> Result<(), QueryError> {
     let zk = table.writable()?;
     let numbers = child(&table.paths.block_numbers, partition);
-    if !zk.exists(numbers.clone()).await? {
+    if !zk.exists(numbers).await? {
         return Ok(());
     }
-    let logged = {
-        // No merge is chosen that has parts within the range and behind it.
-        let _guard = table.choosing.hold().await;
-        let taken = Operation::Create {
-            path: child(&numbers, "block-"),
-            data: Data::text(OTHER),
-            ephemeral: true,
-            sequential: true,
-        };
-        let lock = zk.create(taken).await?;
-        let next = number_of(&lock);
-        // Other leaders must not merge across the range until they have pulled the entry.
-        let many = table.mechanisms.has(Mechanism::ManyLeaders);
-        if !many || next == 0 {
-            zk.remove(lock.clone()).await?;
+    for _ in 0..TRIES {
+        match logged(table, &zk, partition, kind).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(logged)) => return Ok(wait_for_replicas(table, &zk, &logged, settings).await?),
+            Err(error) if error.code == BAD_VERSION => {}
+            Err(error) => return Err(error.into()),
         }
-        if next == 0 {
-            return Ok(());
-        }
-        let range = Info {
-            partition: partition.clone(),
-            min: 0,
-            max: next - 1,
-            level: HIGHEST,
-            mutation: HIGHEST,
-        };
-        await_inserts(table, &zk, &numbers, next).await?;
-        forget_blocks(table, &zk, &range).await?;
-        let entry = Entry {
-            kind,
-            source: table.me.clone(),
-            ..Entry::get(range)
-        };
-        let mut others = Vec::new();
-        if many {
-            let changed = Operation::put(table.paths.log.clone(), Data::default());
-            others.extend([changed, Operation::remove(lock)]);
-        }
-        merge::log_with(table, &zk, entry, others).await?
+    }
+    Err(changed_meanwhile().into())
+}
+
+/// Takes the number that ends the range, and logs it; `None` if the partition never had a block.
+/// BAD_VERSION says that another statement changed the partitions meanwhile.
+async fn logged(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    partition: &Rc<str>,
+    kind: EntryKind,
+) -> Result<Option<Logged>, KeeperError> {
+    let numbers = child(&table.paths.block_numbers, partition);
+    // No merge is chosen that has parts within the range and behind it.
+    let _guard = table.choosing.hold().await;
+    let mut others = Vec::new();
+    if table.mechanisms.has(Mechanism::CopiedPartitions) {
+        others.push(next_version(table, version_of(table, zk).await?));
+    }
+    let taken = Operation::Create {
+        path: child(&numbers, "block-"),
+        data: Data::text(OTHER),
+        ephemeral: true,
+        sequential: true,
     };
-    Ok(wait_for_replicas(table, &zk, &logged, settings).await?)
+    let lock = zk.create(taken).await?;
+    let next = number_of(&lock);
+    // Other leaders must not merge across the range until they have pulled the entry.
+    let many = table.mechanisms.has(Mechanism::ManyLeaders);
+    if !many || next == 0 {
+        zk.remove(lock.clone()).await?;
+    }
+    if next == 0 {
+        return Ok(None);
+    }
+    if many {
+        let changed = Operation::put(table.paths.log.clone(), Data::default());
+        others.extend([changed, Operation::remove(lock.clone())]);
+    }
+    let range = Info {
+        partition: partition.clone(),
+        min: 0,
+        max: next - 1,
+        level: HIGHEST,
+        mutation: HIGHEST,
+    };
+    let done = log_range(table, zk, kind, range, others).await;
+    if many && done.is_err() {
+        // It goes with the session if that is lost; later drops wait for it until then.
+        let _ = zk.remove(lock).await;
+    }
+    done.map(Some)
+}
+
+/// Logs a range once nothing makes parts of it any more, in one multi with other operations.
+async fn log_range(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    kind: EntryKind,
+    range: Info,
+    others: Vec<Operation>,
+) -> Result<Logged, KeeperError> {
+    let numbers = child(&table.paths.block_numbers, &range.partition);
+    await_inserts(table, zk, &numbers, range.max + 1).await?;
+    forget_blocks(table, zk, &range).await?;
+    let entry = Entry {
+        kind,
+        source: table.me.clone(),
+        ..Entry::get(range)
+    };
+    merge::log_with(table, zk, entry, others).await
 }
 
 /// Waits until no insert with a lower number is in progress, nor anything else that has taken a

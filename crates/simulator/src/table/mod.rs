@@ -25,6 +25,7 @@ pub mod mutation;
 pub mod optimize;
 pub mod part_check;
 pub mod part_files;
+pub mod partition_version;
 pub mod parts;
 pub mod paths;
 pub mod queue;

@@ -29,16 +29,15 @@ use crate::table::log::pull;
 use crate::table::merge::{append, Logged};
 use crate::table::optimize::wait_for_replicas;
 use crate::table::part_files;
+use crate::table::partition_version::{changed_meanwhile, next_version, version_of, TRIES};
 use crate::table::parts::{Info, Part, Rows};
 use crate::table::replica::Table;
 use crate::world::{Ns, MS};
 
 /// Median time of linking the files of a small part.
 const CLONE_NS: Ns = MS;
-/// Number of times that a statement begins again because another one changed the partition.
-const TRIES: usize = 1000;
-const CANNOT_ASSIGN_ALTER: i32 = 517;
 const NOT_IMPLEMENTED: i32 = 48;
+const PART_IS_TEMPORARILY_LOCKED: i32 = 384;
 
 /// Copies the visible parts of a partition of another table, in place of those that are here if it
 /// `replaces` them.
@@ -161,11 +160,6 @@ fn prepared(table: &Table, other: &Table) -> Result<Rc<KeeperSession>, ServerErr
     table.writable()
 }
 
-fn changed_meanwhile() -> ServerError {
-    let text = "Another ALTER PARTITION query was concurrently executed";
-    ServerError::new(CANNOT_ASSIGN_ALTER, text)
-}
-
 /// Returns the range of every block number up to this one.
 fn range_until(partition: &Rc<str>, number: i64) -> Info {
     Info {
@@ -193,25 +187,6 @@ async fn delimited(
 ) -> Result<(i64, Path), KeeperError> {
     let taken = reserve(table, zk, partition, None, RANGE).await?;
     Ok(taken.expect("without a block there is no duplicate"))
-}
-
-// --- the version of the partitions --------------------------------------------------------------
-
-/// Returns the version of the node that every statement of this kind changes in the table whose
-/// block numbers it takes. The first of them creates it.
-async fn version_of(table: &Table, zk: &KeeperSession) -> Result<i64, KeeperError> {
-    let path = &table.paths.alter_partition_version;
-    zk.ensure(path, Data::default()).await?;
-    let (_, version) = zk.get(path.clone()).await?.expect("it was created");
-    Ok(version)
-}
-
-fn next_version(table: &Table, version: i64) -> Operation {
-    Operation::Put {
-        path: table.paths.alter_partition_version.clone(),
-        data: Data::default(),
-        version: Some(version),
-    }
 }
 
 // --- new parts ----------------------------------------------------------------------------------
@@ -410,6 +385,22 @@ pub async fn execute(
     entry: &Entry,
     copies: &Copies,
 ) -> Result<(), QueryError> {
+    let mut fetched = Vec::new();
+    let done = make(table, zk, entry, copies, &mut fetched).await;
+    for name in fetched {
+        table.fetching.borrow_mut().shift_remove(&name);
+    }
+    done
+}
+
+/// Executes the entry, and notes in `fetched` which parts no other entry may fetch until its end.
+async fn make(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    entry: &Entry,
+    copies: &Copies,
+    fetched: &mut Vec<Rc<str>>,
+) -> Result<(), QueryError> {
     if let Some(range) = &copies.range {
         clear_queue(table, zk, range, entry).await?;
     }
@@ -418,7 +409,7 @@ pub async fn execute(
         let covered = parts.iter().any(|part| part.info.contains(&copied.new));
         let here = table.active.borrow().containing(&copied.new).is_some();
         if !covered && !here {
-            parts.extend(obtained(table, zk, copied, &copies.from).await?);
+            parts.extend(obtained(table, zk, copied, &copies.from, fetched).await?);
         }
     }
     // Those of an earlier attempt whose answer was lost are listed already.
@@ -436,7 +427,8 @@ pub async fn execute(
             return Err(error.into());
         }
     }
-    show(table, &parts, None);
+    // At one moment, so that no statement copies both.
+    show(table, &parts, copies.range.as_ref());
     if let Some(range) = &copies.range {
         remove_parts(table, zk, range).await?;
     }
@@ -449,6 +441,7 @@ async fn obtained(
     zk: &Rc<KeeperSession>,
     copied: &Copied,
     from: &str,
+    fetched: &mut Vec<Rc<str>>,
 ) -> Result<Option<Rc<Part>>, QueryError> {
     let source = table.server.part_data(from, &copied.source);
     if let Some(source) = source.filter(|source| source.rows == copied.rows) {
@@ -470,6 +463,17 @@ async fn obtained(
         );
         return Err(ServerError::new(NO_REPLICA_HAS_PART, text).into());
     };
+    let name = held.name.clone();
+    if table
+        .fetching
+        .borrow_mut()
+        .insert(name.clone(), ())
+        .is_some()
+    {
+        let text = format!("Part {name} is already being fetched");
+        return Err(ServerError::new(PART_IS_TEMPORARILY_LOCKED, text).into());
+    }
+    fetched.push(name);
     let rows = download(table, &held).await?.rows;
     Ok(Some(made(table, &held.info, &rows).await?))
 }

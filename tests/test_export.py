@@ -69,6 +69,8 @@ REFUSED = {
     "two-leaders": "a single leading replica per table",
     "acknowledged-failure": "a disk that fails on command",
     "discarded-copy": "a disk that fails on command",
+    "strayed-update": "statement-rows: strayed: the script counts rows",
+    "overwritten-update": "statement-rows: undone: the script counts rows",
 }
 """Why the others cannot be exported, but for those with faults of messages or of a store."""
 

@@ -399,7 +399,7 @@ def test_only_faults_of_disks_find_the_bug(bug: str) -> None:
     ("by", "nemesis", "seed"),
     [
         ("convergence", "power-cut,pause-clickhouse-one", 0x7582FF),
-        ("protocol", "power-cut-clickhouse-one,pause-clickhouse-one", 0x87CE03),
+        ("protocol", "power-cut-clickhouse-one,pause-clickhouse-one", 0x87C25D),
         ("protocol", "power-cut,disk-eio,pause-clickhouse-one", 0x87CE18),
     ],
 )

@@ -33,8 +33,8 @@ _ASYNCHRONOUS: Final = (
     "and a client may read at one replica an older state than at another."
 )
 _SYNCED: Final = (
-    "SYSTEM SYNC REPLICA waits until the replica has executed what the replication log had, so "
-    "that a SELECT after it returns what was acknowledged before."
+    "A SELECT after SYSTEM SYNC REPLICA returns what was acknowledged before, for that statement "
+    "waits until the replica has executed what the replication log had."
 )
 
 _READS: Final = r"""
@@ -184,6 +184,8 @@ class FindingRule:
 
 
 STATEMENT_ROWS: Final = "statement-rows"
+_OF_CONTENT: Final = frozenset({"strayed", "undone", "changed"})
+"""Kinds of statement-rows that show in what rows contain."""
 _RULES: Final[Mapping[tuple[str, str], FindingRule]] = {
     ("set-full", "stale"): FindingRule("stale"),
     ("set-full", "lost"): FindingRule(
@@ -225,6 +227,10 @@ def rule_of(
     `pages` are what they do by the page of the manual that says so. Raises NotExportableError."""
     if isinstance(finding, Finding):
         if finding.checker == STATEMENT_ROWS:
+            if finding.kind in _OF_CONTENT:
+                raise NotExportableError(
+                    f"finding {finding}: the script counts rows, and this is about their content"
+                )
             promise = (
                 f"By the manual these statements do this: {'; '.join(pages.values())}. Each was "
                 "acknowledged, so that the rows are where that leaves them."
@@ -242,6 +248,6 @@ def _freshness(sent: Sequence[SentStatement]) -> dict[str, str]:
     """Return what the manual promises of reads after inserts, and the page."""
     if any("select_sequential_consistency" in one.settings for one in sent):
         return {"promise": _CONSISTENT, "page": _SEQUENTIAL}
-    if any(one.sql.startswith("SYSTEM SYNC REPLICA") for one in sent):
+    if any("SYNC REPLICA" in one.sql for one in sent):
         return {"promise": _SYNCED, "page": "sql-reference/statements/system#sync-replica"}
     return {"promise": _ASYNCHRONOUS, "page": _REPLICATION}

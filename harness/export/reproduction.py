@@ -1,6 +1,7 @@
 """A reproduction of a scenario that needs Docker and nothing of the harness: a directory with
 compose.yml, the servers' configuration, `reproduce.sh` and `statements.sql`."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ _ENVIRONMENT: Final = Environment(
 )
 _VARIABLES: Final = {Role.CLICKHOUSE: "CLICKHOUSE_IMAGE", Role.ZOOKEEPER: "ZOOKEEPER_IMAGE"}
 """Variables of the environment that choose other images."""
-_CREATE_DATABASE: Final = "CREATE DATABASE IF NOT EXISTS "
+_CREATED_DATABASE: Final = re.compile(r"^CREATE DATABASE IF NOT EXISTS (\S+)")
 _FINAL_CLIENT: Final = 100
 """Number of the client that makes the calls at rest on the first replica; the next one has the next
 number, as each replica is read by a client of its own."""
@@ -173,9 +174,9 @@ class ExportedScenario:
     def leftovers(self) -> Sequence[SentStatement]:
         """Return the statements that drop what an earlier try on the same servers has left."""
         made = dict.fromkeys(
-            (one.node, one.sql.removeprefix(_CREATE_DATABASE).split()[0])
+            (one.node, created[1])
             for one in self.setup
-            if one.sql.startswith(_CREATE_DATABASE)
+            if (created := _CREATED_DATABASE.match(one.sql))
         )
         return [
             SentStatement(node, self.plan.server(node).engine.dialect.drop_database(name), {})

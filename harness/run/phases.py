@@ -5,7 +5,7 @@ judging begins.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -117,8 +117,9 @@ def _recorded(context: RunContext) -> tuple[Session, "_Recorder", list[str]]:
     """Execute the phases up to the final reads. Return the session, which is still open, the
     recorder and the troubles."""
     departed = partial(_departed, context)
-    with following(context.cluster, context.token, departed) as followed:
-        sent = _statement_file(context)
+    with following(context.cluster, context.token, departed) as followed, ExitStack() as stack:
+        if sent := _statement_file(context):
+            stack.callback(sent.close)
         with nullcontext() if sent is None else sent.of_op(None):
             session = context.workload.session(context.cluster, context.token)
         try:

@@ -267,7 +267,8 @@ def test_the_links_of_servers_are_degraded_until_the_end(
     theirs = {link for link in THREE.links() if {link.source, link.target} & nodes}
     assert seen_on(cluster, theirs, kind) == theirs
     assert faults.end(kind)["text"]
-    assert not seen_on(cluster, theirs, kind)
+    # Probes of a busy machine may show a fault that has ended.
+    wait_until(lambda: not seen_on(cluster, theirs, kind), "no link shows the fault any more")
     whole(cluster)
 
 

@@ -18,7 +18,7 @@ from checkers.statements.effects import Copies, Sees, Shown, StatementStep, expl
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.rows import HALF_MOVED, violations_of
 from checkers.triage.accused_rows import AccusedRow
-from checkers.triage.events import ended_ns, kills, tables_by_path
+from checkers.triage.events import Events, ended_ns, kills, tables_by_path
 from checkers.triage.evidence import BlockRange, Evidence
 from checkers.triage.repairs import Repair
 from checkers.triage.row_paths import UnknownPathError, recorded, unmutated
@@ -132,11 +132,18 @@ def replaced_by_nothing(accused: AccusedRow) -> str:
     return _made_by_another(accused, Effect.REPLACE)
 
 
+def _copies(accused: AccusedRow, facts: Events) -> Events:
+    """Return the entries that copy parts, without those that brought parts of other partitions: the
+    statement before and the one after may have ended milliseconds away."""
+    others = {hold.begin_ns for hold in facts.of("hold") if not accused.is_of_partition(hold.part)}
+    copies = facts.of("assign").where(lambda entry: entry.detail == "REPLACE_RANGE")
+    return copies.where(lambda entry: entry.begin_ns not in others)
+
+
 def _made_by_another(accused: AccusedRow, effect: Effect) -> str:
     node = accused.source.partition("@")[2]
     for step in accused.steps if node and len(accused.steps) == 1 else ():
-        made = accused.during(step, str(step.call.to), "assign")
-        made = made.where(lambda entry: entry.detail == "REPLACE_RANGE")
+        made = _copies(accused, accused.during(step, str(step.call.to), "assign", "hold"))
         if step.call.effect is effect and made and not made.on(node):
             return (
                 f"{node} had staged it, and {made[0].node} made {accused.told(step)} for all, at "

@@ -101,14 +101,20 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
                     go({})
         case Effect.MOVE:
             for view in views:
-                left = list(have)
-                for copy in view:
-                    taken = [other for other in left if other[: len(copy)] == copy]
-                    left.remove(taken[0]) if taken else None
-                go({call.to: (*there, *view), call.table: left})
+                go({call.to: (*there, *view), call.table: _without(have, view)})
                 if step.end is None and half:
                     go({call.to: (*there, *view)})
     return found
+
+
+def _without(have, taken) -> list:
+    """Return the copies that are left, of those that a table has, after some were taken away as
+    they were earlier."""
+    left = list(have)
+    for copy in taken:
+        same = [other for other in left if other[: len(copy)] == copy]
+        left.remove(same[0]) if same else None
+    return left
 
 
 def _selected(call, end) -> list[tuple[str, ...]]:

@@ -468,9 +468,8 @@ def test_servers_that_disagree_are_refused() -> None:
 def test_what_the_server_writes_is_read() -> None:
     get = b"format version: 4\ncreate_time: 2026-11-21 12:57:16\nsource replica: ch1\n"
     part = PartName("0_1_1_0", "0", 1, 1, 0)
-    assert LogEntry.read(get + b"block_id: 0_1_2\nget\n0_1_1_0\nquorum: 2\n") == LogEntry(
-        "get", "ch1", part, (), 2
-    )
+    wanted = LogEntry("get", "ch1", part, (), 2)
+    assert LogEntry.read(get + b"block_id: 0_1_2\nget\n0_1_1_0\nquorum: 2\n") == wanted
     assert LogEntry.read(get + b"block_id: \nmerge\n0_1_1_0\n0_2_2_0\ninto\n0_1_2_1\n") == LogEntry(
         "merge", "ch1", PartName("0_1_2_1", "0", 1, 2, 1), (part, PartName("0_2_2_0", "0", 2, 2, 0))
     )
@@ -483,10 +482,9 @@ def test_what_the_server_writes_is_read() -> None:
     altered = b"block_id: \nalter\nalter_version\n3\nhave_mutation\n0\ncolumns_str_size:\n0\n"
     assert LogEntry.read(get + altered) == LogEntry("alter", "ch1", None, alter_version=3)
     mutation = b"format version: 1\ncreate time: 2026-11-24 17:22:21\nsource replica: ch3\n"
-    mutation += b"block numbers count: 2\n0\t2\n1\t0\ncommands: (DELETE WHERE value = 1)\n"
-    assert MutationEntry.read(mutation) == MutationEntry(
-        "ch3", {"0": 2, "1": 0}, "(DELETE WHERE value = 1)"
-    )
+    mutation += b"block numbers count: 2\n0\t2\n1\t0\ncommands: (DELETE WHERE x = 1)\n"
+    numbers, commands = {"0": 2, "1": 0}, "(DELETE WHERE x = 1)"
+    assert MutationEntry.read(mutation) == MutationEntry("ch3", numbers, commands)
     status = b"version: 1\npart_name: 0_1_1_0\nrequired_number_of_replicas: 2\n"
     status += b"actual_number_of_replicas: 1\nreplicas:\nch1\n"
     assert QuorumStatus.read(status) == QuorumStatus(part, 2, frozenset({"ch1"}))

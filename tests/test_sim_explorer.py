@@ -18,6 +18,7 @@ from harness.store.store import Store
 from harness.web.runs import Runs
 from tests import sim_naive as naive
 from tests.sim_naive_quorum import quorum_of
+from tests.sim_naive_sharing import zero_copy
 
 
 def explored(model: str, **scope: Any) -> Exploration:
@@ -69,8 +70,8 @@ AGREE: list[tuple[str, dict[str, Any], Callable[[], tuple[int, int]]]] = [
         {"replicas": 3, "records": 2, "protocol": (["many-leaders"], [])},
         lambda: naive.replication(3, 2, many_leaders=True),
     ),
-    ("zero-copy", {"replicas": 1, "records": 2}, lambda: naive.zero_copy(1, 2)),
-    ("zero-copy", {"replicas": 2, "records": 1}, lambda: naive.zero_copy(2, 1)),
+    ("zero-copy", {"replicas": 1, "records": 2}, lambda: zero_copy(1, 2)),
+    ("zero-copy", {"replicas": 2, "records": 1}, lambda: zero_copy(2, 1)),
 ]
 
 

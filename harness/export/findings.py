@@ -178,6 +178,12 @@ class FindingRule:
         return (_READS if self.name != "rows" else "") + _AWK[self.name]
 
     @property
+    def judged_at_rest(self) -> bool:
+        """Return whether a violation is one only if all calls were made as planned, and every
+        replica has come to rest and answered."""
+        return self.name in ("lost", "diverged", "half", "rows")
+
+    @property
     def link(self) -> str:
         """Return the address of the page."""
         return MANUAL + self.page

@@ -57,31 +57,8 @@ class ComposedServer:
 
     server: Server
     image: str
-
-    @property
-    def node(self) -> object:
-        """Return its node."""
-        return self.server.node
-
-    @property
-    def variable(self) -> str:
-        """Return the variable that chooses another image."""
-        return _VARIABLES[self.server.node.role]
-
-    @property
-    def environment(self) -> Mapping[str, str | None]:
-        """Return its environment variables."""
-        return self.server.environment
-
-    @property
-    def config_at(self) -> str:
-        """Return where it reads its configuration."""
-        return self.server.config_at
-
-    @property
-    def is_keeper(self) -> bool:
-        """Return whether it is a ZooKeeper server."""
-        return self.server.node.role is Role.ZOOKEEPER
+    variable: str
+    """Variable of the environment that chooses another image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +101,11 @@ class ExportedScenario:
     @property
     def servers(self) -> Sequence[ComposedServer]:
         """Return the servers, ZooKeeper's first."""
-        own = [ComposedServer(one, self.images[one.node.role]) for one in self.plan.servers]
-        return sorted(own, key=lambda one: not one.is_keeper)
+        servers = sorted(self.plan.servers, key=lambda one: one.node.role is not Role.ZOOKEEPER)
+        return [
+            ComposedServer(one, self.images[one.node.role], _VARIABLES[one.node.role])
+            for one in servers
+        ]
 
     @property
     def script(self) -> str:
@@ -146,6 +126,7 @@ class ExportedScenario:
             fault_texts=FAULT_TEXTS,
             promise=shlex.quote(f"{self.rule.promise} {self.rule.link}"),
             awk=self.rule.awk,
+            judged_at_rest=self.rule.judged_at_rest,
             followers=self.lines.followers,
             ddl=any("ON CLUSTER" in sql for sql in sent),
             rest_s=f"{self.scenario.quiesce_s:.0f}",

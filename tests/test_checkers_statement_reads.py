@@ -163,3 +163,8 @@ def _fields(step):
     """Return the fields of a statement's call."""
     call = step.call
     return {"table": call.table, "to": call.to, "update": call.update, "node": step.node}
+
+
+def test_reads_without_time_left_are_a_doubt_beside_what_others_show() -> None:
+    late = StatementReads().check_within(history(ONE, reads(3, 4, t=HERE)), 0.0)
+    assert (late.status, late.summary) == (Status.UNKNOWN, "no time left for 1 read")

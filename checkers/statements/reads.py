@@ -29,6 +29,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from checkers.conclusion import Findings, anomaly
@@ -38,6 +39,7 @@ from checkers.statements.calls import READ_ROWS, Effect, RowsShown
 from checkers.statements.effects import Copy, Shown, StatementStep
 from checkers.statements.partitions import StatementPartition, partitions_of, rows_shown
 from checkers.taken import taken_of
+from harness.core.clock import WallClock
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
 from harness.core.verdict import Anomaly, Verdict
@@ -69,6 +71,12 @@ class StatementReads:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a read that had to show a row, or showed one."""
+        return self.check_within(history, inf)
+
+    def check_within(self, history: History, budget_s: float) -> Verdict:
+        """Return the same verdict; reads for which no time is left are a doubt beside what the
+        others show."""
+        clock, late = WallClock(), 0
         found = Findings(self.name)
         partitions, _ = partitions_of(history)
         reads = _reads(history)
@@ -76,13 +84,19 @@ class StatementReads:
         for key, of_key in sorted(reads.items()):
             judge = _ReadJudge(history, partitions.get(key, StatementPartition()), found, checked)
             for read in of_key:
-                judge.judge(read)
+                if clock.now_ns() > budget_s * 1e9:
+                    late += 1
+                else:
+                    judge.judge(read)
+        if late:
+            found.add_doubt(f"no time left for {number(late, 'read')}")
         answered = sum(map(len, reads.values()))
+        judged = number(answered - late, "read")
         return found.verdict(
             checked=checked.total(),
             broken=found.tally,
             nothing="no read showed a row" if answered else "no read was answered",
-            held=f"{number(answered, 'read')} show what their replicas had, and nothing else",
+            held=f"{judged} show what their replicas had, and nothing else",
             figures={"reads": answered, **dict(sorted(checked.items()))},
         )
 

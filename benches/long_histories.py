@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.replication.protocol import applicable
+from checkers.every_run import applicable
 from harness.core.protocols import check_within
 from harness.fleet.stored_runs import StoredRuns
 from harness.spec.catalogue import WORKLOADS

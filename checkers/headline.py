@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from checkers.health import HEALTH
 from checkers.judge import Judgement
 from checkers.phrasing import number
 from checkers.triage.defects import title_of
@@ -29,8 +30,18 @@ def headline(judgement: Judgement) -> str:
 
     INVALID: "stale read, 35 of 80 inserts; explained by uncounted-quorum"; VALID: "linearizable
     held; 176 inserts and 11,045 reads answered, 4 faults"; UNKNOWN: "stats: 4 ok calls in total, at
-    least 20 expected".
+    least 20 expected". If servers complain of themselves, which decides nothing, "; servers
+    complain of themselves: 1 fatal" follows.
     """
+    beside = "".join(
+        f"; {verdict.summary}"
+        for verdict in judgement.verdicts
+        if verdict.checker == HEALTH and verdict.status is Status.INVALID and verdict.only_reported
+    )
+    return f"{_conclusion(judgement)}{beside}"
+
+
+def _conclusion(judgement: Judgement) -> str:
     found = gravest(judgement)
     if found is not None:
         verdict, anomaly = found

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
-from checkers.ladder import Ladder, Level, deciding, ladder_of, run_status
+from checkers.ladder import LEVEL_OF, Ladder, Level, deciding, ladder_of, run_status
 from checkers.triage.explanation import Cause
 from checkers.whole_record import WholeRecord
 from harness.core.clock import Clock, WallClock
@@ -15,7 +16,13 @@ from harness.core.dialect import Dialect
 from harness.core.errors import HarnessError
 from harness.core.history import History
 from harness.core.op import Json
-from harness.core.protocols import Checker, check_within, is_budgeted, judges_mechanism
+from harness.core.protocols import (
+    Checker,
+    check_within,
+    is_budgeted,
+    judges_mechanism,
+    only_reports,
+)
 from harness.core.ranges import shortened
 from harness.core.verdict import Anomaly, Status, Verdict
 
@@ -115,6 +122,7 @@ def judgement_of(results: Mapping[str, Json]) -> Judgement:
                 checked=verdict.checked,
                 anomalies=verdict.anomalies,
                 figures=verdict.figures,
+                only_reported=not (verdict.decides or verdict.checker in LEVEL_OF),
             )
             for verdict in stored.verdicts
         )
@@ -169,7 +177,7 @@ def judge(
             verdict = _unknown(f"{checker.name} ({len(verdicts) + 1})", why)
         else:
             verdict = _verdict(checker, history, own_s)
-        verdicts.append(verdict)
+        verdicts.append(structs.replace(verdict, only_reported=only_reports(checker)))
         seconds[verdict.checker] = (clock.now_ns() - start_ns) / 1e9
     ladder = ladder_of(promised, verdicts)
     found = Judgement(run_status(ladder, verdicts), tuple(verdicts), ladder, seconds)

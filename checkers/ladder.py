@@ -4,8 +4,8 @@ linearizable ⇒ sequential ⇒ the four session guarantees, as long as every le
 key; and linearizable ⇒ eventual, as far as the final reads show it. Sequential does not imply
 eventual: a process may read the past for ever.
 
-A level at or below the promise decides the run. A level above it is only reported, and so is the
-conformance of ZooKeeper's transactions.
+A level at or below the promise decides the run. A level above it is only reported, and so are
+checkers that only report, such as that of the conformance of ZooKeeper's transactions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +15,11 @@ from typing import Final
 import msgspec
 
 from checkers.consistency.session import SESSION_GUARANTEES
-from checkers.replication.conformance import CONFORMANCE
 from checkers.sets.set_full import NAME as SET_FULL
 from checkers.stats import NAME as STATS
 from harness.core.errors import UsageError
 from harness.core.op import Json
+from harness.core.protocols import Checker, only_reports
 from harness.core.ranges import quoted
 from harness.core.verdict import Status, Verdict, worst
 
@@ -58,7 +58,8 @@ CHECKERS_OF: Final[Mapping[Level, tuple[str, ...]]] = {
     Level.EVENTUAL: (CONVERGENCE, SET_FULL),
 }
 """Names of each level's checkers; a level needs all of them."""
-_LEVEL_OF: Final = {name: level for level, names in CHECKERS_OF.items() for name in names}
+LEVEL_OF: Final = {name: level for level, names in CHECKERS_OF.items() for name in names}
+"""The level to which a checker belongs."""
 
 
 class Rung(msgspec.Struct, frozen=True):
@@ -108,11 +109,15 @@ def ladder_of(promise: Level, verdicts: Sequence[Verdict]) -> Ladder:
     )
 
 
-def decides(promise: Level, checker: str) -> bool:
-    """Return whether a checker's verdict counts for the run: all count, except conformance and
-    those of levels above the promise."""
-    level = _LEVEL_OF.get(checker)
-    return checker != CONFORMANCE and (level is None or promise.demands(level))
+def decides(promise: Level, checker: Checker) -> bool:
+    """Return whether a checker's verdict counts for the run: all count, except those that only
+    report and those of levels above the promise."""
+    return not only_reports(checker) and _promised(promise, checker.name)
+
+
+def _promised(promise: Level, checker: str) -> bool:
+    level = LEVEL_OF.get(checker)
+    return level is None or promise.demands(level)
 
 
 def run_status(ladder: Ladder, verdicts: Sequence[Verdict]) -> Status:
@@ -143,7 +148,8 @@ def deciding(ladder: Ladder, verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]
     return tuple(
         verdict
         for verdict in verdicts
-        if decides(ladder.promise, verdict.checker)
+        if not verdict.only_reported
+        and _promised(ladder.promise, verdict.checker)
         and not (verdict.status is Status.UNKNOWN and verdict.checker in implied)
     )
 

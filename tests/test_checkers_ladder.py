@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.consistency.session import SESSION_GUARANTEES
+from checkers.health import Health
 from checkers.judge import judge
 from checkers.ladder import CHECKERS_OF, Level, Rung, decides, deciding, ladder_of, run_status
 from checkers.suite import set_checkers
@@ -136,9 +137,10 @@ def test_set_full_and_linearizable_are_held_against_each_other():
     assert ladder.contradictions == ("linearizable is VALID and set-full counts stale_reads",)
 
 
-def test_a_checker_of_no_level_always_decides():
+def test_a_checker_of_no_level_decides_unless_it_only_reports():
     given_ = [*verdicts("vvvvvv"), said("durability", "i")]
-    assert all(decides(level, "durability") for level in Level)
+    assert all(decides(level, Health(only_reports=False)) for level in Level)
+    assert not any(decides(level, Health()) for level in Level)
     ladder = ladder_of(Level.EVENTUAL, given_)
     assert run_status(ladder, given_) is Status.INVALID
     names = {verdict.checker for verdict in deciding(ladder, given_)}

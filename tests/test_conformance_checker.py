@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from checkers.every_run import applicable, every_run
 from checkers.judge import judge
 from checkers.ladder import Level
 from checkers.replication.conformance import Conformance
-from checkers.replication.protocol import EVERY_RUN, applicable
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.verdict import Status
@@ -85,9 +85,9 @@ def test_a_departure_is_a_witness_with_the_step_and_what_is_allowed() -> None:
 
 def test_it_is_there_where_the_run_has_looked_and_decides_nothing() -> None:
     looked = history(table(departures={"LastPartBack": 1}), DEPARTURE)
-    checkers = applicable(EVERY_RUN, looked)
+    checkers = applicable(every_run(), looked)
     assert [checker.name for checker in checkers] == ["conformance"]
-    assert applicable(EVERY_RUN, history(None)) == []
+    assert applicable(every_run(), history(None)) == []
     judgement = judge(looked, checkers, 10, Level.EVENTUAL)
     assert judgement.deciding == ()
     assert judgement.broken_kinds == ()

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from report_cases import sound, stale
 from store_cases import JSON, NUMBERS, OPS, shape
 
+from checkers.every_run import applicable, every_run
 from checkers.judge import judge
 from checkers.ladder import Level
-from checkers.replication.protocol import EVERY_RUN, applicable
 from checkers.suite import set_checkers
 from harness.core.errors import HarnessError, HistoryError
 from harness.core.history import History
@@ -272,7 +272,7 @@ def test_whichever_line_is_damaged_nothing_is_valid_and_nobody_is_accused_falsel
             re.sub(rb'"value":(\[[^]]*]|[^,]*)', b'"value":"odd"', whole[at]),
         ):
             history = history_of_lines(b"".join([*whole[:at], bad, *whole[at + 1 :]]))
-            own = applicable([*checkers, *EVERY_RUN], history)
+            own = applicable([*checkers, *every_run()], history)
             seen[judge(history, own, 60, "linearizable").status.value] += 1
     assert seen["VALID"] == 0
     assert seen["INVALID"] == 0 or status == "INVALID"

@@ -17,8 +17,8 @@ or is an "unknown-departure". The tables count all departures, also those that a
 by one. Doubtful: a gap in the log, because what follows it may depart only from what is missing;
 an entry of a kind that the model does not have; a run without a step.
 
-The verdict does not decide the run: what clients saw does. A departure that nobody has seen before
-is a defect of the server, or of the model.
+The verdict does not decide the run, unless it is to fail on it: what clients saw does. A departure
+that nobody has seen before is a defect of the server, or of the model.
 """
 
 from collections import Counter
@@ -85,6 +85,10 @@ class Conformance:
     """Judges the steps and departures that the replay of a run's transactions recorded."""
 
     name = CONFORMANCE
+
+    def __init__(self, *, only_reports: bool = True) -> None:
+        self.only_reports = only_reports
+        """Whether its verdict does not decide the run."""
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs a step."""

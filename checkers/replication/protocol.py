@@ -14,19 +14,13 @@ number first may be the last to be committed.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from checkers.availability.answers import Answers
-from checkers.availability.availability import Availability
 from checkers.conclusion import Findings, anomaly, mapping_of, unjudged
 from checkers.phrasing import number, seconds
-from checkers.replication.assigners import Assigners
-from checkers.replication.conformance import Conformance, conformance_of
-from checkers.replication.temporary import Temporary
 from harness.core.history import History
 from harness.core.op import Kind, Op
-from harness.core.protocols import Checker
 from harness.core.verdict import Verdict
 
 SLACK_MS: Final = 3000
@@ -97,21 +91,6 @@ def versions_of(history: History) -> Sequence[str]:
 
 EVERY_REPLICA: Final = "all (multiple leaders Ok)"
 """What servers write instead of a leader's name since every replica leads (20.5)."""
-EVERY_RUN: Final = (ReplicationRules(), Conformance())
-"""Checkers of every run, whatever its workload, where they are applicable."""
-
-
-def applicable(checkers: Iterable[Checker], history: History) -> list[Checker]:
-    """Return all of them, but `ReplicationRules` only where the history has a record with anything
-    in it: that of simulated servers. They have neither ZooKeeper's log, by which `Assigners` judges
-    what the rules judge there, nor directories. `Conformance` needs an op that says it, and
-    checkers of the answers themselves a history that lacks none."""
-    recorded = bool(facts_of(history))
-    unfit: tuple[type, ...] = (Assigners, Temporary) if recorded else (ReplicationRules,)
-    unfit += () if conformance_of(history) else (Conformance,)
-    # Whether a call was answered is what a damaged line may have said.
-    unfit += (Answers, Availability) if history.damage is not None else ()
-    return [checker for checker in checkers if not isinstance(checker, unfit)]
 
 
 def _record(history: History) -> tuple[Op, Sequence[Fact]] | None:

@@ -22,10 +22,10 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from checkers.every_run import applicable, every_run
 from checkers.judge import fitting, judge
 from checkers.ladder import Level
 from checkers.phrasing import number as counted
-from checkers.replication.protocol import EVERY_RUN, applicable
 from harness.cli import check_files
 from harness.cli.parameter_types import (
     WORD,
@@ -367,7 +367,7 @@ def _check_run(directory: RunDirectory, as_json: bool, options: CheckOptions) ->
     level = promised if options.promise is None else Level.named(options.promise)
     workload = workload_of(structs.replace(info.spec, promise=level.value))
     own = fitting(workload.checkers(), info.engines.dialect)
-    checkers = applicable((*own, *EVERY_RUN), contents.history)
+    checkers = applicable((*own, *every_run(info.spec.fail_on)), contents.history)
     judgement = judge(contents.history, checkers, options.check_time, level, explain=True)
     troubles = (
         [f"the run never ended: {info.error or info.state}"]

@@ -127,6 +127,14 @@ class Containers:
 
         on_each(self.topology.nodes, move)
 
+    def errors(self, node: str, bytes_max: int) -> str:
+        """Return the end of a node's log since the last `collect`, see `KeepsErrors`."""
+        if self.topology.node(node).role is Role.CLICKHOUSE:
+            return logs.errors_of(self.agents[node], bytes_max)
+        with engine_request(f"read the logs of {node}"):
+            output = logs.output_of(self.container(node), self._collected_s)
+        return (self._removed.get(node, b"") + output)[-bytes_max:].decode(errors="replace")
+
     def end(self, node: str) -> str:
         """Return how the container of a server ended; "" if it runs. Raises ClusterError."""
         with engine_request(f"look at {node}"):

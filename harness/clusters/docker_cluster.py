@@ -24,7 +24,7 @@ from harness.clusters.reachable import Reachable
 from harness.clusters.readiness import Readiness
 from harness.clusters.removal import lock_cluster, remove_run
 from harness.clusters.resources import NodeResources
-from harness.clusters.server_files import ServerFiles, TransactionLogs
+from harness.clusters.server_files import ErrorLogs, ServerFiles, TransactionLogs
 from harness.clusters.store_http import HttpStoreChannel
 from harness.clusters.store_rule import StoreRules
 from harness.clusters.upgrades import Upgrades
@@ -58,6 +58,7 @@ class DockerCluster(Reachable):
         Proxies,
         StoreRules,
         ServerFiles,
+        ErrorLogs,
         TransactionLogs,
         NodeDisks,
         NodeClocks,
@@ -127,6 +128,7 @@ class DockerCluster(Reachable):
             Proxies(agents, topology.replicas, self._processes, self._readiness),
             StoreRules(lambda: self.endpoint(topology.stores[0])),
             ServerFiles(containers),
+            ErrorLogs(containers),
             TransactionLogs(containers),
             NodeDisks(containers, self._processes),
             NodeClocks(containers),

@@ -92,6 +92,12 @@ def transactions_since(agent: PodAgent, file: str, offset: int) -> tuple[Sequenc
     return files, gzip.decompress(base64.b64decode(packed)) if packed else b""
 
 
+def errors_of(agent: PodAgent, bytes_max: int) -> str:
+    """Return the end of a ClickHouse server's error log; "" if it has none. Raises ClusterError."""
+    file = f"/volumes{_SERVER_LOGS}/clickhouse-server.err.log"
+    return agent.run("sh", "-c", '[ ! -f "$1" ] || tail -c "$2" "$1"', "sh", file, str(bytes_max))
+
+
 def truncate_logs(agent: PodAgent) -> None:
     """Truncate a ClickHouse server's log files; the server appends at their new end."""
     agent.run(

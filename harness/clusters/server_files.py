@@ -13,6 +13,7 @@ from harness.core.capabilities import (
     CanListFiles,
     DatesTransactions,
     GrowsTransactions,
+    KeepsErrors,
     KeepsTransactions,
 )
 
@@ -29,6 +30,16 @@ class ServerFiles(CanListFiles, CanConfigure):
 
     def configure(self, node: str, name: str, text: str) -> None:
         write_override(self._containers.plan, node, self._containers.directory, name, text)
+
+
+class ErrorLogs(KeepsErrors):
+    """What the servers log."""
+
+    def __init__(self, containers: Containers) -> None:
+        self._containers = containers
+
+    def errors(self, node: str, bytes_max: int) -> str:
+        return self._containers.errors(node, bytes_max)
 
 
 class TransactionLogs(KeepsTransactions, GrowsTransactions, DatesTransactions):

@@ -447,6 +447,16 @@ class GrowsTransactions(Protocol):
 
 
 @runtime_checkable
+class KeepsErrors(Protocol):
+    """The cluster reads what its servers have logged."""
+
+    def errors(self, node: str, bytes_max: int) -> str:
+        """Return the end of a server's log, at most so many bytes, since the last run's logs were
+        collected: of a database server the warnings and errors. Raises ClusterError."""
+        ...
+
+
+@runtime_checkable
 class DatesTransactions(Protocol):
     """The cluster says how far its ZooKeeper servers are, which dates their transactions."""
 

@@ -329,6 +329,12 @@ def judges_mechanism(checker: object) -> TypeGuard[JudgesMechanism]:
     return hasattr(checker, "needs")
 
 
+def only_reports(checker: object) -> bool:
+    """Return whether a checker's verdict is reported and never decides a run: whether it has an
+    attribute `only_reports` that is true."""
+    return bool(getattr(checker, "only_reports", False))
+
+
 def is_budgeted(checker: Checker) -> TypeGuard[BudgetedChecker]:
     """Return whether a checker takes a time budget."""
     return hasattr(checker, "check_within")

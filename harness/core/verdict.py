@@ -72,6 +72,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     cut_short: bool = False
     """Whether time or memory was not enough to decide."""
+    only_reported: bool = False
+    """Whether it does not count for the run; `judge` says so of checkers that only report."""
 
     def __post_init__(self) -> None:
         assert (self.status is Status.INVALID) == bool(self.anomalies), "INVALID <=> a witness"

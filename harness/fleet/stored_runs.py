@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import structs
 
+from checkers.every_run import every_run
 from checkers.judge import Judgement, fitting
 from checkers.ladder import Level
-from checkers.replication.protocol import EVERY_RUN
 from harness.core import plugins
 from harness.core.bounded_json import load, open_regular
 from harness.core.errors import HarnessError, HistoryError
@@ -84,7 +84,7 @@ class StoredRuns:
             promise=level,
             checkers=(
                 *fitting(workload.checkers(), info.engines.dialect),
-                *EVERY_RUN,
+                *every_run(spec.fail_on),
                 *self.more(),
             ),
             check_s=self.check_s or spec.check_s,

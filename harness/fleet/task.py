@@ -19,9 +19,9 @@ from msgspec import structs
 
 from checkers.consistency.linearizable import LEAST_S, KeyVerdict, Linearizable
 from checkers.consistency.objects import SetObject
+from checkers.every_run import applicable
 from checkers.judge import Judgement, budget_of, explained, judge
 from checkers.ladder import Level, decides
-from checkers.replication.protocol import applicable
 from harness.core.clock import WallClock
 from harness.core.errors import PLUGIN_ERRORS, HarnessError, HistoryError, UsageError
 from harness.core.file_lock import lock
@@ -255,7 +255,7 @@ def rows_isolated(job: Job, item: Item, process: Subprocess) -> list[VerdictRow]
     for checker in request.checkers:
         alone = replace(job, only=frozenset({checker.name}), save=False)
         one, died = process.call(rows_of, alone, item)
-        counts = decides(request.promise, checker.name)
+        counts = decides(request.promise, checker)
         lost = structs.replace(row, checker=checker.name, decides=counts, reason=died)
         found += [lost] if one is None else one
     return found
@@ -285,7 +285,7 @@ def _rows_of_keys(
         one.check_within(history, left_s)
         seconds = clock.now_ns() / 1e9
         left_s = max(left_s - seconds, LEAST_S)
-        rows += one.rows(row, seconds, decides(request.promise, one.name))
+        rows += one.rows(row, seconds, decides(request.promise, checker))
     return rows
 
 
@@ -304,7 +304,7 @@ def _rows_of_remainder(
         history = job.runs.history(path, stored)
     except HistoryError as error:
         unread = structs.replace(row, reason=str(error))
-        counts = {checker.name: decides(request.promise, checker.name) for checker in whole}
+        counts = {checker.name: decides(request.promise, checker) for checker in whole}
         return rows + [
             structs.replace(unread, checker=name, decides=counts[name]) for name in counts
         ]

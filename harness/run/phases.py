@@ -9,8 +9,10 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
+from checkers.every_run import applicable, every_run
+from checkers.health import HEALTH
 from checkers.judge import Judgement, fitting, judge
-from checkers.replication.protocol import EVERY_RUN, applicable
+from checkers.look import encode
 from harness.clients.statement import HasStatements
 from harness.clients.table_client import Roaming
 from harness.core.capabilities import HasFaultyDisks
@@ -35,6 +37,7 @@ from harness.generators.timing import rate, time_limit, while_answered
 from harness.generators.workers import on_clients, on_nemesis, reserve, together
 from harness.run.call_ends import HarnessIssues, check_call, checked_state
 from harness.run.conformance import Following, following, freeze
+from harness.run.health import asked
 from harness.run.interpreter import Scheduler, run_threads, workers_on
 from harness.run.monitor import Monitor, Phase
 from harness.run.run_context import RunContext
@@ -110,7 +113,7 @@ class Recording:
 def checkers_of(context: RunContext) -> tuple[Checker, ...]:
     """Return the checkers that may judge a run, those of its workload and those of every run."""
     own = fitting(context.workload.checkers(), context.cluster.engines.dialect)
-    return (*own, *EVERY_RUN)
+    return (*own, *every_run(context.spec.fail_on))
 
 
 def _recorded(context: RunContext) -> tuple[Session, "_Recorder", list[str]]:
@@ -272,6 +275,7 @@ class _Recorder:
             if healed and not stop:
                 context.monitor.enter(Phase.FINAL_READS)
                 self._final_reads()
+                self._ask_health()
         finally:
             self._writer.close()
             if self._sent is not None:
@@ -457,6 +461,12 @@ class _Recorder:
             self._followed.look(last=True)
             for f, value in self._followed.found(self._clock.now_ns()):
                 self._by_nemesis(f, None, partial(Done, Kind.OK, value))
+
+    def _ask_health(self) -> None:
+        """Record what the servers say of themselves."""
+        report = asked(self._context.cluster)
+        if report is not None:
+            self._by_nemesis(HEALTH, None, partial(Done, Kind.OK, encode(report)))
 
     def _look(self) -> tuple[Sequence[str], dict[str, Json]]:
         """Return what is pending; if nothing is, also the replicas' state, by which queue entries

@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import structs
 
+from checkers.every_run import applicable
 from checkers.judge import Judgement, judge, judgement_of
-from checkers.replication.protocol import applicable
 from checkers.witness import gravest
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import HarnessError, UsageError

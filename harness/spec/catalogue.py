@@ -217,6 +217,8 @@ CHECKERS: Mapping[str, str] = {
     "alters": "columns are those that acknowledged ALTERs make, on every replica",
     "alter-waits": "an ALTER returns when the replicas that it waits for have its columns",
     "conformance": "what replicas do in ZooKeeper is what the model of the protocol allows",
+    "health": "no server reports a failed assertion, a crash, a lost part, or a table that is not "
+    "whole at rest",
     "record": "UNKNOWN if a line of the journal cannot be read",
     "activity": "is_active vanishes when its replica is away for a session, and returns",
     "truncation": "only log entries that no replica needs are removed; a lost replica clones",

@@ -3,7 +3,7 @@
 Numbers have a `Range` of `harness.core.ranges`, which reads and writes them itself.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -46,18 +46,18 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownName:
-    """Name that a function knows, such as that of a workload or of a plug-in."""
+class WorkloadName:
+    """Name of a workload, or MODULE:CLASS for one of the user's own."""
 
-    check: Callable[[str], object]
-    """Raises UsageError for an unknown name."""
     metavar: str = "NAME"
 
     def parse(self, given: object) -> str:
         """Return the name. Raises ValueError."""
+        from harness.spec.catalogue import workload_entry  # slow to load, and pages do not need it
+
         name = Text().parse(given)
         try:
-            self.check(name)
+            workload_entry(name)
         except UsageError as error:
             raise ValueError(str(error)) from error
         return name
@@ -123,7 +123,7 @@ class SeedNumber:
         return Seed(number)
 
 
-OptionType: TypeAlias = Range | Text | Choice | KnownName | WordList | Repeated | SeedNumber
+OptionType: TypeAlias = Range | Text | Choice | WorkloadName | WordList | Repeated | SeedNumber
 
 
 def as_text(value: Any) -> str:

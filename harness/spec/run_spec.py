@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 
+from checkers.every_run import REPORTED
 from checkers.ladder import Level
 from compose.releases import ImageOptions
 from compose.settings import Fsync, PartFormat, Storage
@@ -20,15 +21,8 @@ from harness.core.topology import LinkClass
 from harness.sim.bugs import BUGS, PROTOCOLS
 from harness.spec.image_options import IMAGE_OPTIONS
 from harness.spec.option import CLUSTERS, Chooser, On, Option, Panel
-from harness.spec.option_types import Choice, KnownName, Repeated, SeedNumber, Text, WordList
+from harness.spec.option_types import Choice, Repeated, SeedNumber, Text, WordList, WorkloadName
 from nemesis.options import ENDS
-
-
-def _known_workload(name: str) -> None:
-    """Raise UsageError for an unknown workload."""
-    from harness.spec.catalogue import workload_entry  # slow to load, and pages do not need it
-
-    workload_entry(name)
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +31,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     workload: Annotated[
         str,
         Option(
-            type=KnownName(_known_workload),
+            type=WorkloadName(),
             panel=Panel.RUN,
             help="Workload; see `harness list workloads`, or MODULE:CLASS for one of your own. "
             "Default: quorum-set.",
@@ -287,6 +281,17 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             setting=False,
         ),
     ] = ""
+    fail_on: Annotated[
+        tuple[str, ...],
+        Option(
+            type=WordList(REPORTED),
+            panel=Panel.WORKLOAD,
+            help="Checkers that decide the verdict, too, although they are only reported "
+            f"otherwise: {' and '.join(REPORTED)}.",
+            on=On.CONTAINERS,
+            setting=False,
+        ),
+    ] = ()
     interval_s: Annotated[
         float,
         Option(

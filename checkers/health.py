@@ -1,0 +1,253 @@
+"""Reports what servers say of themselves: errors that they call defects, and tables that are not
+whole at rest.
+
+A run on servers whose logs can be read records `health` after its final reads, a `HealthReport`: of
+each server the kinds of `KINDS` that its log or its system tables show. A server may say so of what
+a fault has taken from it: `EXPECTED` has what, each with its reason. That is counted, and breaks
+nothing.
+
+Violated: anything else, also what is `REPORTED_UPSTREAM`. Doubtful: a server whose log or tables
+could not be read, or of whose log the beginning is missing.
+
+The verdict does not decide the run, unless it is to fail on it: what clients saw does.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from checkers.conclusion import Findings
+from checkers.fault_edges import edge_of
+from checkers.look import decode
+from checkers.phrasing import number
+from harness.core.dialect import Dialect, Mechanism
+from harness.core.history import History
+from harness.core.op import Kind, Op
+from harness.core.verdict import Verdict
+
+HEALTH: Final = "health"
+
+
+class Complaint(msgspec.Struct, frozen=True):
+    """What one server says of itself, of one kind."""
+
+    kind: str
+    text: str
+    """The first line of its log, or the first row of its system tables, that says so."""
+    count: int = 1
+    """Number of lines or rows that say it."""
+
+
+class HealthReport(msgspec.Struct, frozen=True):
+    """What the servers say of themselves, by node."""
+
+    servers: dict[str, list[Complaint]] = {}
+    unread: dict[str, str] = {}
+    """Why what a server says is not known in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthKind:
+    """A way in which a server says that it is not well."""
+
+    text: str
+    """What it means."""
+    pattern: str = ""
+    """Regular expression that a line of the server's error log contains."""
+    sql: str = ""
+    """Query of a server at rest that returns a text in each row; in place of `pattern`."""
+    needs: tuple[Mechanism, ...] = ()
+    """Mechanisms of the server that it needs."""
+
+
+KINDS: Final[Mapping[str, HealthKind]] = {
+    "logical-error": HealthKind(
+        "an assertion of the server failed (LOGICAL_ERROR, 49)",
+        pattern=r"\(LOGICAL_ERROR\)|\bCode: 49\b",
+    ),
+    "fatal": HealthKind("the server reports its own crash", pattern=r"<Fatal>"),
+    "lost-forever": HealthKind(
+        "a replica gives a part up for lost", pattern=r"(?i)\blost forever\b"
+    ),
+    "broken-part": HealthKind(
+        "a part of the server's own disk is broken", pattern=r"(?i)\bbroken (data )?part\b"
+    ),
+    "keeper-error": HealthKind(
+        "a thread of ZooKeeper died, or it cannot read what it has written",
+        pattern=r"Severe unrecoverable error|Unexpected exception causing shutdown"
+        r"|Unable to load database|CRC is corrupted|Unreasonable length",
+    ),
+    "log-disorder": HealthKind(
+        "ZooKeeper wrote a transaction to its log behind later ones",
+        pattern=r"Current zxid \d+ is <= \d+ for",
+    ),
+    "tree-differs": HealthKind(
+        "ZooKeeper's tree after a transaction is not that of its leader",
+        pattern=r"(?i)digest mismatch|digests are not matching",
+    ),
+    "read-only": HealthKind(
+        "a table is read-only after the heal",
+        sql="SELECT concat(database, '.', table, ' is read-only') FROM system.replicas "
+        "WHERE is_readonly",
+    ),
+    "lost-part": HealthKind(
+        "a replica counts parts that it lost",
+        sql="SELECT concat(database, '.', table, ' lost ', toString(lost_part_count), ' parts') "
+        "FROM system.replicas WHERE lost_part_count > 0",
+        needs=(Mechanism.CLEANUP_BACKOFF,),
+    ),
+    "detached-part": HealthKind(
+        "a part was put aside as broken or unexpected",
+        sql="SELECT concat(database, '.', table, ' has put ', name, ' aside as ', reason) "
+        "FROM system.detached_parts WHERE reason LIKE '%broken%' OR reason LIKE '%unexpected%'",
+        needs=(Mechanism.ATOMIC_DATABASES,),
+    ),
+    "failing-entry": HealthKind(
+        "an entry of a replication queue fails at rest",
+        sql="SELECT concat(database, '.', table, ' ', type, ' of ', new_part_name, ' failed ', "
+        "toString(num_tries), ' times: ', substring(last_exception, 1, 200)) "
+        "FROM system.replication_queue WHERE last_exception != ''",
+    ),
+    "failing-mutation": HealthKind(
+        "a mutation fails at rest",
+        sql="SELECT concat(database, '.', table, ' ', mutation_id, ': ', "
+        "substring(latest_fail_reason, 1, 200)) FROM system.mutations "
+        "WHERE NOT is_done AND latest_fail_reason != ''",
+        needs=(Mechanism.WAITED_MUTATIONS,),
+    ),
+}
+"""What servers say, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a server may say under a fault, and why that is no defect of its own."""
+
+    kind: str
+    why: str
+    faults: tuple[str, ...]
+    """Beginnings of the names of faults, one of which must have been injected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A defect that is reported upstream, by what the server says."""
+
+    kind: str
+    words: str
+    """Regular expression of the text."""
+    report: str
+
+
+DISKS: Final = ("disk-", "power-cut", "empty-disk", "replace")
+"""Beginnings of the names of faults that take files from servers."""
+EXPECTED: Final[Sequence[Expected]] = (
+    Expected("broken-part", "a fault took files", faults=DISKS),
+    Expected("detached-part", "a fault took files", faults=DISKS),
+    Expected("lost-forever", "a fault took files", faults=DISKS),
+    Expected("lost-part", "a fault took files", faults=DISKS),
+    Expected("keeper-error", "a fault took files", faults=DISKS),
+)
+
+
+REPORTED_UPSTREAM: Final[Sequence[Reported]] = (
+    Reported("keeper-error", r"SyncThread", "ZOOKEEPER-4409, ZOOKEEPER-4541"),
+    Reported("log-disorder", r"\[SyncThread", "ZOOKEEPER-4541, ZOOKEEPER-4712"),
+)
+"""What a follower of 3.8.0 does that loses its leader while transactions are on their way to its
+log: the thread that writes them outlives the follower, and writes beside that of the next one
+(`Follower.shutdown`, since ZOOKEEPER-3642; apache/zookeeper#2154 mends it). 3.9.5 has not shown
+it."""
+
+
+class Health:
+    """Judges what the servers said of themselves at the end of a run."""
+
+    name = HEALTH
+
+    def __init__(self, *, only_reports: bool = True) -> None:
+        self.only_reports = only_reports
+        """Whether its verdict does not decide the run."""
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs a server that was asked."""
+        op = health_of(history)
+        report = HealthReport() if op is None else decode(op, HealthReport)
+        injected = {edge_of(one).name for one in history.nemesis} - {""}
+        found, expected = Findings(self.name), dict[str, int]()
+        for node, complaints in report.servers.items():
+            for one in complaints:
+                if why := _expected(one, injected):
+                    known = f"{one.kind} ({why})"
+                    expected[known] = expected.get(known, 0) + one.count
+                    continue
+                assert op is not None
+                found.add_anomaly(one.kind, _sentence(node, one), op)
+        found.doubts += [f"{node}: {why}" for node, why in report.unread.items()]
+        asked = number(len(report.servers), "server")
+        also = ", ".join(f"{count:,} {kind}" for kind, count in expected.items())
+        return found.verdict(
+            checked=len(report.servers),
+            broken=f"servers complain of themselves: {found.tally}",
+            nothing="no server was asked",
+            held=f"{asked} complained of nothing"
+            + (f" but what is expected: {also}" if also else ""),
+            figures={"expected": expected},
+        )
+
+
+def health_of(history: History) -> Op | None:
+    """Return the op that says what the servers said of themselves; None if they were not asked."""
+    ends = [op for op in history.nemesis if op.f == HEALTH and op.kind is Kind.OK]
+    return ends[-1] if ends else None
+
+
+def complaints_in(log: str) -> list[Complaint]:
+    """Return what a server's error log says, of each kind the first line and their number. A line
+    that continues another one, such as a frame of a stack, is not counted."""
+    first: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for line in log.splitlines():
+        if not _MESSAGE.match(line):
+            continue
+        for kind, pattern in _PATTERNS.items():
+            if pattern.search(line):
+                first.setdefault(kind, line[:TEXT_MAX])
+                counts[kind] = counts.get(kind, 0) + 1
+    return [Complaint(kind, text, counts[kind]) for kind, text in first.items()]
+
+
+def questions(dialect: Dialect) -> Mapping[str, str]:
+    """Return the queries, by kind, that servers of this dialect can answer."""
+    return {
+        name: kind.sql for name, kind in KINDS.items() if kind.sql and not dialect.lacks(kind.needs)
+    }
+
+
+TEXT_MAX: Final = 400
+"""Length of a line from which it is cut off."""
+_MESSAGE: Final = re.compile(r"\d{4}[.-]\d\d[.-]\d\d[ T]")
+"""Beginning of a line of a log that is a message of its own."""
+_PATTERNS: Final = {name: re.compile(one.pattern) for name, one in KINDS.items() if one.pattern}
+
+
+def _expected(complaint: Complaint, injected: Iterable[str]) -> str:
+    """Return why a server may say this under these faults; "" if it may not."""
+    for one in EXPECTED:
+        if one.kind == complaint.kind and any(fault.startswith(one.faults) for fault in injected):
+            return one.why
+    return ""
+
+
+def _sentence(node: str, one: Complaint) -> str:
+    times = f" ({one.count:,} times)" if one.count > 1 else ""
+    what = KINDS[one.kind].text if one.kind in KINDS else one.kind
+    reports = [
+        f", known as {known.report}"
+        for known in REPORTED_UPSTREAM
+        if known.kind == one.kind and re.search(known.words, one.text)
+    ]
+    return f"{node}: {what}{times}{''.join(reports)}: {one.text}"

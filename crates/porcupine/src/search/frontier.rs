@@ -1,8 +1,8 @@
 //! Keeps sets of configurations in which none dominates another, as far as this is cheap to detect.
 //!
 //! A configuration is a sequence of words: the state; one bit per slot, set if the slot's operation
-//! is pending; one bit per slot, set if it is used; one byte per kind of operation that never
-//! returns, which counts how many were used. One configuration dominates another if the states are
+//! is pending; one bit per slot, set if it is used; for each kind of operation that never returns, a
+//! count of one to four bytes of how many were used. One configuration dominates another if the states are
 //! equal and no bit and no count is greater.
 //!
 //! If the kinds have prices, one more word is the sum paid for all used operations. One
@@ -77,6 +77,8 @@ impl Config for Box<[u64]> {
 /// The position of each part in a configuration.
 pub(super) struct Layout<C> {
     slot_words: usize,
+    /// Number of bits of a count.
+    count_bits: u32,
     /// Total number of words.
     pub words: usize,
     /// Whether the last word is a price.
@@ -93,11 +95,14 @@ impl<C> Clone for Layout<C> {
 impl<C> Copy for Layout<C> {}
 
 impl<C: Config> Layout<C> {
-    pub fn new(slots: usize, kinds: usize, priced: bool) -> Self {
+    /// `lost` are the operations of each kind that never returns.
+    pub fn new(slots: usize, lost: &[Vec<u32>], priced: bool) -> Self {
         let slot_words = slots.div_ceil(64).max(1);
+        let words = 1 + 2 * slot_words + count_words(lost) + usize::from(priced);
         Self {
             slot_words,
-            words: C::room(1 + 2 * slot_words + kinds.div_ceil(8) + usize::from(priced)),
+            count_bits: count_bits(lost),
+            words: C::room(words),
             priced,
             of: PhantomData,
         }
@@ -136,9 +141,15 @@ impl<C: Config> Layout<C> {
         }
     }
 
-    /// Returns the word and the shift of a kind's count.
-    pub fn count(self, kind: usize) -> (usize, u32) {
-        (1 + 2 * self.slot_words() + kind / 8, 8 * (kind as u32 % 8))
+    /// Returns the place of a kind's count.
+    #[inline(always)]
+    pub fn count(self, kind: usize) -> Count {
+        let each = 64 / self.count_bits;
+        Count {
+            word: 1 + 2 * self.slot_words() + kind / each as usize,
+            shift: self.count_bits * (kind as u32 % each),
+            mask: (1 << self.count_bits) - 1,
+        }
     }
 
     /// Whether no bit and no count of `a` is greater than in `b`. Both have the same state.
@@ -147,8 +158,13 @@ impl<C: Config> Layout<C> {
         let bits = 1 + 2 * self.slot_words();
         let ((a, a_counts), (b, b_counts)) = (a.words().split_at(bits), b.words().split_at(bits));
         let none_more = |(a, b): (&u64, &u64)| a & !b == 0;
-        // Counts stay below 128, so no byte borrows from the next.
-        let no_count_more = |(a, b): (&u64, &u64)| ((b | HIGH_BITS) - a) & HIGH_BITS == HIGH_BITS;
+        let high = match self.count_bits {
+            8 => 0x8080_8080_8080_8080,
+            16 => 0x8000_8000_8000_8000,
+            _ => 0x8000_0000_8000_0000u64,
+        };
+        // Counts lack the highest bit, so none borrows from the next.
+        let no_count_more = |(a, b): (&u64, &u64)| ((b | high) - a) & high == high;
         a[1..].iter().zip(&b[1..]).all(none_more)
             && if self.priced {
                 a_counts.last() <= b_counts.last()
@@ -158,13 +174,41 @@ impl<C: Config> Layout<C> {
     }
 }
 
+/// The place of a kind's count in a configuration.
+#[derive(Clone, Copy)]
+pub(super) struct Count {
+    pub word: usize,
+    pub shift: u32,
+    mask: u64,
+}
+
+impl Count {
+    #[inline(always)]
+    pub fn of(self, words: &[u64]) -> u64 {
+        words[self.word] >> self.shift & self.mask
+    }
+}
+
+/// Returns the number of bits in which any count fits without the highest bit.
+fn count_bits(lost: &[Vec<u32>]) -> u32 {
+    match lost.iter().map(Vec::len).max().unwrap_or(0) {
+        ..0x80 => 8,
+        0x80..0x8000 => 16,
+        _ => 32,
+    }
+}
+
+/// Returns the number of words that the counts of the kinds take.
+pub(super) fn count_words(lost: &[Vec<u32>]) -> usize {
+    lost.len().div_ceil(64 / count_bits(lost) as usize)
+}
+
 /// Up to this number of configurations, comparing with all is faster than tables.
 const FEW: usize = 16;
 /// Number of configurations of the same state that are compared; among more, only equal ones are
 /// found.
 const COMPARED: usize = 48;
 const NONE: u32 = u32::MAX;
-const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
 /// A configuration in a frontier.
 #[derive(Clone)]

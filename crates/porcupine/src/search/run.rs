@@ -11,7 +11,7 @@ use bounds::RENEW_BYTES;
 use rustc_hash::FxHashSet;
 use state::SearchState;
 
-use super::frontier::{Config, Frontier, Layout};
+use super::frontier::{count_words, Config, Frontier, Layout};
 use super::plan::{Event, Plan};
 use super::trace::{Traces, START};
 use super::{packed, subsets, Model, Op};
@@ -102,9 +102,9 @@ pub fn search_widening<M: Model>(
 
 fn walk<M: Model>(model: &mut M, request: SearchRequest) -> Ended {
     // A configuration has a state, pending and used bits, counts of lost calls, and a price.
-    match (request.plan.slots, request.plan.kinds.len()) {
+    match (request.plan.slots, count_words(&request.plan.lost)) {
         (..=64, 0) => widen::<M, [u64; 3]>(model, request),
-        (..=64, ..=32) => widen::<M, [u64; 8]>(model, request),
+        (..=64, ..=4) => widen::<M, [u64; 8]>(model, request),
         _ => widen::<M, Box<[u64]>>(model, request),
     }
 }
@@ -231,7 +231,7 @@ struct Exhausted(&'static str);
 impl<'a, M: Model, C: Config> Search<'a, M, C> {
     fn new(model: &'a mut M, request: SearchRequest<'a>) -> Self {
         let SearchRequest { ops, plan, .. } = request;
-        let layout = Layout::new(plan.slots, plan.kinds.len(), false);
+        let layout = Layout::new(plan.slots, &plan.lost, false);
         Self {
             state: SearchState::new(model, ops, plan, layout, Traces::new(request.traced)),
             plan,
@@ -385,7 +385,7 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
         let mut i = 0;
         while i < self.reached.waiting.len() {
             if let Some(entry) = self.reached.waiting.get(i).cloned() {
-                self.expand(&entry.config, entry.trace, target, self.reached.idle[i])?;
+                self.expand(&entry.config, entry.trace, target, self.reached.idle[i]);
             }
             i += 1;
             self.explored += 1;

@@ -76,17 +76,15 @@ impl<M: Model, C: Config> Search<'_, M, C> {
     /// Subtracts from the counts what every configuration has used.
     pub(super) fn rebase(&mut self) {
         for kind in 0..self.plan.kinds.len() {
-            let (word, shift) = self.state.layout.count(kind);
+            let count = self.state.layout.count(kind);
             let next = &mut self.reached.next;
-            let counts = next
-                .live()
-                .map(|entry| entry.config.words()[word] >> shift & 0xff);
+            let counts = next.live().map(|entry| count.of(entry.config.words()));
             let Some(least) = counts.min().filter(|&c| c > 0) else {
                 continue;
             };
             self.spent[kind] += least;
             for entry in next.live_mut() {
-                entry.config.words_mut()[word] -= least << shift;
+                entry.config.words_mut()[count.word] -= least << count.shift;
             }
         }
     }

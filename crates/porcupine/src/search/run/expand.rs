@@ -1,25 +1,16 @@
 //! Places the operations that may come next.
 
-use super::{Exhausted, Search, Target};
+use super::{Search, Target};
 use crate::search::frontier::Config;
 use crate::search::plan::Properties;
 use crate::search::Model;
-
-/// Counts stay below this; what all configurations have used is subtracted.
-const COUNT_MAX: u64 = 120;
 
 impl<M: Model, C: Config> Search<'_, M, C> {
     /// Places each operation that may come next.
     ///
     /// After an idle placement, no overwriting one is tried: instead of blind y and then w, the
     /// search places w at once, which frees y.
-    pub(super) fn expand(
-        &mut self,
-        config: &C,
-        trace: u32,
-        target: Target,
-        idle: bool,
-    ) -> Result<(), Exhausted> {
+    pub(super) fn expand(&mut self, config: &C, trace: u32, target: Target, idle: bool) {
         self.round += 2;
         let alone = self.only_blind(config, target);
         let layout = self.state.layout;
@@ -49,46 +40,32 @@ impl<M: Model, C: Config> Search<'_, M, C> {
                 words[used] |= used_bit;
             });
         }
-        if alone || self.plan.kinds.is_empty() {
-            return Ok(());
+        if !alone {
+            self.expand_lost(config, trace, target, idle);
         }
-        self.expand_lost(config, trace, target, idle)
     }
 
     /// Places one call of each kind that never returned.
-    fn expand_lost(
-        &mut self,
-        config: &C,
-        trace: u32,
-        target: Target,
-        idle: bool,
-    ) -> Result<(), Exhausted> {
+    fn expand_lost(&mut self, config: &C, trace: u32, target: Target, idle: bool) {
         for kind in 0..self.plan.kinds.len() {
             let action = self.plan.kinds[kind];
-            let (word, shift) = self.state.layout.count(kind);
-            let count = config.words()[word] >> shift & 0xff;
-            let taken = self.spent[kind] + count;
+            let count = self.state.layout.count(kind);
+            let taken = self.spent[kind] + count.of(config.words());
             if taken == self.called[kind] || self.seen[action as usize] >= self.round {
                 continue;
             }
             if !worthwhile(self.state.properties(action), idle) {
                 continue;
             }
-            if count == COUNT_MAX {
-                return Err(Exhausted(
-                    "too many operations that never returned were used",
-                ));
-            }
             let op = self.plan.lost[kind][taken as usize];
             let price = self.prices.get(kind).copied();
             self.place(config, trace, (op, false), target, |words| {
-                words[word] += 1 << shift;
+                words[count.word] += 1 << count.shift;
                 if let (Some(price), Some(paid)) = (price, words.last_mut()) {
                     *paid += price;
                 }
             });
         }
-        Ok(())
     }
 
     /// Whether everything pending is blind and commutes, so that any operation except the target

@@ -55,7 +55,7 @@ impl<M: Model, C: Config> Search<'_, M, C> {
     fn charge(&mut self, prices: Option<Vec<u64>>) {
         let kinds = self.plan.kinds.len();
         self.prices = prices.unwrap_or_else(|| vec![PRICE; kinds]);
-        let layout = Layout::new(self.plan.slots, kinds, true);
+        let layout = Layout::new(self.plan.slots, &self.plan.lost, true);
         self.state.layout = layout;
         self.now = Frontier::new(layout);
         self.reached = Reached::new(layout);
@@ -68,8 +68,8 @@ impl<M: Model, C: Config> Search<'_, M, C> {
         let configs = || self.now.live().map(|entry| entry.config.words());
         let all = configs().count() as u64;
         let raised_prices = |(kind, &price): (usize, &u64)| {
-            let (word, shift) = self.state.layout.count(kind);
-            let used = |c: &[u64]| self.spent[kind] + (c[word] >> shift & 0xff);
+            let count = self.state.layout.count(kind);
+            let used = |c: &[u64]| self.spent[kind] + count.of(c);
             let out = configs().filter(|c| used(c) == self.called[kind]).count() as u64;
             match self.called[kind] {
                 0 => price,

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use crate::budget::Budget;
 use crate::datum::Datum;
 use crate::models::{
-    bag, counter, fifo, general, log, log_order, multi_register, mutex, queue, text,
+    bag, counter, equal_adds, fifo, general, log, log_order, multi_register, mutex, queue, text,
 };
 use crate::order::Consistency;
 use crate::partition::Partition;
@@ -128,6 +128,11 @@ fn decide_once(
         }
         Kind::Counter => {
             let (mut model, ops) = counter::parse(rows, object, initial)?;
+            if request.consistency == Consistency::Linearizable && !request.linearization {
+                if let Some(verdict) = equal_adds::decide(&model, &ops, request) {
+                    return Ok(verdict);
+                }
+            }
             Ok(general::decide(&mut model, &ops, request, process))
         }
         Kind::Queue | Kind::FifoQueue => {

@@ -8,8 +8,9 @@
 
 use super::emptied;
 use super::general;
-use super::lives::{never_empty, pairs};
+use super::lives::{never_empty, pairs, Life};
 use super::queue::{Action, Queue};
+use super::takers::Values;
 use crate::search::{Ended, Op};
 use crate::verdict::{Request, Status, Verdict, Witness};
 
@@ -22,21 +23,35 @@ pub fn decide(queue: &Queue, ops: &[Op], request: &Request) -> Option<Verdict> {
     if let Some(stuck) = taken_too_often(queue, ops) {
         return Some(too_often(queue, ops, stuck, request));
     }
-    if ops.iter().any(|op| is(Action::Lost)(&op)) {
-        return None;
-    }
     let empties = || ops.iter().filter(is(Action::Empty));
+    if ops.iter().any(|op| is(Action::Lost)(&op)) {
+        let verdict = with_lost(queue, ops)?.never_empty(empties());
+        return Some(verdict.unwrap_or_else(valid));
+    }
     if empties().next().is_some() {
         if let Some(verdict) = never_empty(&pairs(queue, ops), empties()) {
             return Some(verdict);
         }
     }
-    if queue.fifo || !emptied::is_explained(queue, ops) {
-        return None;
+    let is_explained = !queue.fifo && emptied::is_explained(queue, ops);
+    is_explained.then(valid)
+}
+
+fn valid() -> Verdict {
+    Verdict::valid("each value was taken out no more often than it had been put in")
+}
+
+/// Returns the values of an unordered queue; `None` if one was enqueued more than once.
+fn with_lost<'a>(queue: &Queue, ops: &'a [Op]) -> Option<Values<'a>> {
+    let mut lives: Vec<Option<Life>> = vec![None; queue.values()];
+    let lives_of = pairs(queue, ops).into_iter();
+    let known = lives_of.filter_map(|life| Some((value(queue, life.enqueue)?, life)));
+    for (value, life) in known {
+        if lives[value as usize].replace(life).is_some() {
+            return None;
+        }
     }
-    Some(Verdict::valid(
-        "each value was taken out no more often than it had been put in",
-    ))
+    (!queue.fifo).then(|| Values::of(queue, ops, lives))
 }
 
 /// Returns the verdict on a queue from which a value was taken out too often, by `stuck`.

@@ -7,7 +7,7 @@ use crate::rows::{each, BadRow, Rows};
 use crate::search::{Model, Op};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Action {
+pub(super) enum Action {
     Add(i64),
     /// Returned the sum after the addition.
     AddAndGet(i64, i64),
@@ -16,8 +16,8 @@ enum Action {
 
 /// The state is the sum, as the bits of an `i64`.
 pub struct Counter {
-    initial: i64,
-    actions: Vec<Action>,
+    pub(super) initial: i64,
+    pub(super) actions: Vec<Action>,
 }
 
 /// Parses the operations. Reads that never returned say nothing and are skipped. O(n).

@@ -88,12 +88,8 @@ struct Placing<'a> {
 
 impl<'a> Placing<'a> {
     fn new(queue: &'a Queue, ops: &'a [Op]) -> Self {
-        let values = queue.actions.iter().filter_map(|action| match action {
-            Action::Enqueue(value) | Action::Dequeue(value) => Some(*value as usize + 1),
-            Action::Empty | Action::Lost => None,
-        });
         let mut contents = Vec::new();
-        contents.resize_with(values.max().unwrap_or(0), Content::default);
+        contents.resize_with(queue.values(), Content::default);
         Self {
             queue,
             ops,

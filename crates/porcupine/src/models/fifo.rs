@@ -8,37 +8,28 @@
 //! - a dequeue finds nothing although the queue always had some value meanwhile: the intervals from
 //!   the end of a value's enqueue to the start of its dequeue cover the whole dequeue.
 //!
-//! An enqueue that never returned happened if its value was dequeued.
+//! An enqueue that never returned happened if its value was dequeued. With dequeues that never
+//! returned, a value that nobody returned may have been taken: see [`super::takers`].
 
-use super::lives::{bad, never_empty, Life};
+use super::lives::{bad, longest, Life};
 use super::queue::{Action, Queue};
-use crate::order::NEVER;
+use super::takers::Values;
 use crate::search::Op;
 use crate::verdict::Verdict;
 
-/// Returns the verdict; `None` if a value is enqueued twice or a dequeue never returned. O(n log
-/// n).
+/// Returns the verdict; `None` if a value is enqueued twice. O(n log n).
 pub fn decide(queue: &Queue, ops: &[Op]) -> Option<Verdict> {
     let action = |op: &Op| queue.actions[op.action as usize];
-    let values = queue.actions.iter().filter_map(|action| match action {
-        Action::Enqueue(value) | Action::Dequeue(value) => Some(*value as usize + 1),
-        _ => None,
-    });
-    let mut lives: Vec<Option<Life>> = vec![None; values.max().unwrap_or(0)];
+    let mut lives: Vec<Option<Life>> = vec![None; queue.values()];
     for op in ops {
-        match action(op) {
-            Action::Enqueue(value) => {
-                let life = &mut lives[value as usize];
-                if life.is_some() {
-                    return None;
-                }
-                *life = Some(Life {
-                    enqueue: op,
-                    dequeue: None,
-                });
+        if let Action::Enqueue(value) = action(op) {
+            let life = Life {
+                enqueue: op,
+                dequeue: None,
+            };
+            if lives[value as usize].replace(life).is_some() {
+                return None;
             }
-            Action::Lost => return None,
-            _ => {}
         }
     }
     for op in ops {
@@ -47,24 +38,23 @@ pub fn decide(queue: &Queue, ops: &[Op]) -> Option<Verdict> {
         };
         match &mut lives[value as usize] {
             None => return Some(bad("a value was dequeued that was never enqueued", &[op])),
-            Some(life) => match life.dequeue {
-                Some(before) => {
+            Some(life) if op.ret < life.enqueue.call => {
+                let text = "a value was dequeued before it was enqueued";
+                return Some(bad(text, &[op, life.enqueue]));
+            }
+            Some(life) => {
+                if let Some(before) = life.dequeue.replace(op) {
                     let text = "a value was dequeued twice that was enqueued once";
                     return Some(bad(text, &[op, life.enqueue, before]));
                 }
-                None if op.ret < life.enqueue.call => {
-                    let text = "a value was dequeued before it was enqueued";
-                    return Some(bad(text, &[op, life.enqueue]));
-                }
-                None => life.dequeue = Some(op),
-            },
+            }
         }
     }
-    let mut lives: Vec<Life> = lives.into_iter().flatten().collect();
-    lives.retain(|life| life.dequeue.is_some() || life.enqueue.ret != NEVER);
-    lives.sort_by_key(|life| life.enqueue.ret);
+    let values = Values::of(queue, ops, lives);
     let empties = ops.iter().filter(|op| action(op) == Action::Empty);
-    let verdict = overtaken(&lives).or_else(|| never_empty(&lives, empties));
+    let verdict = overtaken(&values.returned)
+        .or_else(|| values.too_many_overtaken())
+        .or_else(|| values.never_empty(empties));
     Some(verdict.unwrap_or_else(|| {
         Verdict::valid("values were dequeued in the order in which they were enqueued")
     }))
@@ -73,16 +63,7 @@ pub fn decide(queue: &Queue, ops: &[Op]) -> Option<Verdict> {
 /// Finds a value that was dequeued before one that was enqueued before it. `lives` are in order of
 /// the enqueues' returns.
 fn overtaken(lives: &[Life]) -> Option<Verdict> {
-    // By index: among the lives up to here, one that lasts longest.
-    let mut longest: Vec<usize> = Vec::with_capacity(lives.len());
-    for (i, life) in lives.iter().enumerate() {
-        let best = longest.last().copied().unwrap_or(i);
-        longest.push(if life.until() > lives[best].until() {
-            i
-        } else {
-            best
-        });
-    }
+    let longest = longest(lives);
     lives.iter().find_map(|b| {
         let dequeue = b.dequeue?;
         let before = lives.partition_point(|a| a.enqueue.ret < b.enqueue.call);

@@ -1,6 +1,7 @@
 //! Finds a dequeue that found nothing although its queue always had some value.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::queue::{Action, Queue};
 use crate::order::NEVER;
@@ -54,54 +55,90 @@ pub(super) fn never_empty<'a>(
     lives: &[Life],
     empties: impl Iterator<Item = &'a Op>,
 ) -> Option<Verdict> {
-    let mut there: Vec<&Life> = lives.iter().filter(|l| l.enqueue.ret < l.until()).collect();
+    let there = lasting(lives);
+    let (op, run) = always_covered(&there, empties)?;
+    let mut witness = vec![op];
+    let mut time = op.call;
+    // Cover the dequeue greedily: of the lives that have begun, take the one that lasts longest.
+    let mut rest = there[run].iter().filter(|l| l.until() > op.call).peekable();
+    while time <= op.ret {
+        let mut best: Option<&Life> = None;
+        while let Some(life) = rest.next_if(|l| l.enqueue.ret < time) {
+            if best.is_none_or(|b| life.until() > b.until()) {
+                best = Some(life);
+            }
+        }
+        let best = best.expect("the run has no gap");
+        witness.push(best.enqueue);
+        witness.extend(best.dequeue);
+        time = best.until();
+    }
+    Some(bad(NEVER_EMPTY, &witness))
+}
+
+pub(super) const NEVER_EMPTY: &str = "a dequeue found nothing though some value was always there";
+
+/// Returns the lives that cover some moment, in order of their start.
+pub(super) fn lasting<'a>(lives: &[Life<'a>]) -> Vec<Life<'a>> {
+    let lasts = |life: &&Life<'a>| life.enqueue.ret < life.until();
+    let mut there: Vec<Life> = lives.iter().filter(lasts).copied().collect();
     there.sort_by_key(|life| life.enqueue.ret);
-    // Runs of lives without a gap between them: (start, end, from, to).
-    let mut runs: Vec<(i64, i64, usize, usize)> = Vec::new();
+    there
+}
+
+/// Finds an operation at each moment of which some life lasts, and the range of the lives without a
+/// gap among which these are. `there` is in order of start.
+pub(super) fn always_covered<'a>(
+    there: &[Life],
+    ops: impl IntoIterator<Item = &'a Op>,
+) -> Option<(&'a Op, Range<usize>)> {
+    let runs = runs(there);
+    ops.into_iter().find_map(|op| {
+        let before = runs.partition_point(|run| run.start < op.call);
+        let run = runs.get(before.checked_sub(1)?)?;
+        (run.end > op.ret).then(|| (op, run.lives.clone()))
+    })
+}
+
+/// By index: among the lives up to it, one that lasts longest.
+pub(super) fn longest(lives: &[Life]) -> Vec<usize> {
+    let mut longest: Vec<usize> = Vec::with_capacity(lives.len());
+    for (i, life) in lives.iter().enumerate() {
+        let best = longest.last().copied().unwrap_or(i);
+        longest.push(if life.until() > lives[best].until() {
+            i
+        } else {
+            best
+        });
+    }
+    longest
+}
+
+/// Lives without a gap between them; they cover each moment after `start` and before `end`.
+pub(super) struct Run {
+    pub start: i64,
+    pub end: i64,
+    pub lives: Range<usize>,
+}
+
+/// Joins lives, which are in order of start.
+pub(super) fn runs(there: &[Life]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
     for (i, life) in there.iter().enumerate() {
         let (start, end) = (life.enqueue.ret, life.until());
         match runs.last_mut() {
-            Some(run) if start < run.1 => {
-                run.1 = run.1.max(end);
-                run.3 = i + 1;
+            Some(run) if start < run.end => {
+                run.end = run.end.max(end);
+                run.lives.end = i + 1;
             }
-            _ => runs.push((start, end, i, i + 1)),
+            _ => runs.push(Run {
+                start,
+                end,
+                lives: i..i + 1,
+            }),
         }
     }
-    for op in empties {
-        let before = runs.partition_point(|run| run.0 < op.call);
-        let Some(&(_, end, from, to)) = before.checked_sub(1).and_then(|r| runs.get(r)) else {
-            continue;
-        };
-        if end <= op.ret {
-            continue;
-        }
-        let mut witness = vec![op];
-        let mut time = op.call;
-        // Cover the dequeue greedily: of the lives that have begun, take the one that lasts
-        // longest.
-        let mut rest = there[from..to]
-            .iter()
-            .filter(|l| l.until() > op.call)
-            .peekable();
-        while time <= op.ret {
-            let mut best: Option<&Life> = None;
-            while let Some(life) = rest.next_if(|l| l.enqueue.ret < time) {
-                if best.is_none_or(|b| life.until() > b.until()) {
-                    best = Some(life);
-                }
-            }
-            let best = best.expect("the run has no gap");
-            witness.push(best.enqueue);
-            witness.extend(best.dequeue);
-            time = best.until();
-        }
-        return Some(bad(
-            "a dequeue found nothing though some value was always there",
-            &witness,
-        ));
-    }
-    None
+    runs
 }
 
 /// Builds the invalid verdict; the first operation is the impossible one.

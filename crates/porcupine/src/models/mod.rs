@@ -3,6 +3,7 @@
 pub mod bag;
 pub mod counter;
 mod emptied;
+pub mod equal_adds;
 pub mod fifo;
 pub mod general;
 mod lives;
@@ -13,4 +14,5 @@ pub mod mutex;
 pub mod numbers;
 pub mod queue;
 pub mod starts;
+mod takers;
 pub mod text;

@@ -100,6 +100,15 @@ impl Queue {
         Self::new(self.actions.clone(), false, false)
     }
 
+    /// Returns the number of values that the actions name.
+    pub(super) fn values(&self) -> usize {
+        let values = self.actions.iter().filter_map(|action| match action {
+            Action::Enqueue(value) | Action::Dequeue(value) => Some(*value as usize + 1),
+            Action::Empty | Action::Lost => None,
+        });
+        values.max().unwrap_or(0)
+    }
+
     fn without(&mut self, state: u64, place: usize) -> u64 {
         let mut content = self.contents[state as usize].to_vec();
         content.remove(place);

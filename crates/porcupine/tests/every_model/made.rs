@@ -15,8 +15,34 @@ fn pick<'a, T>(rng: &mut Rng, from: &'a [T]) -> &'a T {
     &from[rng.below(from.len() as u64) as usize]
 }
 
-/// An operation of the model, without its output.
-fn operation(kind: Kind, rng: &mut Rng) -> (&'static str, Value) {
+/// Which histories of a model to generate.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    pub kind: Kind,
+    pub operations: u64,
+    /// One in so many histories has calls that never returned.
+    pub lost_in: u64,
+    /// The number that every addition adds.
+    pub addend: Option<i64>,
+    /// Whether a queue's values are all different.
+    pub distinct: bool,
+}
+
+impl Shape {
+    pub fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            operations: 6,
+            lost_in: 3,
+            addend: None,
+            distinct: false,
+        }
+    }
+}
+
+/// An operation of the model, without its output; `number` is a different one for each.
+fn operation(shape: Shape, number: i64, rng: &mut Rng) -> (&'static str, Value) {
+    let kind = shape.kind;
     let int = |rng: &mut Rng| Value::Int(rng.below(3) as i64);
     let many = |rng: &mut Rng| Value::Int(rng.below(12) as i64);
     let text = |rng: &mut Rng| Value::Text((*pick(rng, &["a", "b", "aa"])).to_owned());
@@ -48,10 +74,14 @@ fn operation(kind: Kind, rng: &mut Rng) -> (&'static str, Value) {
         },
         Kind::Counter => match rng.below(2) {
             0 => ("read", Value::Null),
-            _ => ("add", Value::Int(rng.below(4) as i64 - 1)),
+            _ => {
+                let any = rng.below(4) as i64 - 1;
+                ("add", Value::Int(shape.addend.unwrap_or(any)))
+            }
         },
         Kind::Queue | Kind::FifoQueue => match rng.below(2) {
             0 => ("dequeue", Value::Null),
+            _ if shape.distinct => ("enqueue", Value::Int(number)),
             _ => ("enqueue", many(rng)),
         },
         Kind::Mutex => (*pick(rng, &["acquire", "release"]), Value::Null),
@@ -69,14 +99,15 @@ fn operation(kind: Kind, rng: &mut Rng) -> (&'static str, Value) {
 
 /// Generates a valid history: every operation takes effect at a time between its call and its
 /// return.
-pub fn valid(kind: Kind, rng: &mut Rng) -> Vec<Row> {
-    let count = 1 + rng.below(6) as usize;
+pub fn valid(shape: Shape, rng: &mut Rng) -> Vec<Row> {
+    let kind = shape.kind;
+    let count = 1 + rng.below(shape.operations) as i64;
     let processes = 1 + rng.below(4) as usize;
     let span = 2 + rng.below(12);
-    let lost = one_in(rng, 3);
+    let lost = one_in(rng, shape.lost_in);
     let mut free_at = vec![0; processes];
     let mut rows: Vec<(i64, Row)> = Vec::new();
-    for _ in 0..count {
+    for number in 0..count {
         let p = rng.below(processes as u64) as usize;
         if free_at[p] == NEVER {
             continue;
@@ -85,7 +116,7 @@ pub fn valid(kind: Kind, rng: &mut Rng) -> Vec<Row> {
         let end = call + rng.below(span) as i64;
         let ret = if lost && one_in(rng, 4) { NEVER } else { end };
         free_at[p] = ret;
-        let (f, value) = operation(kind, rng);
+        let (f, value) = operation(shape, number, rng);
         let at = Timing {
             row: 0,
             process: p as i64,

@@ -10,7 +10,7 @@ mod random;
 mod rows;
 mod specification;
 
-use made::{damage, valid};
+use made::{damage, valid, Shape};
 use proofs::{assert_order, assert_witness};
 use pyporcupine::budget::Budget;
 use pyporcupine::objects::{decide_all, Kind};
@@ -56,12 +56,17 @@ fn decide(kind: Kind, rows: &[Row], consistency: Consistency, linearization: boo
 }
 
 fn agree(kind: Kind, seed: u64) {
+    agree_on(Shape::of(kind), seed);
+}
+
+fn agree_on(shape: Shape, seed: u64) {
+    let kind = shape.kind;
     let histories =
         std::env::var("ORACLE_HISTORIES").map_or(20_000, |n| n.parse().expect("a number"));
     let mut rng = Rng::new(seed);
     let mut invalid = 0;
     for _ in 0..histories {
-        let mut rows = valid(kind, &mut rng);
+        let mut rows = valid(shape, &mut rng);
         for _ in 0..rng.below(3) {
             damage(kind, &mut rows, &mut rng);
         }
@@ -145,4 +150,30 @@ fn multi_register() {
 #[test]
 fn mutex() {
     agree(Kind::Mutex, 9);
+}
+
+#[test]
+fn queues_of_different_values_with_lost_calls() {
+    for (kind, seed) in [(Kind::Queue, 11), (Kind::FifoQueue, 12)] {
+        let shape = Shape {
+            operations: 8,
+            lost_in: 1,
+            distinct: true,
+            ..Shape::of(kind)
+        };
+        agree_on(shape, seed);
+    }
+}
+
+#[test]
+fn counters_of_equal_additions_with_lost_calls() {
+    for (addend, seed) in [(1, 13), (-3, 14)] {
+        let shape = Shape {
+            operations: 8,
+            lost_in: 2,
+            addend: Some(addend),
+            ..Shape::of(Kind::Counter)
+        };
+        agree_on(shape, seed);
+    }
 }

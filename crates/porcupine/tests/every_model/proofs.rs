@@ -36,13 +36,18 @@ pub fn assert_order(kind: Kind, rows: &[Row], order: &[usize], consistency: Cons
 /// itself, and legal if any of its operations is dropped.
 ///
 /// Reads of a set, and of a log whose values are all different, are restricted to added values. In
-/// a queue, an enqueue is dropped with its dequeue. In other models, operations that are then
+/// a queue, an enqueue is dropped with its dequeue, and a dequeue that never returned is none to drop:
+/// with all of those that the history has, the witness must be illegal. In other models, operations that are then
 /// impossible in any order are dropped as well, because they would be illegal for another reason.
 pub fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: Consistency) {
     let part: Vec<Row> = verdict.witness.iter().map(|&i| rows[i].clone()).collect();
     assert!(!part.is_empty());
     if verdict.reason.starts_with("no o") {
         assert_found(kind, rows, verdict, consistency);
+        return;
+    }
+    if let Some(addend) = equal_addend(kind, rows) {
+        assert_sums(rows, verdict, addend);
         return;
     }
     let given = rows
@@ -61,7 +66,12 @@ pub fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: 
     };
     let legal = |part: &[Row]| legal(kind, part, 0, &initial(kind), consistency);
     assert!(!legal(&whole), "{consistency:?} {rows:?} {verdict:?}");
-    for dropped in 0..part.len() {
+    let is_lost = |row: &Row| row.f == "dequeue" && row.at.ret == NEVER;
+    let mut undone = whole;
+    undone.retain(|row| !is_lost(row));
+    undone.extend(rows.iter().filter(|row| is_lost(row)).cloned());
+    assert!(!legal(&undone), "{consistency:?} {rows:?} {verdict:?}");
+    for dropped in (0..part.len()).filter(|&at| !is_lost(&part[at])) {
         let mut rest = without(&part, &part[dropped]);
         if let Some(partner) = partner(&part, &part[dropped]) {
             rest = without(&rest, partner);
@@ -177,4 +187,66 @@ fn restrict(mut part: Vec<Row>) -> Vec<Row> {
         }
     }
     part
+}
+
+/// Returns what all additions of a counter's history add, if it is the same and not 0.
+fn equal_addend(kind: Kind, rows: &[Row]) -> Option<i64> {
+    let adds = rows
+        .iter()
+        .filter(|row| kind == Kind::Counter && row.f == "add");
+    let mut addends: Vec<i64> = adds.map(|row| row.value.int()).collect();
+    addends.dedup();
+    match addends.as_slice() {
+        &[addend] if addend != 0 => Some(addend),
+        _ => None,
+    }
+}
+
+/// Checks the witness of a counter whose additions are equal: it is illegal whatever number of
+/// further additions happened, and not without any one of its operations; or too few additions were
+/// there, even if those that are not in the witness had returned nothing.
+fn assert_sums(rows: &[Row], verdict: &Verdict, addend: i64) {
+    let part: Vec<Row> = verdict.witness.iter().map(|&i| rows[i].clone()).collect();
+    if verdict.reason.starts_with("too few") {
+        let others = rows
+            .iter()
+            .filter(|row| !verdict.witness.contains(&row.at.row));
+        let mut all = part;
+        all.extend(others.filter(|row| row.f == "add").cloned().map(|row| Row {
+            output: Value::Null,
+            ..row
+        }));
+        assert!(!is_legal_sum(&all, 0, 0, addend, 0), "{rows:?} {verdict:?}");
+        return;
+    }
+    assert!(
+        !is_legal_sum(&part, 0, 0, addend, 12),
+        "{rows:?} {verdict:?}"
+    );
+    for row in &part {
+        let rest = without(&part, row);
+        assert!(
+            is_legal_sum(&rest, 0, 0, addend, 12),
+            "{row:?} can be dropped: {rows:?} {verdict:?}"
+        );
+    }
+}
+
+/// Whether the operations that were not taken have an order from this sum on, with up to `more`
+/// further additions.
+fn is_legal_sum(rows: &[Row], taken: u32, sum: i64, addend: i64, more: u32) -> bool {
+    let left = |i: usize| taken & (1 << i) == 0;
+    if (0..rows.len()).all(|i| !left(i) || rows[i].at.ret == NEVER) {
+        return true;
+    }
+    let is_next = |i: usize| {
+        let is_free = |j| !left(j) || !precedes(&rows[j], &rows[i], Consistency::Linearizable);
+        left(i) && (0..rows.len()).all(is_free)
+    };
+    let goes_on = |i: usize| {
+        let mut nexts = after(Kind::Counter, &Value::Int(sum), &rows[i]).into_iter();
+        is_next(i) && nexts.any(|next| is_legal_sum(rows, taken | 1 << i, next.int(), addend, more))
+    };
+    (0..rows.len()).any(goes_on)
+        || (more > 0 && is_legal_sum(rows, taken, sum + addend, addend, more - 1))
 }

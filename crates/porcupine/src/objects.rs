@@ -6,12 +6,14 @@ use std::sync::Mutex;
 use crate::budget::Budget;
 use crate::datum::Datum;
 use crate::models::{
-    bag, counter, equal_adds, fifo, general, log, log_order, multi_register, mutex, queue, text,
+    bag, counter, equal_adds, fifo, general, log, log_order, multi_register, mutex, ordered,
+    priority, queue, stack, text,
 };
 use crate::order::Consistency;
 use crate::partition::Partition;
 use crate::register::{self, Names, Plains};
 use crate::rows::{BadRow, Rows};
+use crate::search::Op;
 use crate::set;
 use crate::verdict::{Request, Status, Verdict};
 
@@ -26,12 +28,15 @@ pub enum Kind {
     Counter,
     Queue,
     FifoQueue,
+    Stack,
+    PriorityQueue,
+    Deque,
     Mutex,
     MultiRegister,
 }
 
 impl Kind {
-    pub const NAMES: [(&'static str, Kind); 10] = [
+    pub const NAMES: [(&'static str, Kind); 13] = [
         ("set", Kind::Set),
         ("register", Kind::Register),
         ("cas-register", Kind::CasRegister),
@@ -40,6 +45,9 @@ impl Kind {
         ("counter", Kind::Counter),
         ("queue", Kind::Queue),
         ("fifo-queue", Kind::FifoQueue),
+        ("stack", Kind::Stack),
+        ("priority-queue", Kind::PriorityQueue),
+        ("deque", Kind::Deque),
         ("mutex", Kind::Mutex),
         ("multi-register", Kind::MultiRegister),
     ];
@@ -47,6 +55,17 @@ impl Kind {
     pub fn from_name(name: &str) -> Option<Kind> {
         let found = Self::NAMES.iter().find(|(n, _)| *n == name);
         found.map(|&(_, kind)| kind)
+    }
+
+    /// Returns how a queue or the like gives its values back.
+    fn container(self) -> queue::Kind {
+        match self {
+            Kind::FifoQueue => queue::FIFO,
+            Kind::Stack => queue::STACK,
+            Kind::PriorityQueue => queue::PRIORITY,
+            Kind::Deque => queue::DEQUE,
+            _ => queue::UNORDERED,
+        }
     }
 
     /// Returns the operation names of a register model.
@@ -135,13 +154,10 @@ fn decide_once(
             }
             Ok(general::decide(&mut model, &ops, request, process))
         }
-        Kind::Queue | Kind::FifoQueue => {
-            let (mut model, ops) = queue::parse(rows, object, kind == Kind::FifoQueue)?;
-            let linearizable = request.consistency == Consistency::Linearizable;
-            if linearizable && !request.linearization {
-                let differing = (kind == Kind::FifoQueue).then(|| fifo::decide(&model, &ops));
-                let verdict = differing.flatten();
-                if let Some(verdict) = verdict.or_else(|| bag::decide(&model, &ops, request)) {
+        Kind::Queue | Kind::FifoQueue | Kind::Stack | Kind::PriorityQueue | Kind::Deque => {
+            let (mut model, ops) = queue::parse(rows, object, kind.container())?;
+            if request.consistency == Consistency::Linearizable && !request.linearization {
+                if let Some(verdict) = container(kind, &model, &ops, request) {
                     return Ok(verdict);
                 }
             }
@@ -161,6 +177,20 @@ fn decide_once(
             Ok(general::decide(&mut model, &ops, request, process))
         }
     }
+}
+
+/// Decides a queue, a stack or the like without a search; `None` if only a search can tell.
+fn container(kind: Kind, model: &queue::Queue, ops: &[Op], request: &Request) -> Option<Verdict> {
+    let by_order = match kind {
+        Kind::FifoQueue => fifo::decide(model, ops),
+        _ => None,
+    };
+    let verdict = by_order.or_else(|| bag::decide(model, ops, request));
+    verdict.or_else(|| match kind {
+        Kind::Stack => ordered::decide(model, ops, request, stack::flaw),
+        Kind::PriorityQueue => ordered::decide(model, ops, request, priority::flaw),
+        _ => None,
+    })
 }
 
 /// Decides all objects within a common budget, on `threads` threads. The `Err` is the first bad

@@ -8,32 +8,32 @@
 
 use super::emptied;
 use super::general;
-use super::lives::{never_empty, pairs, Life};
-use super::queue::{Action, Queue};
+use super::lives::{never_empty, pairs};
+use super::queue::{Action, Order, Queue};
 use super::takers::Values;
 use crate::search::{Ended, Op};
 use crate::verdict::{Request, Status, Verdict, Witness};
 
 /// Returns the verdict under real-time order; `None` if only a search can tell.
 ///
-/// What is impossible in an unordered queue is impossible in a FIFO queue as well, so that a queue
-/// of either kind can be INVALID.
+/// What is impossible in an unordered queue is impossible in any other as well, so that a queue of
+/// each kind can be INVALID.
 pub fn decide(queue: &Queue, ops: &[Op], request: &Request) -> Option<Verdict> {
-    let is = |sought: Action| move |op: &&Op| queue.actions[op.action as usize] == sought;
+    let action = |op: &Op| queue.actions[op.action as usize];
     if let Some(stuck) = taken_too_often(queue, ops) {
         return Some(too_often(queue, ops, stuck, request));
     }
-    let empties = || ops.iter().filter(is(Action::Empty));
-    if ops.iter().any(|op| is(Action::Lost)(&op)) {
-        let verdict = with_lost(queue, ops)?.never_empty(empties());
-        return Some(verdict.unwrap_or_else(valid));
+    let empties = || ops.iter().filter(|op| action(op) == Action::Empty);
+    if ops.iter().any(|op| matches!(action(op), Action::Lost(_))) {
+        let verdict = Values::new(queue, ops)?.never_empty(empties());
+        return verdict.or_else(|| (queue.order == Order::Any).then(valid));
     }
     if empties().next().is_some() {
         if let Some(verdict) = never_empty(&pairs(queue, ops), empties()) {
             return Some(verdict);
         }
     }
-    let is_explained = !queue.fifo && emptied::is_explained(queue, ops);
+    let is_explained = queue.order == Order::Any && emptied::is_explained(queue, ops);
     is_explained.then(valid)
 }
 
@@ -41,23 +41,10 @@ fn valid() -> Verdict {
     Verdict::valid("each value was taken out no more often than it had been put in")
 }
 
-/// Returns the values of an unordered queue; `None` if one was enqueued more than once.
-fn with_lost<'a>(queue: &Queue, ops: &'a [Op]) -> Option<Values<'a>> {
-    let mut lives: Vec<Option<Life>> = vec![None; queue.values()];
-    let lives_of = pairs(queue, ops).into_iter();
-    let known = lives_of.filter_map(|life| Some((value(queue, life.enqueue)?, life)));
-    for (value, life) in known {
-        if lives[value as usize].replace(life).is_some() {
-            return None;
-        }
-    }
-    (!queue.fifo).then(|| Values::of(queue, ops, lives))
-}
-
 /// Returns the verdict on a queue from which a value was taken out too often, by `stuck`.
 fn too_often(queue: &Queue, ops: &[Op], stuck: &Op, request: &Request) -> Verdict {
     if request.witness {
-        let about = |op: &&Op| value(queue, op) == value(queue, stuck);
+        let about = |op: &&Op| queue.value(op) == queue.value(stuck);
         let part: Vec<Op> = ops.iter().filter(about).copied().collect();
         let rerun = Request {
             stuck: None,
@@ -84,16 +71,16 @@ fn taken_too_often<'a>(queue: &Queue, ops: &'a [Op]) -> Option<&'a Op> {
     let mut events: Vec<(i64, bool, u32)> = Vec::with_capacity(ops.len());
     for (i, op) in (0u32..).zip(ops) {
         match queue.actions[op.action as usize] {
-            Action::Enqueue(_) => events.push((op.call, false, i)),
-            Action::Dequeue(_) => events.push((op.ret, true, i)),
-            Action::Empty | Action::Lost => {}
+            Action::Enqueue(_, _) => events.push((op.call, false, i)),
+            Action::Dequeue(_, _) => events.push((op.ret, true, i)),
+            Action::Empty | Action::Lost(_) => {}
         }
     }
     events.sort_unstable();
     let mut left: Vec<u32> = Vec::new();
     for (_, taken, i) in events {
         let op = &ops[i as usize];
-        let value = value(queue, op).expect("an operation on a value") as usize;
+        let value = queue.value(op).expect("an operation on a value") as usize;
         if value >= left.len() {
             left.resize(value + 1, 0);
         }
@@ -106,13 +93,4 @@ fn taken_too_often<'a>(queue: &Queue, ops: &'a [Op]) -> Option<&'a Op> {
         }
     }
     None
-}
-
-/// Returns the value that the operation puts in or takes out; `None` if there is none, or if it is
-/// unknown.
-fn value(queue: &Queue, op: &Op) -> Option<u32> {
-    match queue.actions[op.action as usize] {
-        Action::Enqueue(value) | Action::Dequeue(value) => Some(value),
-        Action::Empty | Action::Lost => None,
-    }
 }

@@ -108,13 +108,13 @@ impl<'a> Placing<'a> {
     fn call(&mut self, i: u32) {
         let by_return = Reverse((self.ops[i as usize].ret, i));
         match self.action(i) {
-            Action::Enqueue(value) => self.contents[value as usize].enqueues.push(by_return),
-            Action::Dequeue(value) => self.change(value, |content| {
+            Action::Enqueue(value, _) => self.contents[value as usize].enqueues.push(by_return),
+            Action::Dequeue(value, _) => self.change(value, |content| {
                 content.dequeues.push(by_return);
                 content.takers += 1;
             }),
             Action::Empty => self.waiting.push(i),
-            Action::Lost => unreachable!("the value of each dequeue is known"),
+            Action::Lost(_) => unreachable!("the value of each dequeue is known"),
         }
     }
 
@@ -124,8 +124,8 @@ impl<'a> Placing<'a> {
             return true;
         }
         match self.action(i) {
-            Action::Enqueue(value) => self.enqueue(value, i),
-            Action::Dequeue(value) => {
+            Action::Enqueue(value, _) => self.enqueue(value, i),
+            Action::Dequeue(value, _) => {
                 let content = &mut self.contents[value as usize];
                 if content.held == 0 {
                     let Some(other) = next(&mut content.enqueues, &self.is_placed) else {
@@ -135,7 +135,7 @@ impl<'a> Placing<'a> {
                 }
                 self.dequeue(value, i);
             }
-            Action::Empty | Action::Lost => return false,
+            Action::Empty | Action::Lost(_) => return false,
         }
         true
     }

@@ -17,8 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::counter::{Action, Counter};
-use super::lives::bad;
-use crate::budget::Limits;
+use super::lives::{bad, unexplained};
 use crate::search::Op;
 use crate::shrink;
 use crate::verdict::{Request, Verdict};
@@ -32,7 +31,7 @@ pub fn decide(counter: &Counter, ops: &[Op], request: &Request) -> Option<Verdic
             "the additions have an order that explains the sums",
         ));
     };
-    Some(flaw.verdict(request.limits, |part| {
+    Some(flaw.verdict(request, |part| {
         Steps::new(counter, by, part).is_ok_and(|steps| steps.check(true).is_err())
     }))
 }
@@ -89,7 +88,7 @@ enum Flaw<'a> {
 }
 
 impl Flaw<'_> {
-    fn verdict(self, limits: Limits, fails: impl Fn(&[Op]) -> bool) -> Verdict {
+    fn verdict(self, request: &Request, fails: impl Fn(&[Op]) -> bool) -> Verdict {
         match self {
             Flaw::Impossible(op) => bad(
                 "no operations, in whatever order, make this one possible",
@@ -111,11 +110,14 @@ impl Flaw<'_> {
                 known,
                 adds,
             } => {
+                if !known.is_empty() && !request.witness {
+                    return unexplained(bounds[0]);
+                }
                 let mut reason = "more additions happened before this than its sum has".to_owned();
                 let mut part = [bounds.as_slice(), &known, &adds].concat();
                 if !known.is_empty() {
                     let all: Vec<Op> = part.iter().map(|&op| *op).collect();
-                    let (kept, smallest) = shrink::smallest(&all, limits, |_| (), fails);
+                    let (kept, smallest) = shrink::smallest(&all, request.limits, |_| (), fails);
                     part.retain(|op| kept.contains(op));
                     if !smallest {
                         reason += "; the witness may not be the smallest (out of time)";

@@ -22,7 +22,7 @@ pub fn decide(queue: &Queue, ops: &[Op]) -> Option<Verdict> {
     let action = |op: &Op| queue.actions[op.action as usize];
     let mut lives: Vec<Option<Life>> = vec![None; queue.values()];
     for op in ops {
-        if let Action::Enqueue(value) = action(op) {
+        if let Action::Enqueue(value, _) = action(op) {
             let life = Life {
                 enqueue: op,
                 dequeue: None,
@@ -33,7 +33,7 @@ pub fn decide(queue: &Queue, ops: &[Op]) -> Option<Verdict> {
         }
     }
     for op in ops {
-        let Action::Dequeue(value) = action(op) else {
+        let Action::Dequeue(value, _) = action(op) else {
             continue;
         };
         match &mut lives[value as usize] {

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use super::queue::{Action, Queue};
 use crate::order::NEVER;
-use crate::search::Op;
-use crate::verdict::{Step, Verdict, Why};
+use crate::search::{Ended, Op};
+use crate::verdict::{Step, Verdict, Why, Witness};
 
 /// An enqueue and the dequeue of its value.
 #[derive(Clone, Copy)]
-pub(super) struct Life<'a> {
+pub struct Life<'a> {
     pub enqueue: &'a Op,
     pub dequeue: Option<&'a Op>,
 }
@@ -32,9 +32,9 @@ pub(super) fn pairs<'a>(queue: &Queue, ops: &'a [Op]) -> Vec<Life<'a>> {
     let mut values: BTreeMap<u32, (Vec<&Op>, Vec<&Op>)> = BTreeMap::new();
     for op in ops {
         match queue.actions[op.action as usize] {
-            Action::Enqueue(value) => values.entry(value).or_default().0.push(op),
-            Action::Dequeue(value) => values.entry(value).or_default().1.push(op),
-            Action::Empty | Action::Lost => {}
+            Action::Enqueue(value, _) => values.entry(value).or_default().0.push(op),
+            Action::Dequeue(value, _) => values.entry(value).or_default().1.push(op),
+            Action::Empty | Action::Lost(_) => {}
         }
     }
     let mut lives = Vec::with_capacity(ops.len());
@@ -154,4 +154,9 @@ pub(super) fn bad(reason: &str, ops: &[&Op]) -> Verdict {
     verdict.witness = ops.iter().map(|op| op.row as usize).collect();
     verdict.witness.sort_unstable();
     verdict
+}
+
+/// Builds the invalid verdict whose witness is not searched for yet.
+pub(super) fn unexplained(op: &Op) -> Verdict {
+    Verdict::of_search(Ended::stuck(op.row), |_| Witness::Unasked)
 }

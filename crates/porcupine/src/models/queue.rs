@@ -1,5 +1,6 @@
-//! Models queues: "enqueue" adds a value; "dequeue" returns one, or None if there is none. An
-//! unordered queue returns any value, a FIFO queue the first.
+//! Models what holds values and gives them back one by one: queues, a stack, a priority queue, a
+//! double-ended queue. An operation puts a value in; another one takes a value out and returns it,
+//! or returns None if there is none.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -9,19 +10,85 @@ use crate::order::NEVER;
 use crate::rows::{each, BadRow, Rows};
 use crate::search::{Model, Op};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    Enqueue(u32),
-    Dequeue(u32),
-    /// Found nothing.
-    Empty,
-    /// Never returned, and took any value that was there.
-    Lost,
+/// Which value is taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Any.
+    Any,
+    /// The least.
+    Least,
+    /// The one at an end of the row in which they were put in.
+    Ends,
 }
 
-/// The state is the number of a content, in order of arrival for FIFO, otherwise sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    Front,
+    Back,
+}
+
+/// What the operations are called, and on which end they act.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    order: Order,
+    puts: &'static [(&'static str, End)],
+    takes: &'static [(&'static str, End)],
+}
+
+pub const UNORDERED: Kind = Kind {
+    order: Order::Any,
+    puts: &[("enqueue", End::Back)],
+    takes: &[("dequeue", End::Front)],
+};
+pub const FIFO: Kind = Kind {
+    order: Order::Ends,
+    ..UNORDERED
+};
+pub const STACK: Kind = Kind {
+    order: Order::Ends,
+    puts: &[("push", End::Back)],
+    takes: &[("pop", End::Back)],
+};
+pub const PRIORITY: Kind = Kind {
+    order: Order::Least,
+    puts: &[("insert", End::Back)],
+    takes: &[("delete-min", End::Front)],
+};
+pub const DEQUE: Kind = Kind {
+    order: Order::Ends,
+    puts: &[("push-front", End::Front), ("push-back", End::Back)],
+    takes: &[("pop-front", End::Front), ("pop-back", End::Back)],
+};
+
+impl Kind {
+    /// Returns whether the operation puts a value in, and its end.
+    fn find(self, f: &str) -> Option<(bool, End)> {
+        let names =
+            |names: &[(&str, End)]| names.iter().find(|name| name.0 == f).map(|name| name.1);
+        let puts = names(self.puts).map(|end| (true, end));
+        puts.or_else(|| names(self.takes).map(|end| (false, end)))
+    }
+
+    fn names(self) -> String {
+        let names = self.puts.iter().chain(self.takes);
+        let quoted: Vec<String> = names.map(|(name, _)| format!("{name:?}")).collect();
+        quoted.join(" or ")
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    Enqueue(u32, End),
+    Dequeue(u32, End),
+    /// Found nothing.
+    Empty,
+    /// Never returned, and took the value that was there, if any.
+    Lost(End),
+}
+
+/// The state is the number of a content, sorted unless the ends matter.
 pub struct Queue {
-    pub(super) fifo: bool,
+    pub(super) order: Order,
     /// A dequeue found nothing or its value is unknown, so an early enqueue can do harm.
     watched: bool,
     pub(super) actions: Vec<Action>,
@@ -32,28 +99,21 @@ pub struct Queue {
     left: FxHashMap<u32, usize>,
 }
 
-/// Parses the operations. O(n).
-pub fn parse(rows: &dyn Rows, object: &[u32], fifo: bool) -> Result<(Queue, Vec<Op>), BadRow> {
-    let mut values = Numbers::default();
+/// Parses the operations. O(n), and O(n log n) if the least value is taken out.
+pub fn parse(rows: &dyn Rows, object: &[u32], kind: Kind) -> Result<(Queue, Vec<Op>), BadRow> {
+    let mut values = Values::new(kind.order);
     let mut actions = Actions::default();
     let mut ops = Vec::with_capacity(object.len());
     for at in each(rows, object) {
         let timing = rows.timing(at);
-        let action = match rows.f(at) {
-            "enqueue" => match rows.value(at) {
-                value @ (Datum::Int(_) | Datum::Text(_)) => Action::Enqueue(values.number(value)),
-                other => return Err(BadRow::field(at, "value", &other, "an int or a str")),
-            },
-            "dequeue" if timing.ret == NEVER => Action::Lost,
-            "dequeue" => match rows.output(at) {
-                Datum::Null => Action::Empty,
-                value @ (Datum::Int(_) | Datum::Text(_)) => Action::Dequeue(values.number(value)),
-                other => {
-                    let expected = "an int, a str, or None (there was nothing)";
-                    return Err(BadRow::field(at, "output", &other, expected));
-                }
-            },
-            f => return Err(BadRow::f(at, f, "\"enqueue\" or \"dequeue\"")),
+        let Some((puts, end)) = kind.find(rows.f(at)) else {
+            return Err(BadRow::f(at, rows.f(at), &kind.names()));
+        };
+        let action = match (puts, rows.output(at)) {
+            (true, _) => Action::Enqueue(values.number(at, "value", rows.value(at))?, end),
+            (false, _) if timing.ret == NEVER => Action::Lost(end),
+            (false, Datum::Null) => Action::Empty,
+            (false, value) => Action::Dequeue(values.number(at, "output", value)?, end),
         };
         ops.push(Op {
             row: at as u32,
@@ -62,25 +122,97 @@ pub fn parse(rows: &dyn Rows, object: &[u32], fifo: bool) -> Result<(Queue, Vec<
             ret: timing.ret,
         });
     }
+    values.rank(&mut actions.all);
     let watched = actions.all.contains(&Action::Empty);
-    if !fifo && !watched {
+    if kind.order == Order::Any && !watched {
         // A dequeue that never returned can only take away values.
-        ops.retain(|op| actions.all[op.action as usize] != Action::Lost);
+        ops.retain(|op| !matches!(actions.all[op.action as usize], Action::Lost(_)));
     }
-    let queue = Queue::new(actions.all, fifo, watched);
+    let queue = Queue::new(actions.all, kind.order, watched);
     Ok((queue, ops))
 }
 
-impl Queue {
-    fn new(actions: Vec<Action>, fifo: bool, watched: bool) -> Self {
+/// Numbers the values.
+struct Values<'a> {
+    order: Order,
+    numbers: Numbers<'a>,
+    /// By number, if the least value is taken out.
+    ints: Vec<i64>,
+}
+
+impl<'a> Values<'a> {
+    fn new(order: Order) -> Self {
         Self {
-            fifo,
+            order,
+            numbers: Numbers::default(),
+            ints: Vec::new(),
+        }
+    }
+
+    fn number(&mut self, row: usize, field: &str, value: Datum<'a>) -> Result<u32, BadRow> {
+        match (self.order, &value) {
+            (Order::Least, &Datum::Int(int)) => {
+                let number = self.numbers.number(value);
+                if number as usize == self.ints.len() {
+                    self.ints.push(int);
+                }
+                Ok(number)
+            }
+            (Order::Any | Order::Ends, Datum::Int(_) | Datum::Text(_)) => {
+                Ok(self.numbers.number(value))
+            }
+            _ => {
+                let what = match self.order {
+                    Order::Least => "an int",
+                    _ => "an int or a str",
+                };
+                let expected = match field {
+                    "value" => what.to_owned(),
+                    _ => format!("{}, or None (there was nothing)", what.replace(" or", ",")),
+                };
+                Err(BadRow::field(row, field, &value, &expected))
+            }
+        }
+    }
+
+    /// Numbers the values in their own order, if the least is taken out.
+    fn rank(&self, actions: &mut [Action]) {
+        if self.order != Order::Least {
+            return;
+        }
+        let mut sorted: Vec<usize> = (0..self.ints.len()).collect();
+        sorted.sort_unstable_by_key(|&number| self.ints[number]);
+        let mut ranks = vec![0; sorted.len()];
+        for (rank, number) in (0u32..).zip(sorted) {
+            ranks[number] = rank;
+        }
+        for action in actions {
+            if let Action::Enqueue(value, _) | Action::Dequeue(value, _) = action {
+                *value = ranks[*value as usize];
+            }
+        }
+    }
+}
+
+impl Queue {
+    fn new(actions: Vec<Action>, order: Order, watched: bool) -> Self {
+        Self {
+            order,
             watched,
             actions,
             contents: Vec::new(),
             numbers: FxHashMap::default(),
             bytes: 0,
             left: FxHashMap::default(),
+        }
+    }
+
+    /// Returns the value that the operation puts in or takes out; `None` if there is none, or if it
+    /// is unknown.
+    pub(super) fn value(&self, op: &Op) -> Option<u32> {
+        match self.actions[op.action as usize] {
+            Action::Enqueue(value, _) | Action::Dequeue(value, _) => Some(value),
+            Action::Empty | Action::Lost(_) => None,
         }
     }
 
@@ -97,14 +229,14 @@ impl Queue {
 
     /// Returns an unordered queue of the same actions, in which no dequeue finds nothing.
     pub(super) fn unordered(&self) -> Self {
-        Self::new(self.actions.clone(), false, false)
+        Self::new(self.actions.clone(), Order::Any, false)
     }
 
     /// Returns the number of values that the actions name.
     pub(super) fn values(&self) -> usize {
         let values = self.actions.iter().filter_map(|action| match action {
-            Action::Enqueue(value) | Action::Dequeue(value) => Some(*value as usize + 1),
-            Action::Empty | Action::Lost => None,
+            Action::Enqueue(value, _) | Action::Dequeue(value, _) => Some(*value as usize + 1),
+            Action::Empty | Action::Lost(_) => None,
         });
         values.max().unwrap_or(0)
     }
@@ -115,14 +247,24 @@ impl Queue {
         self.number(content.into())
     }
 
-    fn with(&mut self, state: u64, value: u32) -> u64 {
+    fn with(&mut self, state: u64, value: u32, end: End) -> u64 {
         let mut content = self.contents[state as usize].to_vec();
-        let place = match self.fifo {
-            true => content.len(),
-            false => content.partition_point(|&v| v < value),
+        let place = match (self.order, end) {
+            (Order::Ends, End::Front) => 0,
+            (Order::Ends, End::Back) => content.len(),
+            (Order::Any | Order::Least, _) => content.partition_point(|&v| v < value),
         };
         content.insert(place, value);
         self.number(content.into())
+    }
+
+    /// Returns the place of the value that is taken out at an end; `None` if there is none.
+    fn taken(&self, state: u64, end: End) -> Option<usize> {
+        let last = self.contents[state as usize].len().checked_sub(1)?;
+        Some(match end {
+            End::Front => 0,
+            End::Back => last,
+        })
     }
 }
 
@@ -132,9 +274,9 @@ impl Queue {
         let mut counts: FxHashMap<u32, (usize, usize)> = FxHashMap::default();
         for op in ops {
             match self.actions[op.action as usize] {
-                Action::Enqueue(value) => counts.entry(value).or_default().0 += 1,
-                Action::Dequeue(value) => counts.entry(value).or_default().1 += 1,
-                Action::Empty | Action::Lost => {}
+                Action::Enqueue(value, _) => counts.entry(value).or_default().0 += 1,
+                Action::Dequeue(value, _) => counts.entry(value).or_default().1 += 1,
+                Action::Empty | Action::Lost(_) => {}
             }
         }
         let surplus =
@@ -149,23 +291,27 @@ impl Model for Queue {
     }
 
     fn step(&mut self, state: u64, action: u32) -> Option<u64> {
-        let content = &self.contents[state as usize];
         match self.actions[action as usize] {
-            Action::Enqueue(value) => Some(self.with(state, value)),
-            Action::Empty => content.is_empty().then_some(state),
-            Action::Dequeue(value) if self.fifo => {
-                (content.first() == Some(&value)).then(|| self.without(state, 0))
+            Action::Enqueue(value, end) => Some(self.with(state, value, end)),
+            Action::Empty => self.contents[state as usize].is_empty().then_some(state),
+            Action::Dequeue(value, end) => {
+                let content = &self.contents[state as usize];
+                let place = match self.order {
+                    Order::Any => content.binary_search(&value).ok()?,
+                    Order::Least | Order::Ends => self.taken(state, end)?,
+                };
+                (content[place] == value).then(|| self.without(state, place))
             }
-            Action::Dequeue(value) => {
-                let place = content.binary_search(&value).ok()?;
+            Action::Lost(end) => {
+                let place = self.taken(state, end)?;
                 Some(self.without(state, place))
             }
-            Action::Lost => (!content.is_empty()).then(|| self.without(state, 0)),
         }
     }
 
     fn steps(&mut self, state: u64, action: u32, out: &mut Vec<u64>) {
-        if self.fifo || self.actions[action as usize] != Action::Lost {
+        let is_lost = matches!(self.actions[action as usize], Action::Lost(_));
+        if self.order != Order::Any || !is_lost {
             out.extend(self.step(state, action));
             return;
         }
@@ -180,13 +326,13 @@ impl Model for Queue {
     }
 
     fn eager(&self, action: u32) -> bool {
-        let enqueues = matches!(self.actions[action as usize], Action::Enqueue(_));
-        enqueues && !self.fifo && !self.watched
+        let enqueues = matches!(self.actions[action as usize], Action::Enqueue(_, _));
+        enqueues && self.order == Order::Any && !self.watched
     }
 
     fn helps(&self, action: u32) -> bool {
-        let enqueues = matches!(self.actions[action as usize], Action::Enqueue(_));
-        enqueues || self.fifo || self.watched
+        let enqueues = matches!(self.actions[action as usize], Action::Enqueue(_, _));
+        enqueues || self.order != Order::Any || self.watched
     }
 
     fn bytes(&self) -> usize {
@@ -213,7 +359,7 @@ impl Model for Queue {
     fn close(&self, part: &mut Vec<Op>) {
         let mut given: FxHashSet<u32> = FxHashSet::default();
         for op in part.iter() {
-            if let Action::Enqueue(value) = self.actions[op.action as usize] {
+            if let Action::Enqueue(value, _) = self.actions[op.action as usize] {
                 given.insert(value);
             }
         }
@@ -225,15 +371,15 @@ impl Model for Queue {
         let mut kept = part.len();
         for at in (0..part.len()).rev() {
             let dropped = match self.actions[part[at].action as usize] {
-                Action::Dequeue(value) => !given.contains(&value),
-                Action::Enqueue(value) => match over.get_mut(&value) {
+                Action::Dequeue(value, _) => !given.contains(&value),
+                Action::Enqueue(value, _) => match over.get_mut(&value) {
                     Some(more) if *more > 0 => {
                         *more -= 1;
                         true
                     }
                     _ => false,
                 },
-                Action::Empty | Action::Lost => false,
+                Action::Empty | Action::Lost(_) => false,
             };
             if !dropped {
                 kept -= 1;

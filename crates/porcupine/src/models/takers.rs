@@ -17,7 +17,9 @@
 //! returned before it and the k-th dequeue is called after it. So the k-th value and dequeue are a
 //! [`Life`] as that of any other value.
 
-use super::lives::{always_covered, bad, lasting, longest, never_empty, runs, Life, NEVER_EMPTY};
+use super::lives::{
+    always_covered, bad, lasting, longest, never_empty, pairs, runs, Life, NEVER_EMPTY,
+};
 use super::queue::{Action, Queue};
 use crate::order::NEVER;
 use crate::search::Op;
@@ -29,15 +31,28 @@ pub(super) struct Values<'a> {
     /// The values that a dequeue returned.
     pub returned: Vec<Life<'a>>,
     /// The enqueues of the others, in order of return. Those that never returned did not happen.
-    left: Vec<&'a Op>,
+    pub left: Vec<&'a Op>,
     /// The dequeues that never returned, in order of call.
-    lost: Vec<&'a Op>,
+    pub lost: Vec<&'a Op>,
 }
 
 impl<'a> Values<'a> {
+    /// Returns `None` if a value was enqueued more than once. O(n log n).
+    pub fn new(queue: &Queue, ops: &'a [Op]) -> Option<Self> {
+        let mut lives: Vec<Option<Life>> = vec![None; queue.values()];
+        for life in pairs(queue, ops) {
+            if let Some(value) = queue.value(life.enqueue) {
+                if lives[value as usize].replace(life).is_some() {
+                    return None;
+                }
+            }
+        }
+        Some(Self::of(queue, ops, lives))
+    }
+
     /// Takes the life of each value. O(n log n).
     pub fn of(queue: &Queue, ops: &'a [Op], lives: Vec<Option<Life<'a>>>) -> Self {
-        let is_lost = |op: &&Op| queue.actions[op.action as usize] == Action::Lost;
+        let is_lost = |op: &&Op| matches!(queue.actions[op.action as usize], Action::Lost(_));
         let mut values = Self {
             lost: ops.iter().filter(is_lost).collect(),
             ..Self::default()

@@ -5,7 +5,7 @@ use pyporcupine::order::{Timing, NEVER};
 
 use super::random::Rng;
 use super::rows::{Row, Value};
-use super::specification::{initial, outcomes};
+use super::specification::{initial, is_container, outcomes, takes};
 
 fn one_in(rng: &mut Rng, n: u64) -> bool {
     rng.below(n) == 0
@@ -79,11 +79,23 @@ fn operation(shape: Shape, number: i64, rng: &mut Rng) -> (&'static str, Value) 
                 ("add", Value::Int(shape.addend.unwrap_or(any)))
             }
         },
-        Kind::Queue | Kind::FifoQueue => match rng.below(2) {
-            0 => ("dequeue", Value::Null),
-            _ if shape.distinct => ("enqueue", Value::Int(number)),
-            _ => ("enqueue", many(rng)),
-        },
+        _ if is_container(kind) => {
+            let (puts, takes): (&[&'static str], &[&'static str]) = match kind {
+                Kind::Stack => (&["push"], &["pop"]),
+                Kind::PriorityQueue => (&["insert"], &["delete-min"]),
+                Kind::Deque => (&["push-front", "push-back"], &["pop-front", "pop-back"]),
+                _ => (&["enqueue"], &["dequeue"]),
+            };
+            let value = match shape.distinct {
+                // In another order than that of the calls.
+                true => Value::Int(number * 5 % 11),
+                false => many(rng),
+            };
+            match rng.below(2) {
+                0 => (*pick(rng, takes), Value::Null),
+                _ => (*pick(rng, puts), value),
+            }
+        }
         Kind::Mutex => (*pick(rng, &["acquire", "release"]), Value::Null),
         Kind::MultiRegister => {
             let count = 1 + rng.below(3);
@@ -94,6 +106,7 @@ fn operation(shape: Shape, number: i64, rng: &mut Rng) -> (&'static str, Value) 
             };
             ("txn", Value::Txn((0..count).map(step).collect()))
         }
+        other => panic!("{other:?}"),
     }
 }
 
@@ -176,9 +189,10 @@ pub fn damage(kind: Kind, rows: &mut [Row], rng: &mut Rng) {
         _ => {
             let state = initial(kind);
             let returned = rows[i].at.ret != NEVER;
-            if let (true, "read" | "get" | "dequeue") = (returned, rows[i].f) {
+            let finds = takes(&rows[i]) || matches!(rows[i].f, "read" | "get");
+            if returned && finds {
                 rows[i].output = match (kind, rng.below(2)) {
-                    (Kind::Queue | Kind::FifoQueue, 0) => Value::Null,
+                    (_, 0) if is_container(kind) => Value::Null,
                     (_, 0) => state,
                     (Kind::AppendLog | Kind::Set, _) => {
                         let count = rng.below(3);

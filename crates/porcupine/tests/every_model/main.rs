@@ -56,13 +56,16 @@ fn decide(kind: Kind, rows: &[Row], consistency: Consistency, linearization: boo
 }
 
 fn agree(kind: Kind, seed: u64) {
-    agree_on(Shape::of(kind), seed);
+    agree_on(Shape::of(kind), seed, histories(20_000));
 }
 
-fn agree_on(shape: Shape, seed: u64) {
+/// Returns the number of histories; `default` unless it is set.
+fn histories(default: u64) -> u64 {
+    std::env::var("ORACLE_HISTORIES").map_or(default, |n| n.parse().expect("a number"))
+}
+
+fn agree_on(shape: Shape, seed: u64, histories: u64) {
     let kind = shape.kind;
-    let histories =
-        std::env::var("ORACLE_HISTORIES").map_or(20_000, |n| n.parse().expect("a number"));
     let mut rng = Rng::new(seed);
     let mut invalid = 0;
     for _ in 0..histories {
@@ -143,6 +146,24 @@ fn fifo_queue() {
 }
 
 #[test]
+fn stack() {
+    let (kind, seed) = (Kind::Stack, 18);
+    agree_on(Shape::of(kind), seed, histories(5_000));
+}
+
+#[test]
+fn priority_queue() {
+    let (kind, seed) = (Kind::PriorityQueue, 19);
+    agree_on(Shape::of(kind), seed, histories(5_000));
+}
+
+#[test]
+fn deque() {
+    let (kind, seed) = (Kind::Deque, 20);
+    agree_on(Shape::of(kind), seed, histories(5_000));
+}
+
+#[test]
 fn multi_register() {
     agree(Kind::MultiRegister, 10);
 }
@@ -153,15 +174,22 @@ fn mutex() {
 }
 
 #[test]
-fn queues_of_different_values_with_lost_calls() {
-    for (kind, seed) in [(Kind::Queue, 11), (Kind::FifoQueue, 12)] {
+fn different_values_with_lost_calls() {
+    let kinds = [
+        (Kind::Queue, 11),
+        (Kind::FifoQueue, 12),
+        (Kind::Stack, 15),
+        (Kind::PriorityQueue, 16),
+        (Kind::Deque, 17),
+    ];
+    for (kind, seed) in kinds {
         let shape = Shape {
             operations: 8,
             lost_in: 1,
             distinct: true,
             ..Shape::of(kind)
         };
-        agree_on(shape, seed);
+        agree_on(shape, seed, histories(3_000));
     }
 }
 
@@ -174,6 +202,6 @@ fn counters_of_equal_additions_with_lost_calls() {
             addend: Some(addend),
             ..Shape::of(Kind::Counter)
         };
-        agree_on(shape, seed);
+        agree_on(shape, seed, histories(3_000));
     }
 }

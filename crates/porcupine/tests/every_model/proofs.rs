@@ -7,7 +7,9 @@ use pyporcupine::order::{Consistency, NEVER};
 use pyporcupine::verdict::Verdict;
 
 use super::rows::{Row, Value};
-use super::specification::{after, initial, is_possible, legal, legal_until, possible, precedes};
+use super::specification::{
+    after, initial, is_container, is_possible, legal, legal_until, possible, precedes, puts, takes,
+};
 
 /// Checks that the order explains the history.
 pub fn assert_order(kind: Kind, rows: &[Row], order: &[usize], consistency: Consistency) {
@@ -50,9 +52,7 @@ pub fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: 
         assert_sums(rows, verdict, addend);
         return;
     }
-    let given = rows
-        .iter()
-        .filter(|row| ["append", "enqueue"].contains(&row.f));
+    let given = rows.iter().filter(|row| row.f == "append" || puts(row));
     let values: Vec<&Value> = given.map(|row| &row.value).collect();
     let distinct = values.iter().collect::<BTreeSet<_>>().len() == values.len();
     let restricted = kind == Kind::Set || (kind == Kind::AppendLog && distinct);
@@ -66,7 +66,7 @@ pub fn assert_witness(kind: Kind, rows: &[Row], verdict: &Verdict, consistency: 
     };
     let legal = |part: &[Row]| legal(kind, part, 0, &initial(kind), consistency);
     assert!(!legal(&whole), "{consistency:?} {rows:?} {verdict:?}");
-    let is_lost = |row: &Row| row.f == "dequeue" && row.at.ret == NEVER;
+    let is_lost = |row: &Row| takes(row) && row.at.ret == NEVER;
     let mut undone = whole;
     undone.retain(|row| !is_lost(row));
     undone.extend(rows.iter().filter(|row| is_lost(row)).cloned());
@@ -140,39 +140,35 @@ fn without(part: &[Row], gone: &Row) -> Vec<Row> {
 /// Whether a part of a queue's history leaves no value in the queue that the history took out.
 fn are_taken_out(kind: Kind, rows: &[Row], part: &[Row]) -> bool {
     let left = |rows: &[Row], value: &Value| {
-        let put_in = rows
-            .iter()
-            .filter(|r| r.f == "enqueue" && r.value == *value);
-        let taken = rows
-            .iter()
-            .filter(|r| r.f == "dequeue" && r.output == *value);
+        let put_in = rows.iter().filter(|r| puts(r) && r.value == *value);
+        let taken = rows.iter().filter(|r| takes(r) && r.output == *value);
         put_in.count().saturating_sub(taken.count())
     };
-    let queue = matches!(kind, Kind::Queue | Kind::FifoQueue);
-    let mut enqueues = part.iter().filter(|row| queue && row.f == "enqueue");
+    let mut enqueues = part.iter().filter(|row| is_container(kind) && puts(row));
     enqueues.all(|row| left(part, &row.value) <= left(rows, &row.value))
 }
 
 /// Returns the dequeue of an enqueue and the reverse: the first value that was put in is the first
 /// that is taken out.
 fn partner<'a>(part: &'a [Row], row: &Row) -> Option<&'a Row> {
-    let of = |f: &str, value: &Value| -> Vec<&'a Row> {
-        let found = match f {
-            "enqueue" => |row: &Row, value: &Value| row.f == "enqueue" && row.value == *value,
-            _ => |row: &Row, value: &Value| row.f == "dequeue" && row.output == *value,
+    let of = |put: bool, value: &Value| -> Vec<&'a Row> {
+        let is_of = |row: &&Row| match put {
+            true => puts(row) && row.value == *value,
+            false => takes(row) && row.output == *value,
         };
-        let mut rows: Vec<&Row> = part.iter().filter(|row| found(row, value)).collect();
-        rows.sort_by_key(|row| match f {
-            "enqueue" => (row.at.ret, row.at.row),
-            _ => (row.at.call, row.at.row),
+        let mut rows: Vec<&Row> = part.iter().filter(is_of).collect();
+        rows.sort_by_key(|row| match put {
+            true => (row.at.ret, row.at.row),
+            false => (row.at.call, row.at.row),
         });
         rows
     };
-    let (own, others) = match row.f {
-        "enqueue" => (of("enqueue", &row.value), of("dequeue", &row.value)),
-        "dequeue" => (of("dequeue", &row.output), of("enqueue", &row.output)),
-        _ => return None,
+    let value = match puts(row) {
+        true => &row.value,
+        false if takes(row) => &row.output,
+        false => return None,
     };
+    let (own, others) = (of(puts(row), value), of(!puts(row), value));
     let place = own.iter().position(|own| own.at.row == row.at.row)?;
     others.get(place).copied()
 }

@@ -78,6 +78,26 @@ pub fn outcomes(kind: Kind, state: &Value, row: &Row) -> Vec<(Value, Value)> {
             };
             (0..most).map(take).collect()
         }
+        (Kind::Stack | Kind::PriorityQueue | Kind::Deque, f) => {
+            let mut row = state.ints();
+            let put = |row: Vec<i64>| vec![(Value::Null, Value::Ints(row))];
+            match f {
+                "push-front" => row.insert(0, value.int()),
+                "push" | "push-back" | "insert" => row.push(value.int()),
+                _ if row.is_empty() => return same(Value::Null),
+                _ => {
+                    let least = row.iter().min().expect("not empty");
+                    let at = match f {
+                        "pop-front" => 0,
+                        "delete-min" => row.iter().position(|v| v == least).expect("is there"),
+                        _ => row.len() - 1,
+                    };
+                    let taken = Value::Int(row.remove(at));
+                    return vec![(taken, Value::Ints(row))];
+                }
+            }
+            put(row)
+        }
         (Kind::Mutex, "acquire") if state.int() == 0 => vec![(Value::Null, Value::Int(1))],
         (Kind::Mutex, "release") if state.int() == 1 => vec![(Value::Null, Value::Int(0))],
         (Kind::Mutex, _) => vec![],
@@ -211,4 +231,20 @@ fn comes(kind: Kind, rows: &[Row], taken: u32, state: &Value, at: usize) -> bool
                 .iter()
                 .any(|next| comes(kind, rows, taken | 1 << i, next, at))
         })
+}
+
+/// Whether the model puts values in and takes them out.
+pub fn is_container(kind: Kind) -> bool {
+    use Kind::{Deque, FifoQueue, PriorityQueue, Queue, Stack};
+    matches!(kind, Queue | FifoQueue | Stack | PriorityQueue | Deque)
+}
+
+/// Whether the operation puts a value in.
+pub fn puts(row: &Row) -> bool {
+    ["enqueue", "push", "push-front", "push-back", "insert"].contains(&row.f)
+}
+
+/// Whether the operation takes a value out.
+pub fn takes(row: &Row) -> bool {
+    ["dequeue", "pop", "pop-front", "pop-back", "delete-min"].contains(&row.f)
 }

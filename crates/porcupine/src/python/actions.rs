@@ -73,6 +73,10 @@ impl Actions {
         Ok((Self(all), ops))
     }
 
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Returns the call and the output about which the model is asked.
     pub fn question(&self, action: u32) -> (&Py<Call>, &Py<PyAny>) {
         let action = &self.0[action as usize];

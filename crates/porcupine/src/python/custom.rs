@@ -152,10 +152,10 @@ pub fn decide(
     let one = |_, object: &[u32], request: &Request| -> PyResult<Verdict> {
         let made = Python::attach(|py| {
             let (actions, ops) = Actions::new(py, history, object, &unknown)?;
-            Ok::<_, PyErr>((
-                PyModel::new(py, model, actions, request.limits, &stop)?,
-                ops,
-            ))
+            let count = actions.len();
+            let mut made = PyModel::new(py, model, actions, request.limits, &stop)?;
+            made.tabulate(py, count, ops.len())?;
+            Ok::<_, PyErr>((made, ops))
         });
         let (mut py_model, ops) = made?;
         let verdict = general::decide(&mut py_model, &ops, request, process);

@@ -1,8 +1,9 @@
 //! Lets the search use a model written in Python.
 //!
 //! States are Python objects that the model can compare and hash. Each gets a number, so that the
-//! search compares states by `==` only once. The answers about a state and a call are cached.
-//! search's memo compares them by `==`. What a call does to a state is asked once and kept.
+//! search compares states by `==` only once. What a call does to a state is asked once and kept.
+//! If few states can be reached, all is asked before the search begins: what the answers show of
+//! each call makes the search as fast as that of a built-in model.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,7 +34,25 @@ pub struct PyModel<'a> {
     answers: FxHashMap<(u64, u32), (u32, u32)>,
     after: Vec<u64>,
     bytes: usize,
+    /// By action, if few states can be reached: what all answers have in common.
+    effects: Option<Vec<Effect>>,
 }
+
+/// What an action does to every state.
+#[derive(Clone, Copy)]
+struct Effect {
+    /// It never changes a state.
+    pure: bool,
+    /// It is possible in every state.
+    blind: bool,
+    /// It is so, and its state after does not depend on the state before.
+    overwrites: bool,
+}
+
+/// Maximum number of states of a model that is asked before the search, and of questions for each
+/// operation.
+const STATES_MAX: usize = 24;
+const QUESTIONS_EACH: usize = 4;
 
 /// Memory of an entry of `answers`, and of an entry of `numbers` with its state.
 const ANSWER_BYTES: usize = 56;
@@ -70,10 +89,73 @@ impl<'a> PyModel<'a> {
             answers: FxHashMap::default(),
             after: Vec::new(),
             bytes: 0,
+            effects: None,
         };
         made.number(&initial)
             .map_err(|error| bad_state(py, error, &initial, &question))?;
         Ok(made)
+    }
+
+    /// Asks what every action does to every state that can be reached, unless there are many states,
+    /// or the model is undecided or fails; the search may never ask that.
+    pub fn tabulate(&mut self, py: Python<'_>, actions: usize, ops: usize) -> PyResult<()> {
+        let most = QUESTIONS_EACH * ops;
+        let mut at = 0;
+        while at < self.states.len() {
+            if (at + 1) * actions > most.max(STATES_MAX) || self.is_halted() {
+                return Ok(());
+            }
+            for action in 0..actions as u32 {
+                let from = self.after.len();
+                match self.step_in_python(py, at as u64, action) {
+                    Ok(()) if self.after.len() - from < 2 && self.states.len() <= STATES_MAX => {}
+                    Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
+                    _ => {
+                        self.after.truncate(from);
+                        return Ok(());
+                    }
+                }
+                let to = self.after.len();
+                self.answers
+                    .insert((at as u64, action), (from as u32, to as u32));
+                self.bytes += ANSWER_BYTES + 8 * (to - from);
+            }
+            at += 1;
+        }
+        self.effects = Some(
+            (0..actions as u32)
+                .map(|action| self.effect(action))
+                .collect(),
+        );
+        Ok(())
+    }
+
+    /// Returns what the answers about an action have in common.
+    fn effect(&self, action: u32) -> Effect {
+        let after = (0..self.states.len() as u64).map(|state| {
+            let (from, to) = self.answers[&(state, action)];
+            (
+                state,
+                self.after[from as usize..to as usize].first().copied(),
+            )
+        });
+        let always = after.clone().all(|(_, next)| next.is_some());
+        let mut nexts = after.clone().map(|(_, next)| next);
+        let first = nexts.next();
+        let pure = after
+            .clone()
+            .all(|(state, next)| next.is_none_or(|next| next == state));
+        // The search takes an action that is pure for nothing else.
+        Effect {
+            pure,
+            blind: always && !pure,
+            overwrites: always && !pure && nexts.all(|next| Some(next) == first),
+        }
+    }
+
+    fn has(&self, action: u32, property: impl Fn(Effect) -> bool) -> bool {
+        let effects = self.effects.as_ref();
+        effects.is_some_and(|effects| effects.get(action as usize).is_some_and(|&e| property(e)))
     }
 
     /// Returns the state's number. Equal states have the same number.
@@ -193,8 +275,20 @@ impl Model for PyModel<'_> {
         out.extend_from_slice(&self.after[from as usize..to as usize]);
     }
 
-    fn pure(&self, _action: u32) -> bool {
-        false
+    fn pure(&self, action: u32) -> bool {
+        self.has(action, |effect| effect.pure)
+    }
+
+    fn blind(&self, action: u32) -> bool {
+        self.has(action, |effect| effect.blind)
+    }
+
+    fn overwrites(&self, action: u32) -> bool {
+        self.has(action, |effect| effect.overwrites)
+    }
+
+    fn finite(&self) -> bool {
+        self.effects.is_some()
     }
 
     fn halted(&self) -> Option<&'static str> {

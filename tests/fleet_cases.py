@@ -1,5 +1,6 @@
 """A store with sound, broken and hostile runs, and a checker that kills its process."""
 
+import json
 import os
 import signal
 from collections.abc import Sequence
@@ -79,6 +80,13 @@ def run(
     elif columns:
         write_parquet(h, directory.parquet_file)
     return directory
+
+
+def changed(run: RunDirectory, **fields: object) -> None:
+    """Write other fields into run.json, and among its options."""
+    info = json.loads(run.info_file.read_text())
+    options = {key: fields.pop(key) for key in list(fields) if key in RunSpec.__struct_fields__}
+    run.info_file.write_text(json.dumps({**info, **fields, "spec": {**info["spec"], **options}}))
 
 
 def in_process(job: Job, items: Sequence[Item]) -> list[Location]:

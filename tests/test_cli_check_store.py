@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import fleet_cases as cases
@@ -9,7 +10,7 @@ import pytest
 
 from harness.cli.main import app
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, UsageError
-from harness.store.store import RunDirectory
+from harness.store.store import RunDirectory, Store
 
 
 def check(
@@ -29,20 +30,13 @@ def name(run: RunDirectory) -> str:
     return f"{run.path.parent.name}/{run.path.name}"
 
 
-def changed(run: RunDirectory, **fields: object) -> None:
-    """Write other fields into run.json, and among its options."""
-    info = json.loads(run.info_file.read_text())
-    spec = {key: fields.pop(key) for key in list(fields) if key in info["spec"]}
-    run.info_file.write_text(json.dumps({**info, **fields, "spec": {**info["spec"], **spec}}))
-
-
 def test_a_run_whose_plug_in_is_not_here_is_unknown_until_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = tmp_path / "store"
     cases.run(store, "none", 1, cases.sound())
     lacking = cases.run(store, "kill", 2, cases.sound())
-    changed(lacking, workload="elsewhere_set:workload")
+    cases.changed(lacking, workload="elsewhere_set:workload")
     for _ in range(2):
         status, report = check(store, capsys=capsys)
         assert (status, report["statuses"]) == (2, {"VALID": 1, "UNKNOWN": 1, "INVALID": 0})
@@ -72,7 +66,7 @@ def test_a_run_that_never_began_counts_as_nothing(
     state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = cases.run(tmp_path, "kill", 2, cases.sound(), columns=False)
-    changed(run, state=state, error=NEVER[state] if state == "crashed" else None)
+    cases.changed(run, state=state, error=NEVER[state] if state == "crashed" else None)
     alone, report = check(tmp_path, capsys=capsys)
     assert (alone, report["runs"]) == (EXIT_UNKNOWN, 0), "nothing was checked"
     cases.run(tmp_path, "none", 1, cases.sound())
@@ -84,6 +78,32 @@ def test_a_run_that_never_began_counts_as_nothing(
     )
 
 
+def test_runs_on_other_servers_are_counted_apart_and_models_count_as_no_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases.run(tmp_path, "none", 1, cases.sound())
+    simulated = cases.run(tmp_path, "none", 2, cases.sound())
+    cases.changed(simulated, cluster="sim", versions={"ch1": "18.16.1"})
+    model = cases.run(tmp_path, "none", 3, cases.stale())
+    cases.changed(model, workload="explore-quorum", cluster="sim")
+    status, report = check(tmp_path, capsys=capsys)
+    assert (status, report["runs"], report["not_valid"]) == (EXIT_VALID, 2, [])
+    assert report["explorations"] == {"VALID": 0, "UNKNOWN": 0, "INVALID": 1}
+    assert [(one["servers"], one["version"], one["runs"]) for one in report["by_servers"]] == [
+        ("real", "", 1),
+        ("simulated", "18.16.1", 1),
+    ]
+    assert answer(tmp_path, capsys=capsys).startswith(
+        "VALID: 2 runs: 2 VALID; 1 more are explorations of models, and count apart; verdicts: "
+    )
+    alone, _ = check(tmp_path, capsys=capsys)
+    assert alone == EXIT_VALID
+    for run in Store(tmp_path).runs():
+        if run.path != model.path:
+            rmtree(run.path)
+    assert check(tmp_path, capsys=capsys)[0] == EXIT_INVALID, "it was asked for alone"
+
+
 @pytest.mark.parametrize(
     "fields",
     [{"state": "finished"}, {"state": "recorded"},
@@ -93,7 +113,7 @@ def test_a_run_that_has_lost_its_history_is_unknown(
     fields: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = cases.run(tmp_path, "kill", 2, cases.sound(), columns=False)
-    changed(run, **fields)
+    cases.changed(run, **fields)
     status, report = check(tmp_path, capsys=capsys)
     assert (status, report["runs"], report["never_began"]) == (EXIT_UNKNOWN, 1, [])
     assert "has neither history.parquet nor history.jsonl" in report["not_valid"][0]["reason"]

@@ -31,7 +31,7 @@ from harness.fleet.verdicts import Verdicts
 from harness.fleet.views import PATH_COLUMNS, QUERIES, RUN_PATH, StoreTables
 from harness.spec.workload_options import workload_of
 from harness.store.parquet import SCHEMA, write_parquet
-from harness.store.store import Store
+from harness.store.store import RunDirectory, Store
 
 RUNS = StoredRuns(workload_of)
 MANUAL = Path(__file__).parent.parent / "docs" / "fleet.md"
@@ -195,15 +195,36 @@ def test_a_condition_on_the_run_reads_the_files_of_these_runs_alone(spark, where
 def test_the_summary_of_cells_is_what_python_counts(spark, store) -> None:
     by_cell: dict = {}
     for name, one in store.runs.items():
-        by_cell.setdefault(name.split("/")[0], []).append(one)
+        by_cell.setdefault((name.split("/")[0], one.conditions), []).append(one)
     expected = []
-    for cell, runs in by_cell.items():
+    for (cell, on), runs in by_cell.items():
         count = Counter(one.status.value for one in runs)
         firsts = [one.first_ns for one in runs if one.first_ns is not None]
-        rate = round(count["INVALID"] / len(runs), 3)
-        expected.append((cell, len(runs), count["VALID"], count["UNKNOWN"], count["INVALID"], rate,
+        rate = round(count["INVALID"] / (len(runs) - count["UNKNOWN"]), 3)
+        counts = (count["VALID"], count["UNKNOWN"], count["INVALID"])
+        expected.append((on.servers, on.version, cell, on.settings, len(runs), *counts, rate,
                          round(median(firsts) / 1e9, 3)))  # fmt: skip
-    assert rows(spark, QUERIES["cells"].sql) == sorted(expected, key=lambda row: (-row[5], row[0]))
+    assert len({row[:2] for row in expected}) == 1
+    assert rows(spark, QUERIES["cells"].sql) == sorted(expected, key=lambda row: (-row[8], row[2]))
+
+
+def test_runs_on_other_servers_or_with_other_settings_are_not_added(fleet, tmp_path) -> None:
+    """Nor is an exploration of a model a run, nor a start that failed."""
+    runs = [RunDirectory(tmp_path / run(tmp_path, "none", n, cases.stale())) for n in range(1, 6)]
+    cases.changed(runs[1], cluster="sim", versions={"ch1": "18.16.1"})
+    cases.changed(runs[2], insert="plain")
+    cases.changed(runs[3], workload="explore-quorum", cluster="sim")
+    cases.changed(runs[4], state="crashed", error="ClusterError: no image")
+    runs[4].parquet_file.unlink()
+    check_fleet(found(tmp_path), RUNS, cases.in_process)
+    spark = StoreSql(fleet, tables(tmp_path))
+    cells, kinds, checkers = (rows(spark, query.sql) for query in QUERIES.values())
+    assert [(*row[:2], *row[3:5], row[7]) for row in cells] == [
+        ("real", "", "defaults", 1, 1), ("real", "", "insert plain", 1, 1),
+        ("simulated", "18.16.1", "defaults", 1, 1),
+    ]  # fmt: skip
+    assert {(row[0], row[3]) for row in kinds} == {("real", 2), ("simulated", 1)}
+    assert {row[0] for row in checkers} == {"real", "simulated", "model"}
 
 
 def test_the_summary_of_anomalies_is_what_python_counts(spark, store) -> None:
@@ -212,7 +233,8 @@ def test_the_summary_of_anomalies_is_what_python_counts(spark, store) -> None:
         for kind in one.kinds:
             runs_of.setdefault(kind, []).append(name)
     assert len(runs_of) > 1
-    assert rows(spark, QUERIES["anomalies"].sql) == [
+    got = rows(spark, QUERIES["anomalies"].sql)
+    assert [row[2:] for row in got] == [
         (kind, len(runs), len({run.split("/")[0] for run in runs}), min(runs))
         for kind, runs in sorted(runs_of.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
@@ -233,8 +255,8 @@ def test_the_summary_of_checkers_is_what_python_counts(spark, store) -> None:
         for checker, those in by_checker.items()
     }
     got = rows(spark, QUERIES["checkers"].sql)
-    assert {checker: tuple(rest) for checker, *rest in got} == expected
-    assert [row[1] for row in got] == sorted((row[1] for row in got), reverse=True)
+    assert {checker: tuple(rest) for _, checker, *rest in got} == expected
+    assert [row[2] for row in got] == sorted((row[2] for row in got), reverse=True)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ from test_web_pages import asked
 from harness.core.history import History
 from harness.nights.night import NIGHTS, Night
 from harness.report.run_files import facts_in
+from harness.run.rates import Share, percent
 from harness.store.store import RunDirectory, Store
 from harness.web.app import run_url
 from harness.web.diff import causes_of
 from harness.web.nights import Nights
 from harness.web.runs import Runs
-from harness.web.trends import Share, percent, settings_table, trends
+from harness.web.trends import settings_table, trends
 
 CELLS = {"quorum-set (server) + partition": stale, "quorum-set (plain) + none": sound}
 MODES = {"insert": "quorum", "quorum": "2", "read": "sequential"}

@@ -446,6 +446,8 @@ def _show_store(console: Console, report: "StoreReport") -> None:
         console.print(table)
         if len(report.not_valid) > SHOWN_MAX:
             console.print(f"and {len(report.not_valid) - SHOWN_MAX:,} more", style="dim")
+    if len(report.by_servers) > 1:
+        _show_by_servers(console, report)
     for run in report.never_began[:SHOWN_MAX]:
         console.print(f"never began: {run.run}: {run.why}", style="dim", markup=False,
                       highlight=False)  # fmt: skip
@@ -460,12 +462,29 @@ def _show_store(console: Console, report: "StoreReport") -> None:
     print_answer(console, _answer_on_store(report))
 
 
+def _show_by_servers(console: Console, report: "StoreReport") -> None:
+    """Print what the runs on each kind and version of servers came to."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("servers", overflow="fold")
+    for name in ("runs", *Status):
+        table.add_column(str(name), justify="right", no_wrap=True)
+    table.add_column("anomalies", overflow="fold")
+    for one in report.by_servers:
+        counts = (f"{count:,}" for count in one.statuses.values())
+        kinds = ", ".join(f"{kind} {count}" for kind, count in one.anomalies.items())
+        table.add_row(one.on, f"{one.runs:,}", *counts, kinds)
+    console.print(table)
+
+
 def _answer_on_store(report: "StoreReport") -> CommandAnswer:
     """Return the number of each status, and of the worst one the first run."""
     counts = report.statuses
     tally = ", ".join(f"{count:,} {status.value}" for status, count in counts.items() if count)
     first = next((one for one in report.not_valid if one.status is report.status), None)
     detail = "" if first is None or report.status is Status.VALID else f"; first: {first.run}"
+    if report.explorations:
+        models = f"{sum(report.explorations.values()):,}"
+        detail += f"; {models} more are explorations of models, and count apart"
     if report.never_began:
         detail += f"; {len(report.never_began):,} more never began, and count as nothing"
     if report.checkers is not None:

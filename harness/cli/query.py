@@ -85,8 +85,9 @@ def query(
     on one of them on `ops` reads only the files of these runs. An error lists all columns.
     """
     asked = _asked(sql)
-    found = runs_at(Location.of(store))
-    tables = _tables(found)
+    place = Location.of(store)
+    found = runs_at(place)
+    tables = _tables(found, whole=found.root == place)
     console = Terminal(stderr=as_json)
     rows_max = limit or (ROWS_OF_JSON if as_json else ROWS_SHOWN)
     with console.status("starting Spark") if console.is_terminal else nullcontext():
@@ -113,13 +114,15 @@ def _asked(sql: str | None) -> Sequence[ShippedQuery]:
     return (ShippedQuery("", sql),)
 
 
-def _tables(found: Found) -> StoreTables:
+def _tables(found: Found, *, whole: bool) -> StoreTables:
+    """Return the tables of these runs; of a whole store, also the verdicts on runs whose files
+    stayed on the machine that packed them."""
     verdicts = verdicts_of(found.root, None)
     known = verdicts.judged()
     return StoreTables(
         store=found.root,
         verdicts=verdicts,
-        judged={run: known[run] for run in found.runs if run in known},
+        judged=known if whole else {run: known[run] for run in found.runs if run in known},
         histories=[
             found.root.below(*run.split("/"), COLUMNS)
             for run in found.runs
@@ -144,9 +147,10 @@ def _ask(
 
         spark = StoreSql(fleet, tables)
         answers = [spark.select(one.sql, rows_max, limit_s) for one in asked]
-    of = f"of {counted(len(found.runs), 'run')}; harness check {found.root.shown}"
-    unjudged = len(found.runs) - len(tables.judged)
-    unwritten = len(found.runs) - len(tables.histories)
+    begun = [run for run in found.runs if found.has_history(run)]  # a failed start has no verdict
+    of = f"of {counted(len(begun), 'run')}; harness check {found.root.shown}"
+    unjudged = sum(run not in tables.judged for run in begun)
+    unwritten = len(begun) - len(tables.histories)
     notes = []
     if unjudged and {"runs", "rows"} & set(spark.views):
         notes.append(f"no verdict yet: {unjudged:,} {of} judges them")

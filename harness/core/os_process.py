@@ -45,6 +45,18 @@ def yield_memory() -> None:
         (_PROC / "self/oom_score_adj").write_text("1000")
 
 
+def memory_peak_mb() -> float | None:
+    """Return the most resident memory of this process since the last call, or since it began, in
+    MB; None where the kernel does not tell (proc(5): VmHWM, and clear_refs, which resets it)."""
+    try:
+        status = (_PROC / "self/status").read_text()
+        (_PROC / "self/clear_refs").write_text("5")
+    except OSError:
+        return None
+    peaks = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+    return round(int(peaks[0]) / 1024, 1) if peaks else None
+
+
 def _start(pid: int) -> str:
     """Return the start time of a process in clock ticks since boot, see proc(5).
 

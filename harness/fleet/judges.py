@@ -20,7 +20,7 @@ from harness.fleet.engine import spark_fleet
 from harness.fleet.found_runs import found_again
 from harness.fleet.location import Location
 from harness.fleet.plan import Item
-from harness.fleet.rows import RunSummary, VerdictRow, batch_of, summaries, write_rows
+from harness.fleet.rows import SCHEMA, RunSummary, VerdictRow, batch_of, summaries, write_rows
 from harness.fleet.stored_runs import SCRATCH, StoredRuns, check_fleet, verdicts_of
 from harness.fleet.subprocess import Subprocess
 from harness.fleet.task import Job, rows_isolated, rows_of
@@ -89,7 +89,9 @@ class OneProcess:
 def merge_kept(root: Path) -> None:
     """Merge the verdicts that `OneProcess` has kept into the store's dataset. Raises
     HarnessError."""
-    files = sorted((root / KEPT).glob("*.parquet"))
+    kept = sorted((root / KEPT).glob("*.parquet"))
+    # The runs of files that an earlier version has left are judged by the next check.
+    files = [file for file in kept if pq.read_schema(file).names == SCHEMA.names]
     if not files:
         return
     columns = [pq.read_table(file, columns=["run"])["run"] for file in files]
@@ -99,7 +101,7 @@ def merge_kept(root: Path) -> None:
         verdicts_of(Location.of(root), None).append([Location.of(file) for file in files], stamps)
     except OSError as error:
         raise HarnessError(f"store {root}: cannot be written: {error}") from error
-    for file in files:
+    for file in kept:
         file.unlink(missing_ok=True)  # another night in this store may be at its end too
 
 

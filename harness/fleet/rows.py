@@ -14,8 +14,11 @@ from msgspec import structs
 from checkers.ladder import conclusion
 from harness.core.verdict import Status, Verdict, worst
 from harness.fleet.location import Location
+from harness.store.conditions import Conditions, Servers
 
 BATCH_ROWS: Final = 1_000
+CONDITIONS: Final = Conditions.__struct_fields__
+"""Columns that have the conditions of a run."""
 RUN: Final = "run"
 """The "checker" of a row about a run that no checker could judge."""
 NOTHING: Final = "no checker that was asked for judges what the run promised"
@@ -27,6 +30,9 @@ SCHEMA: Final = pa.schema(
         pa.field("workload", pa.string()),
         pa.field("nemesis", pa.string()),
         pa.field("seed", pa.string()),
+        pa.field("servers", pa.string()),
+        pa.field("version", pa.string()),
+        pa.field("settings", pa.string()),
         pa.field("checker", pa.string(), nullable=False),
         pa.field("object", pa.int64()),
         pa.field("status", pa.string(), nullable=False),
@@ -45,6 +51,12 @@ SCHEMA: Final = pa.schema(
 )
 
 
+_SUMMARIZED: Final = (
+    *("run", "checker", "object", "status", "decides", "reason", "kind", "time_ns", "note"),
+    *CONDITIONS,
+)
+
+
 class VerdictRow(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict of one checker on one object of one run."""
 
@@ -53,6 +65,10 @@ class VerdictRow(msgspec.Struct, frozen=True, kw_only=True):
     workload: str | None = None
     nemesis: str | None = None
     seed: str | None = None
+    servers: str | None = None
+    """Its Conditions, as the two that follow; None for a run whose run.json cannot be read."""
+    version: str | None = None
+    settings: str | None = None
     checker: str = RUN
     object: int | None = None
     """The key; None for the whole run."""
@@ -126,6 +142,8 @@ class RunSummary:
     """Kinds of the run's anomalies."""
     first_ns: int | None
     """Time at which the first anomaly was seen."""
+    conditions: Conditions | None = None
+    """None if its run.json cannot be read."""
     judged: Mapping[str, Status] = field(default_factory=dict)
     """The worst status of each checker's objects."""
 
@@ -134,11 +152,19 @@ def summaries(table: pa.Table, runs: AbstractSet[str] | None = None) -> list[Run
     """Return a summary of each of these runs (None: of all), by name. The worst deciding verdict
     decides."""
     by_run: dict[str, list[dict[str, Any]]] = {}
-    wanted = ["run", "checker", "object", "status", "decides", "reason", "kind", "time_ns", "note"]
-    for row in table.select(wanted).to_pylist():
+    for row in table.select(_SUMMARIZED).to_pylist():
         if runs is None or row["run"] in runs:
             by_run.setdefault(row["run"], []).append(row)
     return [_summary(run, rows) for run, rows in sorted(by_run.items())]
+
+
+def known_conditions(
+    servers: str | None, version: str | None, settings: str | None
+) -> Conditions | None:
+    """Return the conditions that the columns of a row have; None if they are unknown."""
+    if servers is None or version is None or settings is None:
+        return None
+    return Conditions(Servers(servers), version, settings)
 
 
 def _summary(run: str, rows: Sequence[Mapping[str, Any]]) -> RunSummary:
@@ -157,5 +183,6 @@ def _summary(run: str, rows: Sequence[Mapping[str, Any]]) -> RunSummary:
         next((row["note"] for row in rows if row["note"]), ""),
         tuple(sorted({row["kind"] for row in broken})),
         min((row["time_ns"] for row in broken if row["time_ns"] is not None), default=None),
+        known_conditions(*(rows[0][name] for name in CONDITIONS)),
         {name: worst(statuses) for name, statuses in by_checker.items()},
     )

@@ -24,6 +24,7 @@ from harness.fleet.stored_runs import Checked, StoredRuns, check_fleet
 from harness.fleet.task import Job
 from harness.spec.catalogue import CHECKERS, plugin_checkers
 from harness.spec.workload_options import workload_of
+from harness.store.conditions import Servers
 from harness.store.disk import why_unwritable
 
 ShowProgress: TypeAlias = Callable[[int, str], AbstractContextManager[Callable[[int], None]]]
@@ -63,6 +64,24 @@ class UnbegunRun(msgspec.Struct, frozen=True):
     why: str
 
 
+class ServersReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What the runs on servers of one kind and version came to."""
+
+    servers: str | None
+    """One of Servers; None if the run.json of the runs cannot be read."""
+    version: str | None
+    runs: int
+    statuses: dict[Status, int]
+    """Number of runs of each status."""
+    anomalies: dict[str, int]
+    """Number of runs with each kind of anomaly, the most frequent first."""
+
+    @property
+    def on(self) -> str:
+        """The servers in words."""
+        return " ".join(filter(None, (self.servers, self.version))) or "unknown"
+
+
 class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
     """Result of judging a store, as it is stored and as --json prints it."""
 
@@ -71,6 +90,9 @@ class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
     """Place of the dataset of verdicts."""
     promise: str | None
     runs: int
+    """Number of runs on servers; those of models count apart."""
+    explorations: dict[Status, int]
+    """Number of explorations of models by status, if there are runs on servers, too."""
     judged: int
     unchanged: int
     bytes_read: int
@@ -79,8 +101,8 @@ class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     statuses: dict[Status, int]
     """Number of runs of each status."""
-    anomalies: dict[str, int]
-    """Number of runs with each kind of anomaly, the most frequent first."""
+    by_servers: list[ServersReport]
+    """The same runs by their servers."""
     not_valid: list[RunRemark]
     never_began: list[UnbegunRun]
     unstored: str
@@ -115,19 +137,24 @@ def check_store(
             return judge_on_spark(options.spark, job, items, shown)
 
     checked = check_fleet(found, runs, engine, force=options.force, only=only)
-    of = list(checked.runs.values())
+    every = list(checked.runs.values())
+    models = [one for one in every if _is_of_model(one)]
+    of = [one for one in every if not _is_of_model(one)]
+    if not of:  # models alone were asked for
+        models, of = [], models
     report = StoreReport(
         store=found.root.shown,
         verdicts=checked.verdicts.place.shown,
         promise=options.promise,
         runs=len(of),
+        explorations=_statuses(models) if models else {},
         judged=len(checked.judged),
         unchanged=len(checked.unchanged),
         bytes_read=checked.bytes_read,
         seconds=round(clock.now_ns() / 1e9, 3),
         status=worst(one.status for one in of),
-        statuses={status: sum(one.status is status for one in of) for status in Status},
-        anomalies=dict(Counter(kind for one in of for kind in one.kinds).most_common()),
+        statuses=_statuses(of),
+        by_servers=_by_servers(of),
         not_valid=[_remark(one) for one in of if one.status is not Status.VALID or one.note],
         never_began=[UnbegunRun(run, why) for run, why in checked.never_began.items()],
         unstored=checked.unstored,
@@ -135,6 +162,35 @@ def check_store(
         engine=used[0] if used else "none: nothing changed",
     )
     return report, checked.unstored or _write(report, checked)
+
+
+def _is_of_model(run: RunSummary) -> bool:
+    return run.conditions is not None and run.conditions.servers is Servers.MODEL
+
+
+def _statuses(runs: Sequence[RunSummary]) -> dict[Status, int]:
+    return {status: sum(one.status is status for one in runs) for status in Status}
+
+
+def _by_servers(runs: Sequence[RunSummary]) -> list[ServersReport]:
+    """Return what runs came to by kind and version of their servers; unknown ones come last."""
+    found: dict[tuple[str | None, str | None], list[RunSummary]] = {}
+    for one in runs:
+        known = one.conditions
+        place = (None, None) if known is None else (known.servers.value, known.version)
+        found.setdefault(place, []).append(one)
+    return [
+        ServersReport(
+            servers=servers,
+            version=version,
+            runs=len(of),
+            statuses=_statuses(of),
+            anomalies=dict(Counter(kind for one in of for kind in one.kinds).most_common()),
+        )
+        for (servers, version), of in sorted(
+            found.items(), key=lambda item: (item[0][0] is None, item[0])
+        )
+    ]
 
 
 def _remark(run: RunSummary) -> RunRemark:

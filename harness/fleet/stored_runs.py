@@ -35,6 +35,7 @@ from harness.fleet.task import Job, JudgeRequest, StoredColumns
 from harness.fleet.verdicts import JudgedRun, Verdicts, judged_in
 from harness.spec.run_spec import RunSpec
 from harness.spec.stored_spec import current
+from harness.store.conditions import conditions_of
 from harness.store.disk import why_unwritable
 from harness.store.history_files import BROKEN
 from harness.store.parquet import history_of_batches, read_parquet
@@ -81,6 +82,7 @@ class StoredRuns:
             workload=spec.workload,
             nemesis=spec.nemesis,
             seed=str(spec.seed),
+            conditions=conditions_of(info.stored()),
             promise=level,
             checkers=(
                 *fitting(workload.checkers(), info.engines.dialect),

@@ -34,6 +34,7 @@ from harness.fleet.location import Location
 from harness.fleet.plan import BIG_BYTES, Item
 from harness.fleet.rows import NOTHING, VerdictRow, write_rows
 from harness.fleet.subprocess import Subprocess
+from harness.store.conditions import Conditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class JudgeRequest:
     workload: str
     nemesis: str
     seed: str
+    conditions: Conditions
     promise: Level
     checkers: Sequence[Checker]
     check_s: float
@@ -196,6 +198,7 @@ def request_of(job: Job, path: Path, row: VerdictRow) -> tuple[JudgeRequest, Ver
         workload=request.workload,
         nemesis=request.nemesis,
         seed=request.seed,
+        **structs.asdict(request.conditions),
         modules=" ".join(modules),
         judge=judge_digest(modules),
     )

@@ -18,11 +18,12 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import structs
 
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
 from harness.fleet.location import Location
-from harness.fleet.rows import SCHEMA, RunSummary, summaries
+from harness.fleet.rows import CONDITIONS, SCHEMA, RunSummary, known_conditions, summaries
 
 COMPACT_AT: Final = 16
 """Number of generations at which they are merged into one."""
@@ -40,6 +41,7 @@ RUNS_SCHEMA: Final = pa.schema(
         pa.field("note", pa.string(), nullable=False),
         pa.field("kinds", pa.list_(pa.string()), nullable=False),
         pa.field("first_ns", pa.int64()),
+        *(pa.field(name, pa.string()) for name in CONDITIONS),
         pa.field("judged_in", pa.string(), nullable=False),
     ]
 )
@@ -86,12 +88,10 @@ class Verdicts:
         for part, size in sorted(self._parts("runs").items()):
             table = self._read("runs", part)
             self.bytes_read += size
-            columns = [table[name].to_pylist() for name in RUNS_SCHEMA.names]
-            for run, stamp, history, judge, modules, status, reason, note, kinds, at, rows in zip(
-                *columns, strict=True
-            ):
-                summary = RunSummary(run, Status(status), reason, note, tuple(kinds), at)
-                found[run] = JudgedRun(summary, stamp, history, judge, modules, rows)
+            if table.schema.names != RUNS_SCHEMA.names:
+                continue  # of an earlier version: its runs are judged again
+            for row in table.to_pylist():
+                found[row["run"]] = _judged_run(row)
         return found
 
     def append(
@@ -249,6 +249,21 @@ def _judged(table: pa.Table, stamps: Mapping[str, str], part: _DatasetPart) -> d
     return found
 
 
+def _judged_run(row: Mapping[str, Any]) -> JudgedRun:
+    """Return the run of a row of `runs`."""
+    summary = RunSummary(
+        row["run"],
+        Status(row["status"]),
+        row["reason"],
+        row["note"],
+        tuple(row["kinds"]),
+        row["first_ns"],
+        known_conditions(*(row[name] for name in CONDITIONS)),
+    )
+    kept = (row[name] for name in ("stamp", "history", "judge", "modules", "judged_in"))
+    return JudgedRun(summary, *kept)
+
+
 def _row(run: str, one: JudgedRun) -> dict[str, Any]:
     return {
         "run": run,
@@ -261,5 +276,7 @@ def _row(run: str, one: JudgedRun) -> dict[str, Any]:
         "note": one.summary.note,
         "kinds": list(one.summary.kinds),
         "first_ns": one.summary.first_ns,
+        **dict.fromkeys(CONDITIONS),
+        **(structs.asdict(one.summary.conditions) if one.summary.conditions else {}),
         "judged_in": one.judged_in,
     }

@@ -76,36 +76,46 @@ class ShippedQuery(NamedTuple):
     sql: str
 
 
+_OF_SERVERS: Final = "servers IS DISTINCT FROM 'model'"
+"""Condition of runs of servers, real or simulated: an exploration of a model is no run of them."""
+
 QUERIES: Final[Mapping[str, ShippedQuery]] = {
     "cells": ShippedQuery(
         "Runs by cell",
-        """\
-SELECT cell,
+        f"""\
+SELECT servers,
+       version,
+       cell,
+       settings,
        count(*) AS runs,
        count_if(status = 'VALID') AS valid,
        count_if(status = 'UNKNOWN') AS unknown,
        count_if(status = 'INVALID') AS invalid,
-       round(count_if(status = 'INVALID') / count(*), 3) AS rate,
+       round(count_if(status = 'INVALID') / nullif(count_if(status != 'UNKNOWN'), 0), 3) AS rate,
        round(median(first_ns) / 1e9, 3) AS first_s
-FROM runs GROUP BY cell ORDER BY rate DESC, cell""",
+FROM runs WHERE {_OF_SERVERS}
+GROUP BY servers, version, cell, settings
+ORDER BY servers, version, rate DESC, cell, settings""",
     ),
     "anomalies": ShippedQuery(
         "Anomalies by kind",
-        """\
-SELECT kind, count(*) AS runs, count(DISTINCT cell) AS cells, min(run) AS first_run
-FROM runs LATERAL VIEW explode(kinds) AS kind
-GROUP BY kind ORDER BY runs DESC, kind""",
+        f"""\
+SELECT servers, version, kind,
+       count(*) AS runs, count(DISTINCT cell) AS cells, min(run) AS first_run
+FROM runs LATERAL VIEW explode(kinds) AS kind WHERE {_OF_SERVERS}
+GROUP BY servers, version, kind ORDER BY servers, version, runs DESC, kind""",
     ),
     "checkers": ShippedQuery(
         "Checkers by time",
         """\
-SELECT checker,
+SELECT servers,
+       checker,
        round(sum(seconds), 3) AS total_s,
        round(max(seconds), 3) AS longest_s,
        count(DISTINCT run) AS runs,
        count(object) AS objects,
        sum(checked) AS checked
-FROM rows GROUP BY checker ORDER BY total_s DESC, checker""",
+FROM rows GROUP BY servers, checker ORDER BY servers, total_s DESC, checker""",
     ),
 }
 """The ready-made summaries, in the order in which they are printed."""

@@ -6,7 +6,9 @@ A line is a JSON object with "event" and "run", the number of a run, from 0:
               cell, the known defects that its runs may show)
     begin     "cell", "seed"; written before the run has a directory
     directory "path", in the store
-    recorded  "troubles", "seconds", "phases" (by phase, the seconds it took); its history is whole
+    recorded  "troubles", "seconds", "phases" (by phase, the seconds it took), "servers" (kind and
+              versions, as of Conditions.on), "memory_mb" (of the harness, the most since the run
+              before; null if unknown); its history is whole
     broken    "error": it did not reach its end
     judged    "status", "reason", "kinds", "first_ns", "cause": its explanation as results.json has
               it, or null, "steps": the names of the model's steps that it took, if it was replayed
@@ -20,6 +22,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -48,6 +51,10 @@ class Slot:
     recorded: bool = False
     seconds: float = 0.0
     phases: Mapping[str, float] = field(default_factory=dict)
+    servers: str = ""
+    """Kind and versions of its servers; "" if unknown."""
+    memory_mb: float | None = None
+    """Most memory that the harness had since the run before was recorded; None if unknown."""
     troubles: tuple[str, ...] = ()
     broken: str | None = None
     status: Status | None = None
@@ -94,6 +101,13 @@ class Slot:
         if not self.is_unexplained:
             return self.causes
         return tuple(f"unexplained {kind}" for kind in self.kinds) or ("unexplained",)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """What an INVALID run has shown: its findings, and known defects that explain a part of
+        what nothing explains in whole."""
+        beside = () if self.cause is None else (defect.name for defect in self.cause.defects)
+        return tuple(dict.fromkeys((*self.findings, *beside))) if self.findings else ()
 
     @property
     def why(self) -> str:
@@ -180,6 +194,7 @@ class Night:
         elif event == "recorded":
             slot.recorded, slot.seconds, slot.phases = True, said["seconds"], said.get("phases", {})
             slot.troubles = tuple(said["troubles"])
+            slot.servers, slot.memory_mb = said.get("servers", ""), said.get("memory_mb")
         elif event == "broken":
             slot.broken = said["error"]
         elif event == "judged":
@@ -190,6 +205,14 @@ class Night:
             slot.cause = None if cause is None else msgspec.convert(cause, Cause)
         else:
             raise ValueError(f"event {event!r}")
+
+    @property
+    def began(self) -> datetime | None:
+        """Time when it began; None if its request does not tell."""
+        try:
+            return datetime.fromisoformat(self.request["started_utc"])
+        except (KeyError, TypeError, ValueError):
+            return None
 
     @property
     def accepted(self) -> Mapping[str, Sequence[str]]:

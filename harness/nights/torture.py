@@ -19,6 +19,7 @@ from harness.core.clock import Clock, WallClock
 from harness.core.dialect import Dialect
 from harness.core.errors import HarnessError
 from harness.core.op import Json
+from harness.core.os_process import memory_peak_mb
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.fleet.rows import RunSummary
@@ -28,6 +29,7 @@ from harness.run.campaign import Campaign, copy_cluster
 from harness.run.monitor import Monitor, Phase
 from harness.run.stop import Stop
 from harness.spec.run_spec import RunSpec
+from harness.store.conditions import conditions_of
 from harness.store.store import RunDirectory
 
 EXCLUSIVE_PHASES = (Phase.SET_UP, Phase.FAULTS)
@@ -80,6 +82,8 @@ class _End:
 
     troubles: tuple[str, ...]
     seconds: float
+    servers: str
+    """Kind and versions of its servers."""
     healthy: bool
     """True if another run may use the cluster."""
 
@@ -248,6 +252,8 @@ class Torture:
             troubles=list(end.troubles),
             seconds=end.seconds,
             phases={phase: round(s, 3) for phase, s in run.monitor.seconds.items()},
+            servers=end.servers,
+            memory_mb=memory_peak_mb(),
         )
         self.judges.submit(run.path)
         self._broken = 0
@@ -317,4 +323,5 @@ def _recorded(
         healthy = not troubles and cluster.topology == before and not cluster.unready()
     finally:
         monitor.enter(Phase.CLEAN_UP, DONE)
-    return _End(troubles, round(clock.now_ns() / 1e9, 3), healthy)
+    servers = conditions_of(directory.info().stored()).on
+    return _End(troubles, round(clock.now_ns() / 1e9, 3), servers, healthy)

@@ -1,4 +1,4 @@
-"""Exact binomial bounds of the rate of an anomaly, given a few tries.
+"""Exact binomial bounds of the rate of an anomaly, given a few tries, and whether two rates differ.
 
 Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the
 binomial", Biometrika 26 (1934): a bound never claims more than its confidence, however few the
@@ -6,12 +6,15 @@ tries are. Wilson's interval is narrower, but its lower end after hits alone is 
 number of tries that a bisection asks for would be too low.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, exp, inf, lgamma, log, log1p
 from typing import Final
 
+CONFIDENCE: Final = 0.95
+EXCLUDED: Final = 0.01
+"""Rate of which a share says how many more tries would exclude it."""
 _STEPS: Final = 45
 """Number of halvings of [0, 1]."""
 _NEGLIGIBLE: Final = 1e-15
@@ -52,8 +55,7 @@ def _at_least(hits: int, tries: int, rate: float) -> float:
     """Return the probability of that many hits or more."""
     if rate <= 0 or rate >= 1:
         return float(rate >= 1)
-    log_ways = lgamma(tries + 1) - lgamma(hits + 1) - lgamma(tries - hits + 1)
-    term = exp(log_ways + hits * log(rate) + (tries - hits) * log1p(-rate))
+    term = exp(_log_ways(tries, hits) + hits * log(rate) + (tries - hits) * log1p(-rate))
     total, odds = term, rate / (1 - rate)
     for k in range(hits, tries):
         term *= odds * (tries - k) / (k + 1)
@@ -73,6 +75,81 @@ def _root(below: Callable[[float], bool]) -> float:
         else:
             high = middle
     return low
+
+
+def fisher(hits: int, tries: int, other_hits: int, other_tries: int) -> float:
+    """Return the probability of two counts that differ as much as these, or more, if both have the
+    same rate: Fisher's exact test, two-sided. It is 1 without tries on one of the sides.
+
+    Fisher, "On the interpretation of chi-squared from contingency tables", Journal of the Royal
+    Statistical Society 85 (1922).
+    """
+    assert 0 <= hits <= tries, f"{hits} of {tries}"
+    assert 0 <= other_hits <= other_tries, f"{other_hits} of {other_tries}"
+    both = hits + other_hits
+
+    def probability(n: int) -> float:
+        """Return the probability of n hits on the first side, given the sum of both."""
+        ways = _log_ways(tries, n) + _log_ways(other_tries, both - n)
+        return exp(ways - _log_ways(tries + other_tries, both))
+
+    seen = probability(hits) * (1 + 1e-9)  # the rounding of sums of logarithms
+    every = map(probability, range(max(0, both - other_tries), min(tries, both) + 1))
+    return min(1.0, sum(one for one in every if one <= seen))
+
+
+def _log_ways(of: int, chosen: int) -> float:
+    return lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Number of hits among tries, and the interval of their rate."""
+
+    hits: int
+    tries: int
+
+    @staticmethod
+    def of(hits: Iterable[bool | None]) -> "Share":
+        """Return the share of hits; None is no try."""
+        tries = [hit for hit in hits if hit is not None]
+        return Share(sum(tries), len(tries))
+
+    @property
+    def rate(self) -> float:
+        """Return the share of the tries that hit; 0 without a try."""
+        return self.hits / self.tries if self.tries else 0.0
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Return the interval of the rate (Clopper and Pearson, 95 %)."""
+        return interval(self.hits, self.tries, CONFIDENCE)
+
+    @property
+    def text(self) -> str:
+        """Return "12 % (4–31 %)"; "–" without a try."""
+        if not self.tries:
+            return "–"
+        low, high = self.bounds
+        return f"{percent(self.rate)} ({percent(low, unit='')}–{percent(high)})"
+
+    @property
+    def counted(self) -> str:
+        """Return "3 of 25 runs, 12 % (2.5–31 %)"; "no runs" without a try."""
+        return f"{self.hits:,} of {self.tries:,} runs, {self.text}" if self.tries else "no runs"
+
+    @property
+    def more_needed(self) -> int:
+        """Return how many more runs without a hit would exclude a rate of EXCLUDED; 0 once it is
+        excluded, or after a hit."""
+        if self.hits:
+            return 0
+        return max(0, ceil(log((1 - CONFIDENCE) / 2) / log1p(-EXCLUDED)) - self.tries)
+
+
+def percent(rate: float, unit: str = " %") -> str:
+    """Return a rate in per cent with two digits: "0.53 %", "12 %"."""
+    return f"{float(f'{100 * rate:.2g}'):g}{unit}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from harness.report.page import asset as report_asset
 from harness.report.page import environment as report_environment
 from harness.report.page import page, script_hash
 from harness.report.run_files import archive, draw, facts_in
+from harness.run.rates import EXCLUDED, percent
 from harness.store.store import RunDirectory, Store
 from harness.web.diff import causes_of, diff, parts
 from harness.web.live import Tail
@@ -36,8 +37,8 @@ from harness.web.navigation import linked, neighbours_of, night_by_run, own_file
 from harness.web.nights import Nights, NightView
 from harness.web.runs import ALL, Query, Runs
 from harness.web.shared import Made
-from harness.web.summary import DEFAULTS, GROUPS, STATUSES, Summary
-from harness.web.trends import EXCLUDED, percent, settings_table, trends
+from harness.web.summary import GROUPS, STATUSES, Summary
+from harness.web.trends import settings_table, trends
 
 ROWS: Final = 200
 """Number of runs on a page of the list."""
@@ -154,7 +155,7 @@ class _Pages:
                 for name in ("workload", "nemesis")
             }
             | {
-                "settings": sorted({run.settings or DEFAULTS for run in every}),
+                "settings": sorted({run.settings for run in every}),
                 "kind": sorted({kind for run in every for kind in run.kinds}),
             },
             # Includes the query of a matrix cell: the versions of all servers, joined.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE
-from harness.web.summary import DEFAULTS, STATUSES, Summary
+from harness.web.summary import STATUSES, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def heat_map_of(runs: Iterable[Summary]) -> HeatMap:
     differ."""
     counts: dict[tuple[str, str, str, str], Counter[str]] = {}
     for run in runs:
-        place = (run.workload, run.settings or DEFAULTS, run.version, run.nemesis)
+        place = (run.workload, run.settings, run.version, run.nemesis)
         counts.setdefault(place, Counter())[run.status] += 1
     return HeatMap(
         rows=tuple(sorted({place[:3] for place in counts})),

@@ -12,14 +12,14 @@ from harness.fleet.found_runs import COLUMNS, INFO, JOURNAL, RESULTS
 from harness.report.facts import RUNNING
 from harness.store.store import RunDirectory, Store
 from harness.web.shared import Shared
-from harness.web.summary import DEFAULTS, GROUPS, STATUSES, Summary, summary_of
+from harness.web.summary import GROUPS, STATUSES, Summary, summary_of
 
 SORTS: Final[Mapping[str, Callable[[Summary], Any]]] = {
     "started": lambda run: (run.started, run.name),
     "status": lambda run: (STATUSES.index(run.status), run.started),
     "workload": lambda run: (run.workload, run.started),
     "nemesis": lambda run: (run.nemesis, run.started),
-    "version": lambda run: (run.versions, run.started),
+    "version": lambda run: (run.version, run.started),
     "seed": lambda run: (len(run.seed), run.seed),
     "settings": lambda run: (run.settings, run.started),
     "anomalies": lambda run: (not run.kinds, run.kinds, run.started),
@@ -70,7 +70,7 @@ class Query:
             and self.workload in ("", run.workload)
             and self.nemesis in ("", run.nemesis)
             and self.status in ("", run.status)
-            and self.settings in ("", run.settings or DEFAULTS)
+            and self.settings in ("", run.settings)
             and (not self.kind or self.kind in run.kinds)
             and self.group in (ALL, run.group)
             and (not self.version or self.version in (*run.versions, run.version))

@@ -5,18 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from checkers.triage.explanation import KNOWN, NOT_EXPLAINED
-from harness.core.protocols import ANY_NODE
 from harness.core.verdict import Status
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE, stored_object
-from harness.spec.run_options import OPTIONS
 from harness.spec.stored_spec import current
+from harness.spec.workload_options import SCENARIO
+from harness.store.conditions import Conditions, Servers, conditions_of
 from harness.store.store import RunDirectory
 
 STATUSES: Final = (*(status.value for status in Status), CRASHED, UNREADABLE, RUNNING)
-SCENARIO: Final = "scenario-"
-EXPLORED: Final = "explore-"
-DEFAULTS: Final = "defaults"
-"""Name of the settings of a run that was given none."""
 GROUPS: Final = ("run", "scenario", "exploration")
 """Kinds of runs, which lists keep apart."""
 
@@ -48,10 +44,9 @@ class Summary:
     """The level that decides the verdict; "" when unknown."""
     held: str
     """The strongest level that held; "" when none is known, and of an UNKNOWN run."""
+    conditions: Conditions
     versions: tuple[str, ...]
     """Versions of the servers, each once."""
-    settings: str
-    """Options that say what is tested: "insert plain, read plain"; "" for the defaults."""
     modes: tuple[str, str, str] | None
     """How quorum-set inserts, with which quorum, and how it reads; None for another workload."""
     kinds: tuple[str, ...]
@@ -69,9 +64,14 @@ class Summary:
     """Text that a search looks at, in lower case."""
 
     @property
+    def settings(self) -> str:
+        """Return the options that say what is tested: "insert plain, read plain", "defaults"."""
+        return self.conditions.settings
+
+    @property
     def version(self) -> str:
-        """Return the versions of all its servers, joined: "25.8.2.1 3.8.0"."""
-        return " ".join(self.versions).strip()
+        """Return the kind and versions of its servers: "25.8.2.1 3.8.0", "simulated 18.16.1"."""
+        return self.conditions.on
 
     @property
     def date(self) -> str:
@@ -83,7 +83,7 @@ class Summary:
         """Return "run", "scenario" or "exploration"."""
         if self.workload.startswith(SCENARIO):
             return "scenario"
-        return "exploration" if self.workload.startswith(EXPLORED) else "run"
+        return "exploration" if self.conditions.servers is Servers.MODEL else "run"
 
     @property
     def cell(self) -> tuple[str, str, str, str]:
@@ -112,16 +112,16 @@ def summary_of(run: RunDirectory) -> Summary:
     held = "" if status == Status.UNKNOWN.value else str(ladder.get("held") or "")
     promise = str(ladder.get("promise") or spec.get("promise", ""))
     cause = _cause(_inner(results, "explanation"))
-    settings = _settings(spec)
+    conditions = conditions_of(info)
     kinds, first_s = _anomalies(results)
     words = (
-        name, workload, nemesis, seed, status, promise, held, settings, *kinds, cause, trouble,
-        started, *versions, info.get("again", ""),
+        name, workload, nemesis, seed, status, promise, held, conditions.settings,
+        conditions.on, *kinds, cause, trouble, started, info.get("again", ""),
     )  # fmt: skip
     return Summary(
         name=name, workload=workload, nemesis=nemesis, seed=seed, status=status,
-        promise=promise, held=held, settings=settings, modes=_modes(workload, info), kinds=kinds,
-        first_s=first_s, staleness=_staleness(results), cause=cause, trouble=trouble,
+        promise=promise, held=held, conditions=conditions, modes=_modes(workload, info),
+        kinds=kinds, first_s=first_s, staleness=_staleness(results), cause=cause, trouble=trouble,
         versions=versions, started=started, text=" ".join(map(str, words)).lower(),
     )  # fmt: skip
 
@@ -131,21 +131,6 @@ def _cause(explanation: Mapping[str, Any]) -> str:
     if explanation.get("status") != KNOWN or not isinstance(defects, list):
         return NOT_EXPLAINED if explanation else ""
     return ", ".join(str(one.get("name")) for one in defects if isinstance(one, dict))
-
-
-def _settings(spec: Mapping[str, Any]) -> str:
-    """Return the options that say what is tested, and are not as by default."""
-    given = [
-        (name, spec[name])
-        for name, entry in OPTIONS.items()
-        if entry.option.setting and spec.get(name, entry.plain_default) != entry.plain_default
-    ]
-    return ", ".join(
-        text if name == "option" else f"{name} {text}"
-        for name, value in given
-        if value != [ANY_NODE]  # the clients of a script
-        for text in [", ".join(map(str, value)) if isinstance(value, list) else str(value)]
-    )
 
 
 def _modes(workload: str, info: Mapping[str, Any]) -> tuple[str, str, str] | None:

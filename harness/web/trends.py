@@ -5,60 +5,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, log, log1p
 from statistics import median
 from typing import Final
 
 from harness.core.verdict import Status
 from harness.nights.night import Slot
-from harness.run.rates import interval
+from harness.run.rates import Share
 from harness.web.nights import NightView
 from harness.web.summary import Summary
 
-CONFIDENCE: Final = 0.95
 NIGHTS_SHOWN: Final = 30
 """Number of nights in a trend."""
-EXCLUDED: Final = 0.01
-"""Rate of which a cell says how many more runs would exclude it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Number of hits among tries, and the interval of their rate."""
-
-    hits: int
-    tries: int
-
-    @property
-    def rate(self) -> float:
-        """Return the share of the tries that hit; 0 without a try."""
-        return self.hits / self.tries if self.tries else 0.0
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Return the interval of the rate (Clopper and Pearson, 95 %)."""
-        return interval(self.hits, self.tries, CONFIDENCE)
-
-    @property
-    def text(self) -> str:
-        """Return "12 % (4–31 %)"; "–" without a try."""
-        if not self.tries:
-            return "–"
-        low, high = self.bounds
-        return f"{percent(self.rate)} ({percent(low, unit='')}–{percent(high)})"
-
-    @property
-    def more_needed(self) -> int:
-        """Return how many more runs without a hit would exclude a rate of EXCLUDED; 0 once it is
-        excluded, or after a hit."""
-        if self.hits:
-            return 0
-        return max(0, ceil(log((1 - CONFIDENCE) / 2) / log1p(-EXCLUDED)) - self.tries)
-
-
-def percent(rate: float, unit: str = " %") -> str:
-    """Return a rate in per cent with two digits: "0.53 %", "12 %"."""
-    return f"{float(f'{100 * rate:.2g}'):g}{unit}"
 
 
 @dataclass(frozen=True)
@@ -129,13 +86,13 @@ def share_of(slots: Iterable[Slot]) -> Share:
 
 def trends(nights: Sequence[NightView], runs: Mapping[str, Summary]) -> list[CellTrend]:
     """Return the trends of all cells of nights of one matrix, the earliest night first; `runs` are
-    the runs of the store by name, which know their versions."""
+    the runs of the store by name, which know the versions that older journals do not tell."""
     shown = nights[-NIGHTS_SHOWN:]
     found: dict[tuple[str, str], list[list[Slot]]] = {}
     for at, view in enumerate(shown):
         for slot in view.slots:
             run = runs.get(slot.path or "")
-            key = slot.cell, run.version if run is not None else ""
+            key = slot.cell, slot.servers or (run.version if run is not None else "")
             found.setdefault(key, [[] for _ in shown])[at].append(slot)
     return [CellTrend(*key, shown, slots) for key, slots in sorted(found.items())]
 

@@ -71,6 +71,44 @@ def test_a_command_is_given_the_summary(tmp_path: Path) -> None:
     assert json.loads(out.read_text()) == REPORT
 
 
+def test_a_command_may_be_what_a_shell_takes(tmp_path: Path) -> None:
+    assert notify(f"cat > {shlex.quote(str(tmp_path / 'a b.json'))}", REPORT) is None
+    assert json.loads((tmp_path / "a b.json").read_text()) == REPORT
+
+
+NIGHT: dict[str, Json] = {
+    "night": "store/torture/smoke/20261127T220000Z",
+    "headline": "INVALID: 3 runs in 1 cell: 1 INVALID, 2 VALID; new: unexplained lost",
+    "alarms": [{"text": "a: UNKNOWN rises: 4 of 5 runs tonight; before: 1 of 90 runs"}],
+    "failed": [2],
+    "runs_by_number": [
+        {"run": 2, "cell": "a", "seed": "0x7", "causes": ["not explained"], "why": "a < b & c"},
+        {"run": 1, "cell": "a", "seed": "0x6", "causes": [], "why": ""},
+    ],
+}
+TEXT = [
+    "INVALID: 3 runs in 1 cell: 1 INVALID, 2 VALID; new: unexplained lost",
+    "run 2, a, seed 0x7: not explained: a < b & c",
+    "alarm: a: UNKNOWN rises: 4 of 5 runs tonight; before: 1 of 90 runs",
+    "night: store/torture/smoke/20261127T220000Z",
+]
+
+
+def test_a_chat_is_sent_a_message_that_it_takes(server: Received) -> None:
+    """Slack: api.slack.com/messaging/webhooks; Teams: a card, as its workflows take it."""
+    for chat in ("slack", "teams"):
+        notify(f"{chat}:{server.url}", NIGHT)
+    slack, teams = map(json.loads, server.bodies)
+    assert slack == {"text": "\n".join(TEXT).replace("a < b & c", "a &lt; b &amp; c")}
+    (attachment,) = teams["attachments"]
+    assert (teams["type"], attachment["contentType"]) == (
+        "message",
+        "application/vnd.microsoft.card.adaptive",
+    )
+    assert attachment["content"]["type"] == "AdaptiveCard"
+    assert [block["text"] for block in attachment["content"]["body"]] == TEXT
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -78,8 +116,8 @@ def test_a_command_is_given_the_summary(tmp_path: Path) -> None:
             shlex.join([sys.executable, "-c", "import sys; sys.exit('no mail')"]),
             "exit status 1: no mail",
         ),
-        ("/no/such/command", "No such file"),
-        ("unclosed '", "No closing quotation"),
+        ("/no/such/command", "not found"),
+        ("unclosed '", "exit status 2"),
         ("http://127.0.0.1:1/", "refused"),
     ],
 )

@@ -19,7 +19,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.verdict import Status
-from harness.nights.findings import CellRecord, FailOn, records_before
+from harness.nights.findings import CellRecord, FailOn, nights_before
 from harness.nights.matrix import read_matrix
 from harness.nights.night import JOURNAL, Night
 from harness.nights.night_summary import NightSummary, cells, headline, steps_before
@@ -172,7 +172,8 @@ def test_earlier_nights_are_all_that_began_before(tmp_path):
     (tmp_path / "2" / JOURNAL).write_text("nonsense\n")
     of = {
         name: {
-            cell: sorted(record.hits) for cell, record in records_before(tmp_path / name).items()
+            cell: sorted(record.hits)
+            for cell, record in nights_before(tmp_path / name).records.items()
         }
         for name in "124"
     }
@@ -181,7 +182,7 @@ def test_earlier_nights_are_all_that_began_before(tmp_path):
         "2": {"a": ["stale-read"]},
         "4": {"a": ["skipped-part", "stale-read", "unexplained stale"]},
     }
-    assert records_before(tmp_path / "4")["a"].runs == 4, "UNKNOWN runs have no conclusion"
+    assert nights_before(tmp_path / "4").records["a"].runs == 4, "UNKNOWN runs have no conclusion"
 
 
 POLICIES = {
@@ -217,7 +218,7 @@ POLICIES = {
 def test_which_runs_fail_a_night(tmp_path, runs, fail_on, status, failed):
     judged_night(tmp_path / "1", known("early-snapshot"))
     night = judged_night(tmp_path / "2", *runs, accept=["stale-read"])
-    summary = summary_of(night, earlier=records_before(night.path), fail_on=fail_on)
+    summary = summary_of(night, earlier=nights_before(night.path).records, fail_on=fail_on)
     report = summary.results()
     assert (summary.status, report["exit_status"]) == (status, status.exit_status)
     assert [slot.number for slot in night.runs if summary.fails(slot)] == failed
@@ -241,18 +242,26 @@ def test_an_accepted_defect_is_gone_when_its_rate_would_have_shown_it(tmp_path):
         night = judged_night(
             tmp_path / f"2-{runs}", *[""] * runs, accept=["stale-read", "skipped-part"]
         )
-        summary = summary_of(night, earlier={"a": records_before(tmp_path / "2")["a"]})
+        summary = summary_of(night, earlier={"a": nights_before(tmp_path / "2").records["a"]})
         report = summary.results()
         assert (report["gone"], report["exit_status"]) == (gone, 2 if gone else 0)
         assert [[*cell.gone] for cell in summary.cells] == [gone]
     text = headline(summary.cells)
-    assert text == "19 of 19 runs, in 1 of 1 cells; accepted and gone: stale-read"
+    assert text == "19 runs in 1 cell: 19 VALID; accepted and gone: stale-read"
     (case,) = [case for case in next(iter(summary.junit())) if case.name == "a accepts stale-read"]
     assert (case.result[0].type, case.result[0].message) == (
         "GONE",
         "not seen in the last 19 runs, and in 5 of those before: accept it no longer",
     )
     assert not CellRecord().is_gone("stale-read"), "it was never there"
+
+
+def test_a_defect_that_explains_a_part_of_a_run_is_there(tmp_path):
+    partly = Cause("partly", (Explained("stale-read", "18.16.1", 1, "w"),), ("lost",)).results()
+    night = judged_night(tmp_path / "1", known("stale-read"), partly)
+    record = nights_before(tmp_path / "2").records["a"]
+    assert (record.hits["stale-read"], record.last["stale-read"]) == (2, 2)
+    assert night.runs[1].findings == ("unexplained stale",)
 
 
 def taken(path, *runs):

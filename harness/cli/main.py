@@ -140,6 +140,11 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, str, str]]]] = {
             "--delete.",
             "harness prune --delete",
         ),
+        "pack": (
+            "harness.cli.prune:pack",
+            "Write the nights and verdicts of a store to FILE, or restore them from it.",
+            "harness pack nights.tar.gz --restore",
+        ),
         "clean": (
             "harness.cli.machine:clean",
             "Remove the containers, networks and volumes of runs whose process has died.",

@@ -1,4 +1,5 @@
-"""`harness prune`: how large a store is, and what of it is older than it is kept."""
+"""`harness prune`: how large a store is, and what of it is older than it is kept. `harness pack`:
+its nights and verdicts as one file, and back."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,10 +10,13 @@ import rich_click as click
 from rich.console import Console
 from rich.table import Table
 
+from checkers.phrasing import number as counted
 from harness.cli.parameter_types import json_option, number, store_option
 from harness.cli.terminal import Terminal, print_json
 from harness.core.clock import utc_now
 from harness.core.errors import UsageError
+from harness.nights.packing import pack as pack_datasets
+from harness.nights.packing import restore as restore_datasets
 from harness.nights.retention import RULES, Removal, Retention, StoreUsage, remove, usage
 from harness.store.store import Store
 
@@ -91,3 +95,47 @@ def _show(console: Console, seen: StoreUsage) -> None:
 
 def _mb(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
+
+
+@click.command("pack")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@store_option
+@click.option(
+    "--nights",
+    type=number("nights"),
+    default=90,
+    show_default=True,
+    help="Pack this number of nights of each matrix, the last ones.",
+)
+@click.option(
+    "--restore",
+    is_flag=True,
+    help="Restore FILE to the store, where what is there already stays as it is.",
+)
+@json_option
+def pack(file: Path, store: str, nights: int, restore: bool, as_json: bool) -> int:
+    """Write the nights and verdicts of a store to FILE, or restore them from it.
+
+    A machine that keeps no disk carries them so from one night to the next: what is new or gone,
+    the alarms and the trends need them. Histories, pages and logs of runs are not packed.
+    """
+    place = Path(store).resolve()
+    console = Terminal(stderr=as_json)
+    if restore:
+        console.warn(Store(place).prepare())
+        done = restore_datasets(place, file)
+    elif place.is_dir():
+        done = pack_datasets(place, file, nights)
+    else:
+        raise UsageError(f"--store {store}: is no directory; expected the directory of runs")
+    if as_json:
+        print_json(done)
+        return 0
+    kept = f"; {counted(done.kept, 'file')} stay as they are" if done.kept else ""
+    console.print(
+        f"{'restored' if restore else 'packed'} {counted(done.nights, 'night')} and verdicts, "
+        f"{counted(done.files, 'file')} of {done.bytes:,} bytes{kept}: {file}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return 0

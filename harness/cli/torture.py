@@ -1,6 +1,6 @@
 """`harness torture`: run a matrix for a night."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,10 +20,11 @@ from harness.cli.progress import Pace
 from harness.cli.result import STATUS_STYLE, CommandAnswer, print_answer
 from harness.cli.terminal import Terminal, print_json
 from harness.core.verdict import Status
+from harness.nights.alarms import Alarm
 from harness.nights.findings import FailOn
 from harness.nights.matrix import read_matrix
 from harness.nights.night import Night, Slot
-from harness.nights.night_summary import CellSummary, NightSummary, headline
+from harness.nights.night_summary import CellSummary, NightSummary
 from harness.nights.runner import NightOptions, NightRunner
 from harness.nights.torture import DONE
 from harness.run.monitor import Monitor, Phase
@@ -65,8 +66,13 @@ from harness.store.store import Store
 @click.option(
     "--notify",
     metavar="COMMAND|URL",
-    help="When the night is over, give its summary as JSON to a command on standard input, or to "
-    "an http or https URL as the body of a POST.",
+    help="When the night is over, give its summary as JSON to a shell command on standard input, "
+    "or to an http or https URL as the body of a POST; slack:URL and teams:URL get a message.",
+)
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append the summary as Markdown to a file, such as $GITHUB_STEP_SUMMARY.",
 )
 @store_option
 @click.option(
@@ -163,10 +169,9 @@ class _NightDisplay:
             if cell.missing:
                 text = f"NOT APPLICABLE: {cell.name} needs {cell.missing}"
                 self.console.print(text, style="yellow")
-        text = f"{headline(summary.cells)}; night: {summary.night.path}"
-        invalid = any(cell.count(Status.INVALID) for cell in summary.cells)
-        word = "ACCEPTED" if summary.status is Status.VALID and invalid else None
-        print_answer(self.console, CommandAnswer(summary.status, text, word=word))
+        _show_alarms(self.console, summary.alarms)
+        text = f"{summary.headline}; night: {summary.night.path}"
+        print_answer(self.console, CommandAnswer(summary.status, text, word=summary.word))
 
 
 def _spent(night: Night, first: int, seconds: float) -> str:
@@ -208,12 +213,11 @@ def _show_causes(console: Console, summary: NightSummary) -> None:
 
 def _show_cells(console: Console, summary: NightSummary) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("cell", overflow="fold", min_width=19)
+    table.add_column("cell", overflow="fold", min_width=16)
     ends = [name for name in ("killed", "broken") if any(getattr(c, name) for c in summary.cells)]
     for name in ("runs", *Status, *ends):
         table.add_column(str(name), justify="right", no_wrap=True)
-    for name in ("anomalies", "findings"):
-        table.add_column(name, overflow="fold")
+    table.add_column("findings", overflow="fold")
     table.add_column("first at", no_wrap=True, min_width=8)
     for cell in summary.cells:
         if cell.missing:
@@ -228,11 +232,27 @@ def _show_cells(console: Console, summary: NightSummary) -> None:
             str(len(cell.slots)),
             *counts,
             *(str(getattr(cell, name)) for name in ends),
-            ", ".join(f"{kind} {count}" for kind, count in cell.kinds.most_common()),
             Text(", ").join(
                 _finding(cell, name, count) for name, count in cell.findings.most_common()
             ),
             first,
+        )
+    console.print(table)
+
+
+def _show_alarms(console: Console, alarms: Sequence[Alarm]) -> None:
+    """Print the figures that have changed, if there are any."""
+    if not alarms:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for name in ("alarm", "figure", "now", "before"):
+        table.add_column(name, overflow="fold")
+    for alarm in alarms:
+        table.add_row(
+            alarm.cell,
+            Text(f"{alarm.figure} {alarm.verb}", "yellow"),
+            f"{alarm.now}, {alarm.window.value}",
+            alarm.past,
         )
     console.print(table)
 

@@ -130,6 +130,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "jobs": Range(1, 256),
     "hunt_runs": Range(1, 100_000_000),
     "kept": Range(1, 1_000),
+    "nights": Range(1, 10_000),
     "clusters": Range(1, 16),
     "tries": Range(1, 10_000),
     "op": Range(0, 1_000_000_000),

@@ -9,6 +9,7 @@ from typing import Final
 
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
+from harness.nights.alarms import recent
 from harness.nights.night import JOURNAL, Night, Slot
 from harness.run.rates import lower_bound, misses_needed
 
@@ -43,8 +44,8 @@ class CellRecord:
         """Append runs."""
         for slot in slots:
             self.runs += slot.verdict is not Status.UNKNOWN
-            self.hits.update(slot.findings)
-            self.last.update(dict.fromkeys(slot.findings, self.runs))
+            self.hits.update(slot.shown)
+            self.last.update(dict.fromkeys(slot.shown, self.runs))
 
     def followed_by(self, slots: Iterable[Slot]) -> "CellRecord":
         """Return the record with more runs."""
@@ -62,10 +63,21 @@ class CellRecord:
         return self.runs - last >= misses_needed(rate, GONE_ALPHA)
 
 
-def records_before(path: Path) -> dict[str, CellRecord]:
-    """Return what each cell found in the nights of this matrix that began before the one in `path`;
-    a night whose journal cannot be read counts as none."""
+@dataclass(frozen=True, slots=True)
+class EarlierNights:
+    """The nights of a matrix before one, as far as they can be read."""
+
+    records: dict[str, CellRecord]
+    """What each cell found in all of them."""
+    recent: list[Night]
+    """Those with which a night is compared, the earliest first."""
+
+
+def nights_before(path: Path) -> EarlierNights:
+    """Return the nights of this matrix that began before the one in `path`; a night whose journal
+    cannot be read counts as none."""
     records: dict[str, CellRecord] = {}
+    nights: list[Night] = []
     for journal in sorted(path.parent.glob(f"*/{JOURNAL}")):
         if journal.parent.name < path.name:
             try:
@@ -73,7 +85,8 @@ def records_before(path: Path) -> dict[str, CellRecord]:
             except HarnessError:
                 continue
             add_night(records, night)
-    return records
+            nights = recent(nights, night)
+    return EarlierNights(records, nights)
 
 
 def add_night(records: dict[str, CellRecord], night: Night) -> None:

@@ -12,12 +12,14 @@ from types import MappingProxyType
 from junitparser import Error, Failure, JUnitXml, Skipped, TestSuite
 from junitparser.xunit2 import TestCase
 
+from checkers.phrasing import number
 from checkers.triage.defects import DEFECTS
-from checkers.triage.explanation import KNOWN
+from checkers.triage.explanation import KNOWN, NOT_EXPLAINED
 from harness.conform.replay import STEPS
 from harness.core.bounded_json import load
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
+from harness.nights.alarms import Alarm
 from harness.nights.findings import CellRecord, FailOn
 from harness.nights.night import Night, Slot
 from harness.nights.rota import steps_made
@@ -71,10 +73,19 @@ class CellSummary:
         return tuple(sorted(self.findings.keys() - self.earlier.hits.keys()))
 
     @property
+    def news(self) -> tuple[str, ...]:
+        """New findings that are not accepted."""
+        return tuple(finding for finding in self.new if finding not in self.accepted)
+
+    @property
+    def seen(self) -> CellRecord:
+        """What the cell found in this night and earlier ones."""
+        return self.earlier.followed_by(self.slots)
+
+    @property
     def gone(self) -> tuple[str, ...]:
         """Accepted defects that so many runs would have shown if they were still there."""
-        record = self.earlier.followed_by(self.slots)
-        return tuple(sorted(name for name in self.accepted if record.is_gone(name)))
+        return tuple(sorted(name for name in self.accepted if self.seen.is_gone(name)))
 
     def fails(self, slot: Slot, fail_on: FailOn) -> bool:
         """Return whether a run of the cell fails the night."""
@@ -109,26 +120,29 @@ def cells(
     ]
 
 
-def headline(of: Sequence[CellSummary]) -> str:
-    """Return "1 of 16 runs, in 1 of 8 cells: stale-read 1; new: unexplained cycle; gone: …", the
-    extent of the worst status."""
+def headline(of: Sequence[CellSummary], alarms: Sequence[Alarm] = ()) -> str:
+    """Return "16 runs in 8 cells: 2 INVALID, 14 VALID; explained by stale-read 1; not explained 1;
+    new: unexplained cycle; accepted and gone: …; 2 alarms"."""
     cells_ = [cell for cell in of if cell.slots]
-    counts = {status: sum(cell.count(status) for cell in cells_) for status in Status}
-    status = worst(status for status in Status if counts[status])
-    where = sum(bool(cell.count(status)) for cell in cells_)
+    counts = {status: sum(cell.count(status) for cell in cells_) for status in reversed(Status)}
     found = sum((cell.causes for cell in cells_), Counter[str]())
+    known = [f"{name} {n}" for name, n in found.most_common() if name != NOT_EXPLAINED]
     new, gone = _new(cells_), _gone(cells_)
-    return (
-        f"{counts[status]} of {sum(counts.values())} runs, in {where} of "
-        f"{len(cells_)} cells"
-        + (f": {', '.join(f'{name} {n}' for name, n in found.most_common())}" if found else "")
-        + (f"; new: {', '.join(new)}" if new else "")
-        + (f"; accepted and gone: {', '.join(gone)}" if gone else "")
+    parts = (
+        f"{number(sum(counts.values()), 'run')} in {number(len(cells_), 'cell')}"
+        + (": " if cells_ else "")
+        + ", ".join(f"{count} {status.value}" for status, count in counts.items() if count),
+        f"{NOT_EXPLAINED} {found[NOT_EXPLAINED]}" if found[NOT_EXPLAINED] else "",
+        f"explained by {', '.join(known)}" if known else "",
+        f"new: {', '.join(new)}" if new else "",
+        f"accepted and gone: {', '.join(gone)}" if gone else "",
+        number(len(alarms), "alarm") if alarms else "",
     )
+    return "; ".join(filter(None, parts))
 
 
 def _new(of: Sequence[CellSummary]) -> list[str]:
-    return sorted({finding for cell in of for finding in cell.new})
+    return sorted({finding for cell in of for finding in cell.news})
 
 
 def _gone(of: Sequence[CellSummary]) -> list[str]:
@@ -162,6 +176,8 @@ class NightSummary:
     """By step of the model: the number of runs of earlier nights that took it."""
     steps: Collection[str] = STEPS
     """Steps of the model that the servers of the night can take."""
+    alarms: Sequence[Alarm] = ()
+    """Figures of its cells that have changed."""
 
     @property
     def status(self) -> Status:
@@ -175,6 +191,22 @@ class NightSummary:
                 passed = slot.verdict is Status.INVALID and not cell.fails(slot, self.fail_on)
                 statuses.append(Status.VALID if passed else slot.verdict)
         return worst(statuses)
+
+    @property
+    def word(self) -> str:
+        """Its status in a word, which is "ACCEPTED" for VALID if there were INVALID runs."""
+        accepted = any(cell.count(Status.INVALID) for cell in self.cells)
+        return "ACCEPTED" if self.status is Status.VALID and accepted else self.status.value
+
+    @property
+    def headline(self) -> str:
+        """What it came to, in one line."""
+        return headline(self.cells, self.alarms)
+
+    @property
+    def failed(self) -> list[Slot]:
+        """Runs that fail the night."""
+        return [slot for slot in self.night.runs if self.fails(slot)]
 
     def fails(self, slot: Slot) -> bool:
         """Return whether a run fails the night."""
@@ -206,14 +238,16 @@ class NightSummary:
         every, of = self.night.runs, self.cells
         return {
             "schema": 1,
+            "night": str(self.night.path),
             "status": worst(slot.verdict for slot in every).value,
             "fail_on": self.fail_on.value,
             "exit_status": self.status.exit_status,
-            "failed": sorted(
-                slot.number for cell in of for slot in cell.slots if cell.fails(slot, self.fail_on)
-            ),
+            "headline": f"{self.word}: {self.headline}",
+            "failed": [slot.number for slot in self.failed],
+            "unexplained": sum(slot.is_unexplained for slot in every),
             "new": _new(of),
             "gone": _gone(of),
+            "alarms": [one.results() for one in self.alarms],
             "runs": len(every),
             "statuses": {s.value: sum(slot.verdict is s for slot in every) for s in Status},
             "killed": sum(slot.killed for slot in every),
@@ -260,11 +294,12 @@ class NightSummary:
 
         An INVALID run is a failure, or skipped if it does not fail the night, as an expected
         failure of pytest is; an UNKNOWN one is an error. Both have the text of `body`. An accepted
-        defect has a case that fails if it is gone. Cases of runs are named by their cell and their
-        place in it, so that they have the same names every night; seed, number and directory are
-        properties. A run that known defects explain has the type "KNOWN" in place of "INVALID", and
-        its suite a property "known-defect:NAME" for each of them, and one "unexplained", with the
-        number of such runs. A cell that its version cannot run has one case, which is skipped.
+        defect that its cell has shown has a case, which fails if it is gone. Cases of runs are
+        named by their cell and their place in it, so that they have the same names every night;
+        seed, number and directory are properties. A run that known defects explain has the type
+        "KNOWN" in place of "INVALID", and its suite a property "known-defect:NAME" for each of
+        them, and one "unexplained", with the number of such runs. A cell that its version cannot
+        run has one case, which is skipped.
         """
         xml = JUnitXml("harness torture")
         for cell in self.cells:
@@ -272,7 +307,7 @@ class NightSummary:
             for place, slot in enumerate(cell.slots, 1):
                 fails = cell.fails(slot, self.fail_on)
                 suite.add_testcase(_case(f"{cell.name} #{place}", slot, body, fails=fails))
-            for name in sorted(cell.accepted) if cell.slots else ():
+            for name in sorted(cell.accepted & cell.seen.hits.keys()):
                 suite.add_testcase(_accepted_case(cell, name))
             for name, count in cell.causes.most_common():
                 known = f"known-defect:{name}" if name in DEFECTS else "unexplained"
@@ -309,7 +344,7 @@ def _accepted_case(cell: CellSummary, name: str) -> TestCase:
     """Return the case of an accepted defect, which fails if it is gone."""
     case = TestCase(f"{cell.name} accepts {name}", cell.name)
     if name in cell.gone:
-        record = cell.earlier.followed_by(cell.slots)
+        record = cell.seen
         runs = record.runs - record.last[name]
         text = f"not seen in the last {runs} runs, and in {record.hits[name]} of those before"
         case.result = [Failure(f"{text}: accept it no longer", "GONE")]

@@ -1,9 +1,8 @@
-"""Tells somebody that a night is over: runs a command, or posts to a URL."""
+"""Tells somebody that a night is over: runs a shell command, or posts to a URL."""
 
 import json
-import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError
@@ -11,6 +10,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from harness.core.op import Json
 from harness.core.time_limit import OutOfTime, time_limit
+from harness.nights.night_text import lines
 
 LIMIT_S: Final = 60.0
 """Time that a command or a server has."""
@@ -24,14 +24,49 @@ class _NoRedirect(HTTPRedirectHandler):
         """Return no request."""
 
 
+def _slack(text: list[str]) -> Mapping[str, Json]:
+    """Return a message of Slack's incoming webhooks, whose text has three characters of its own."""
+    escaped = "\n".join(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return {"text": escaped}
+
+
+def _teams(text: list[str]) -> Mapping[str, Json]:
+    """Return a message of a workflow of Teams: an adaptive card."""
+    first, *others = text
+    blocks: list[Json] = [{"type": "TextBlock", "text": first, "wrap": True, "weight": "bolder"}]
+    blocks += [
+        {"type": "TextBlock", "text": one, "wrap": True, "spacing": "small"} for one in others
+    ]
+    card: dict[str, Json] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": blocks,
+    }
+    kind = "application/vnd.microsoft.card.adaptive"
+    return {"type": "message", "attachments": [{"contentType": kind, "content": card}]}
+
+
+CHATS: Final[Mapping[str, Callable[[list[str]], Mapping[str, Json]]]] = {
+    "slack": _slack,
+    "teams": _teams,
+}
+"""Bodies of the POST that tells a chat, by the prefix of its URL."""
+
+
 def notify(target: str, report: Mapping[str, Json]) -> str | None:
-    """Give the summary of a night, as JSON, to a command on its standard input or to a URL as the
-    body of a POST. Return why that failed; None if it did not."""
+    """Give the summary of a night, as JSON, to a shell command on its standard input or to a URL as
+    the body of a POST; "slack:URL" and "teams:URL" are sent what these take. Return why that
+    failed; None if it did not."""
+    chat, _, url = target.partition(":")
     try:
+        if chat in CHATS:
+            return _post(url, CHATS[chat](lines(report)))
         if target.startswith(("http://", "https://")):
             return _post(target, report)
-        said = subprocess.run(  # the user's own command
-            shlex.split(target),
+        said = subprocess.run(  # noqa: S602 # the user's own command
+            target,
+            shell=True,
             input=json.dumps(report),
             capture_output=True,
             text=True,

@@ -22,7 +22,8 @@ from harness.core.verdict import Status
 from harness.fleet.found_runs import found_again
 from harness.fleet.judges import judging, merge_kept
 from harness.fleet.stored_runs import StoredRuns, restamp
-from harness.nights.findings import CellRecord, FailOn, records_before
+from harness.nights.alarms import alarms_of
+from harness.nights.findings import CellRecord, FailOn, nights_before
 from harness.nights.matrix import TortureMatrix
 from harness.nights.night import JOURNAL, NIGHTS, Night, Slot
 from harness.nights.night_summary import (
@@ -32,6 +33,7 @@ from harness.nights.night_summary import (
     steps_before,
     unexplained_first,
 )
+from harness.nights.night_text import markdown
 from harness.nights.notification import notify
 from harness.nights.torture import Lane, Torture
 from harness.report.run_files import draw, facts_in
@@ -60,7 +62,9 @@ class NightOptions:
     spark: str | None
     """Master of the Spark that judges; None for one process of this machine."""
     notify: str | None
-    """Command or URL that is given the summary; None without one."""
+    """Shell command or URL that is given the summary; None without one."""
+    markdown: Path | None
+    """File that the summary is appended to as Markdown; None without one."""
 
     def __post_init__(self) -> None:
         if self.hours is None and self.runs is None:
@@ -152,7 +156,8 @@ class NightRunner:
     def run(self, night: Night, output: NightOutput) -> NightSummary:
         """Run a night to its end, or until stopped, and store and return its summary. If its time
         is over already, only judge what is left."""
-        records = records_before(night.path)
+        earlier = nights_before(night.path)
+        records = earlier.records
         before = self._summary_of(night, records)
         seconds_left = self.options.seconds_left(night)
         runs = StoredRuns(workload_of, saved=finish_files)
@@ -174,17 +179,22 @@ class NightRunner:
                 seconds=seconds_left,
                 earlier_steps=before.earlier_steps,
             ).run()
-        summary = replace(before, cells=self._summaries_of_cells(night, records))
+        summary = replace(
+            before,
+            cells=self._summaries_of_cells(night, records),
+            alarms=alarms_of(night, earlier.recent),
+        )
         _write(summary, self.options.store)
+        if self.options.markdown is not None:
+            _append(self.options.markdown, markdown(summary.results()))
         merge_kept(self.options.store)
         paths = [slot.path for slot in night.runs if slot.path is not None]
         restamp(found_again(self.options.store, paths), runs)
         if not self._stop:
             night.say("end")
-            if self.options.notify is not None:
-                report = {"night": str(night.path), **summary.results()}
-                if why := notify(self.options.notify, report):
-                    output.warn_unnotified(why)
+            told = self.options.notify
+            if told is not None and (why := notify(told, summary.results())):
+                output.warn_unnotified(why)
         return summary
 
     def _summary_of(self, night: Night, records: Mapping[str, CellRecord]) -> NightSummary:
@@ -224,11 +234,21 @@ def _write(summary: NightSummary, store: Path) -> None:
 
     path = summary.night.path
     try:
-        (path / "summary.json").write_text(json.dumps(summary.results(), indent=2) + "\n")
+        report = summary.results()
+        (path / "summary.json").write_text(json.dumps(report, indent=2) + "\n")
         summary.junit(body).write(str(path / "junit.xml"), pretty=True)
     except OSError as error:
         why = why_unwritable(path, error)
         raise HarnessError(f"{path}: the summary cannot be written: {why}") from error
+
+
+def _append(file: Path, text: str) -> None:
+    """Append a text to a file. Raises HarnessError."""
+    try:
+        with file.open("a") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise HarnessError(f"{file}: cannot be written: {why_unwritable(file, error)}") from error
 
 
 def _witness(run: Path) -> str:

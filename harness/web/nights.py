@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
+from harness.nights.alarms import Alarm, alarms_of, recent
 from harness.nights.findings import CellRecord, add_night
 from harness.nights.night import JOURNAL, NIGHTS, Night, Slot
 from harness.nights.night_summary import CellSummary, cells, headline
@@ -26,6 +27,8 @@ class NightView:
     earlier: Mapping[str, CellRecord] = field(default_factory=dict)
     """What each cell found in all nights before it of the same matrix."""
     before: "NightView | None" = None
+    recent: Sequence[Night] = ()
+    """The nights of the matrix with which it is compared."""
 
     @property
     def name(self) -> str:
@@ -47,10 +50,15 @@ class NightView:
         """Return the summaries of its cells, in the order in which they first ran."""
         return cells(self.night, (), self.earlier)
 
+    @cached_property
+    def alarms(self) -> Sequence[Alarm]:
+        """Return the figures of its cells that have changed."""
+        return alarms_of(self.night, self.recent)
+
     @property
     def headline(self) -> str:
         """Return its result in one line."""
-        return headline(self.cells) if self.slots else "no runs"
+        return headline(self.cells, self.alarms) if self.slots else "no runs"
 
     @property
     def counts(self) -> Mapping[Status, int]:
@@ -65,10 +73,11 @@ class NightView:
 
     @property
     def new(self) -> tuple[str, ...]:
-        """Return "cell: findings" for those that the cell had in no earlier night."""
+        """Return "cell: findings" for those that are not accepted, and that the cell had in no
+        earlier night."""
         if self.before is None:
             return ()
-        return tuple(f"{cell.name}: {', '.join(cell.new)}" for cell in self.cells if cell.new)
+        return tuple(f"{cell.name}: {', '.join(cell.news)}" for cell in self.cells if cell.news)
 
     def gone(self, cell: str) -> tuple[str, ...]:
         """Return the findings that a cell had in the night before and has no more, though it
@@ -134,10 +143,13 @@ def _views(nights: Iterable[tuple[str, str, Night]]) -> Sequence[NightView]:
     """Return the views of nights, given with matrix and stamp, the earliest first."""
     last: dict[str, NightView] = {}
     records: dict[str, dict[str, CellRecord]] = {}
+    before: dict[str, list[Night]] = {}
     views: list[NightView] = []
     for matrix, stamp, night in nights:
         earlier = records.setdefault(matrix, {})
-        view = NightView(matrix, stamp, night, deepcopy(earlier), last.get(matrix))
+        compared = before.get(matrix, [])
+        view = NightView(matrix, stamp, night, deepcopy(earlier), last.get(matrix), compared)
+        before[matrix] = recent(compared, night)
         add_night(earlier, night)
         views.append(view)
         last[matrix] = view

@@ -94,7 +94,7 @@ def test_runs_on_other_servers_are_counted_apart_and_models_count_as_no_runs(
         ("simulated", "18.16.1", 1),
     ]
     assert answer(tmp_path, capsys=capsys).startswith(
-        "VALID: 2 runs: 2 VALID; 1 more are explorations of models, and count apart; verdicts: "
+        "VALID: 2 runs: 2 VALID; 1 explorations of models count apart; verdicts: "
     )
     alone, _ = check(tmp_path, capsys=capsys)
     assert alone == EXIT_VALID

@@ -6,10 +6,10 @@ import fleet_cases as cases
 import pytest
 from msgspec.structs import replace
 
-from harness.core.errors import HarnessError
-from harness.fleet import found_runs
+from harness.core.errors import HarnessError, UsageError
+from harness.fleet import engine, found_runs
 from harness.fleet.code_digest import closure, judge_digest
-from harness.fleet.engine import choose_engine
+from harness.fleet.engine import SPARK_FROM, ChosenEngine, EngineName, choose_engine
 from harness.fleet.found_runs import found
 from harness.fleet.location import Location
 from harness.fleet.rows import VerdictRow, write_rows
@@ -110,8 +110,32 @@ def test_a_workload_answers_for_its_own_checkers_only() -> None:
     assert not any(name.startswith("harness.clients") for name in (*register, *sets))
 
 
-def test_stores_are_judged_without_spark_unless_it_is_named(monkeypatch) -> None:
-    assert choose_engine("spark://h:7077") == (True, "Spark (spark://h:7077)")
-    assert choose_engine(None)[0] is False
+def test_spark_judges_from_the_number_on_at_which_its_start_is_a_tenth(monkeypatch) -> None:
+    auto, forced, processes = EngineName.AUTO, EngineName.SPARK, EngineName.PROCESSES
+    few, many = SPARK_FROM - 1, SPARK_FROM
+    monkeypatch.delenv("SPARK_MASTER", raising=False)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    named = choose_engine(auto, "spark://h:7077", 1)
+    assert named == ChosenEngine(True, "spark://h:7077", "Spark (spark://h:7077): --spark")
+    assert not choose_engine(auto, None, few).on_spark
+    assert choose_engine(forced, None, few).on_spark
+    assert not choose_engine(processes, None, many).on_spark
+    with pytest.raises(UsageError, match="expected --engine spark or auto, not processes"):
+        choose_engine(processes, "local[2]", 1)
+    monkeypatch.setattr(engine, "_lack_of_spark", lambda: "pyspark is not installed")
+    assert choose_engine(auto, None, many) == ChosenEngine(
+        False,
+        None,
+        "processes of this machine: Spark judges from 25,000 histories on, and pyspark is not "
+        "installed",
+    )
+    monkeypatch.setattr(engine, "_lack_of_spark", str)
+    assert choose_engine(auto, None, many) == ChosenEngine(
+        True,
+        None,
+        "Spark (local[*], or the master of its configuration): 25,000 histories or more to judge",
+    )
+    monkeypatch.setenv("SPARK_MASTER", "spark://h:7077")
+    assert choose_engine(auto, None, many).master == "spark://h:7077"
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert choose_engine(None) == (True, "Spark, by spark-submit")
+    assert choose_engine(auto, None, few).text == "Spark, by spark-submit"

@@ -48,6 +48,7 @@ from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import HarnessError, UsageError
 from harness.core.ranges import quoted
 from harness.core.verdict import Status
+from harness.fleet.engine import SPARK_FROM, EngineName
 from harness.fleet.found_runs import Found, found, runs_at
 from harness.fleet.location import Location
 from harness.importers.files import check_files as judge_files
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 SHOWN_MAX = 20
 """Number of runs of a store that are printed; the JSON has all."""
 RUN_OPTIONS = ("store", "promise", "check_time", "open_")
-STORE_OPTIONS = ("spark", "force", "checkers")
+STORE_OPTIONS = ("spark", "engine", "force", "checkers")
 FILE_OPTIONS = (
     "model", "format_", "consistency", "initial", "time_s", "memory_mb", "keyed",
     "failed_cas", "writes_follow_reads", "sequential_keys", "linearizable_keys",
@@ -83,6 +84,7 @@ class CheckOptions:
     promise: str | None
     check_time: float
     spark: str | None
+    engine: str
     force: bool
     checkers: str | None
     model: Model | TransactionModel | None
@@ -121,7 +123,14 @@ class CheckOptions:
     type=WORD,
     metavar="MASTER",
     help="Stores: judge on the Spark of this master, such as spark://HOST:PORT, yarn, k8s://URL, "
-    "or local[*] on this machine. Default: processes of this machine.",
+    "or local[*] on this machine.",
+)
+@click.option(
+    "--engine",
+    type=Name([name.value for name in EngineName]),
+    default=EngineName.AUTO.value,
+    show_default=True,
+    help=f"Stores: what judges; auto: Spark from {SPARK_FROM:,} histories on, if installed.",
 )
 @click.option("--force", is_flag=True, help="Stores: also judge runs that have not changed.")
 @click.option(
@@ -258,6 +267,7 @@ def _check_store(found: Found, as_json: bool, options: CheckOptions, *, own_time
 
     console = Terminal(stderr=as_json)
     store_options = StoreCheckOptions(
+        engine=EngineName(options.engine),
         spark=options.spark,
         force=options.force,
         checkers=options.checkers,
@@ -465,14 +475,11 @@ def _show_store(console: Console, report: "StoreReport") -> None:
 def _show_by_servers(console: Console, report: "StoreReport") -> None:
     """Print what the runs on each kind and version of servers came to."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("servers", overflow="fold")
-    for name in ("runs", *Status):
-        table.add_column(str(name), justify="right", no_wrap=True)
-    table.add_column("anomalies", overflow="fold")
+    for name in ("servers", "runs", *map(str, Status), "anomalies"):
+        table.add_column(name, overflow="fold")
     for one in report.by_servers:
-        counts = (f"{count:,}" for count in one.statuses.values())
         kinds = ", ".join(f"{kind} {count}" for kind, count in one.anomalies.items())
-        table.add_row(one.on, f"{one.runs:,}", *counts, kinds)
+        table.add_row(one.on, f"{one.runs:,}", *map(str, one.statuses.values()), kinds)
     console.print(table)
 
 
@@ -483,8 +490,7 @@ def _answer_on_store(report: "StoreReport") -> CommandAnswer:
     first = next((one for one in report.not_valid if one.status is report.status), None)
     detail = "" if first is None or report.status is Status.VALID else f"; first: {first.run}"
     if report.explorations:
-        models = f"{sum(report.explorations.values()):,}"
-        detail += f"; {models} more are explorations of models, and count apart"
+        detail += f"; {sum(report.explorations.values()):,} explorations of models count apart"
     if report.never_began:
         detail += f"; {len(report.never_began):,} more never began, and count as nothing"
     if report.checkers is not None:

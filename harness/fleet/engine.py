@@ -3,10 +3,15 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from harness.core.errors import UsageError
+from harness.fleet.java import require_java
 from harness.fleet.location import Location
 from harness.fleet.plan import Item
 from harness.fleet.stored_runs import SCRATCH
@@ -16,17 +21,65 @@ if TYPE_CHECKING:
     from harness.fleet.spark import Fleet
 
 
-def choose_engine(master: str | None) -> tuple[bool, str]:
-    """Return whether to judge on Spark, and what judges.
+MASTER: Final = "SPARK_MASTER"
+"""Variable of the environment with the master of Spark, if the command line has none."""
+SPARK_FROM: Final = 25_000
+"""Number of histories from which Spark judges: its start takes 5 s and a history of 2,000 ops some
+2.1 ms (docs/lab/fleet.md), so that the start is under a tenth of the time."""
 
-    Spark on one machine is never faster than its processes, whatever the size of the store: a
-    history costs both the same, and Spark takes seconds to start (docs/lab/fleet.md).
-    """
-    if master is not None:
-        return True, f"Spark ({master})"
+
+class EngineName(StrEnum):
+    """What judges the runs of a store."""
+
+    AUTO = "auto"
+    """Spark from SPARK_FROM histories on, if pyspark is installed; else processes."""
+    PROCESSES = "processes"
+    SPARK = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenEngine:
+    """What judges, and why it does."""
+
+    on_spark: bool
+    master: str | None
+    """Master of the Spark; None for that of spark-submit or of Spark's configuration, or else
+    local[*]."""
+    text: str
+    """Name of the engine and the reason, in a line."""
+
+
+def choose_engine(name: EngineName, master: str | None, histories: int) -> ChosenEngine:
+    """Return what judges this number of histories. Raises UsageError if a master is given for
+    processes."""
+    if name is EngineName.PROCESSES:
+        if master is not None:
+            raise UsageError(f"--spark {master}: expected --engine spark or auto, not processes")
+        return ChosenEngine(False, None, "processes of this machine: --engine processes")
+    known = master or os.environ.get(MASTER)
+    shown = f"Spark ({known or 'local[*], or the master of its configuration'})"
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return True, "Spark, by spark-submit"
-    return False, "processes of this machine; --spark MASTER judges on a cluster"
+        return ChosenEngine(True, master, "Spark, by spark-submit")
+    if master is not None or name is EngineName.SPARK:
+        return ChosenEngine(True, known, f"{shown}: {'--spark' if master else '--engine spark'}")
+    if histories < SPARK_FROM:
+        why = f"fewer than {SPARK_FROM:,} histories to judge; --spark MASTER judges on a cluster"
+        return ChosenEngine(False, None, f"processes of this machine: {why}")
+    if lack := _lack_of_spark():
+        why = f"Spark judges from {SPARK_FROM:,} histories on, and {lack}"
+        return ChosenEngine(False, None, f"processes of this machine: {why}")
+    return ChosenEngine(True, known, f"{shown}: {SPARK_FROM:,} histories or more to judge")
+
+
+def _lack_of_spark() -> str:
+    """Return why Spark cannot be started on this machine; "" if nothing is known to lack."""
+    if find_spec("pyspark") is None:
+        return "pyspark is not installed"
+    try:
+        require_java()
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from harness.core.errors import UsageError
 from harness.core.protocols import Checker
 from harness.core.verdict import Status, worst
 from harness.fleet import processes
-from harness.fleet.engine import choose_engine, judge_on_spark
+from harness.fleet.engine import EngineName, choose_engine, judge_on_spark
 from harness.fleet.found_runs import Found
 from harness.fleet.location import Location
 from harness.fleet.plan import Item
@@ -36,8 +36,9 @@ yields gets the number of judged items."""
 class StoreCheckOptions:
     """How to judge the runs of a store."""
 
+    engine: EngineName
     spark: str | None
-    """Master of the Spark that judges; None for processes of this machine."""
+    """Master of the Spark that judges; None for that of its configuration."""
     force: bool
     """Whether to judge also runs that have not changed."""
     checkers: str | None
@@ -129,12 +130,12 @@ def check_store(
     used: list[str] = []
 
     def engine(job: Job, items: Sequence[Item]) -> list[Location]:
-        on_spark, why = choose_engine(options.spark)
-        used.append(why)
-        with show_progress(len(items), "starting Spark" if on_spark else "judging") as shown:
-            if not on_spark:
+        chosen = choose_engine(options.engine, options.spark, len({item.run for item in items}))
+        used.append(chosen.text)
+        with show_progress(len(items), "starting Spark" if chosen.on_spark else "judging") as shown:
+            if not chosen.on_spark:
                 return processes.judge(job, items, shown)
-            return judge_on_spark(options.spark, job, items, shown)
+            return judge_on_spark(chosen.master, job, items, shown)
 
     checked = check_fleet(found, runs, engine, force=options.force, only=only)
     every = list(checked.runs.values())

@@ -57,7 +57,7 @@ def test_a_trend_has_rates_and_kinds_that_are_new_and_gone(tmp_path: Path) -> No
     two_nights(tmp_path)
     (tmp_path / NIGHTS / "m" / "20261119T000000000000Z").symlink_to(tmp_path / NIGHTS / "m")
     views = Nights(Store(tmp_path)).all()
-    assert [view.status.value for view in views] == ["INVALID", "VALID"]
+    assert [view.word for view in views] == ["INVALID", "VALID"]
     assert views[1].all_gone == ("quorum-set (server) + partition: unexplained stale",)
     assert views[1].new == ()
     plain, server = trends(views, {run.name: run for run in Runs(Store(tmp_path)).all()})

@@ -2,8 +2,8 @@
 
 A line is a JSON object with "event" and "run", the number of a run, from 0:
 
-    night     the request: "matrix" (its digest), "runs", "hours", "started_utc", "accept" (by
-              cell, the known defects that its runs may show)
+    night     the request: "matrix" (its digest), "runs", "hours", "started_utc", "fail_on",
+              "accept" (by cell, the known defects that its runs may show)
     begin     "cell", "seed"; written before the run has a directory
     directory "path", in the store
     recorded  "troubles", "seconds", "phases" (by phase, the seconds it took), "servers" (kind and

@@ -137,6 +137,7 @@ class NightRunner:
             "hours": self.options.hours,
             "seed": str(seed),
             "first": self._first_cell(),
+            "fail_on": self.options.fail_on.value,
             "started_utc": now.isoformat(timespec="seconds"),
             "accept": {c.name: sorted(c.accepted) for c in self._matrix.cells if c.accepted},
         }

@@ -37,7 +37,7 @@ from harness.web.navigation import linked, neighbours_of, night_by_run, own_file
 from harness.web.nights import Nights, NightView
 from harness.web.runs import ALL, Query, Runs
 from harness.web.shared import Made
-from harness.web.summary import GROUPS, STATUSES, Summary
+from harness.web.summary import EXPLAINED, GROUPS, STATUSES, Summary
 from harness.web.trends import settings_table, trends
 
 ROWS: Final = 200
@@ -149,7 +149,7 @@ class _Pages:
             link=link,
             groups={**{group: counts[group] for group in GROUPS}, ALL: len(stored)},
             nights=night_by_run(nights),
-            statuses=STATUSES,
+            statuses=(*STATUSES, EXPLAINED),
             choices={
                 name: sorted({getattr(run, name) for run in every})
                 for name in ("workload", "nemesis")

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.report.facts import CRASHED, RUNNING, UNREADABLE
-from harness.web.summary import STATUSES, Summary
+from harness.core.verdict import Status
+from harness.web.summary import OUTCOMES, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class HeatMapCell:
     """The runs of one workload under one nemesis."""
 
     counts: Mapping[str, int]
-    """Number of runs by status, without those that do not occur."""
+    """Number of runs by outcome, without those that do not occur."""
 
     @property
     def total(self) -> int:
@@ -22,14 +22,14 @@ class HeatMapCell:
 
     @property
     def worst(self) -> str:
-        """Return the gravest status, which decides the colour."""
-        order = ("INVALID", CRASHED, UNREADABLE, "UNKNOWN", RUNNING, "VALID")
-        return next(status for status in order if status in self.counts)
+        """Return the gravest outcome, which decides the colour."""
+        return next(outcome for outcome in OUTCOMES if outcome in self.counts)
 
     @property
     def share(self) -> float:
-        """Return the share of runs with the worst status, from 0 to 1: the depth of the colour."""
-        return self.counts[self.worst] / self.total
+        """Return the share of runs with the worst outcome, from 0 to 1: the depth of the colour. It
+        is 0 if all are VALID, so that the eye goes to the others."""
+        return 0.0 if self.worst == Status.VALID.value else self.counts[self.worst] / self.total
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ def heat_map_of(runs: Iterable[Summary]) -> HeatMap:
     counts: dict[tuple[str, str, str, str], Counter[str]] = {}
     for run in runs:
         place = (run.workload, run.settings, run.version, run.nemesis)
-        counts.setdefault(place, Counter())[run.status] += 1
+        counts.setdefault(place, Counter())[run.outcome] += 1
     return HeatMap(
         rows=tuple(sorted({place[:3] for place in counts})),
         columns=tuple(sorted({place[3] for place in counts})),
         cells={
-            place: HeatMapCell({s: count[s] for s in STATUSES if count[s]})
+            place: HeatMapCell({s: count[s] for s in OUTCOMES if count[s]})
             for place, count in counts.items()
         },
     )

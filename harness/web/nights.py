@@ -9,9 +9,9 @@ from pathlib import Path
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
 from harness.nights.alarms import Alarm, alarms_of, recent
-from harness.nights.findings import CellRecord, add_night
+from harness.nights.findings import CellRecord, FailOn, add_night
 from harness.nights.night import JOURNAL, NIGHTS, Night, Slot
-from harness.nights.night_summary import CellSummary, cells, headline
+from harness.nights.night_summary import CellSummary, NightSummary, cells, headline
 from harness.store.store import Store
 from harness.web.shared import Shared
 
@@ -65,11 +65,16 @@ class NightView:
         """Return the number of runs of each status."""
         return {s: sum(slot.verdict is s for slot in self.slots) for s in Status}
 
+    @cached_property
+    def summary(self) -> NightSummary:
+        """Return what it came to, without its alarms."""
+        fail_on = FailOn(self.night.request.get("fail_on", FailOn.UNEXPLAINED))
+        return NightSummary(night=self.night, cells=self.cells, fail_on=fail_on)
+
     @property
-    def status(self) -> Status:
-        """Return the worst status; UNKNOWN without a run."""
-        counts = self.counts
-        return next((s for s in reversed(Status) if counts[s]), Status.UNKNOWN)
+    def word(self) -> str:
+        """Return its status as the last line of the command has it: "VALID", "ACCEPTED", …"""
+        return self.summary.word
 
     @property
     def new(self) -> tuple[str, ...]:

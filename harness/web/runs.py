@@ -23,6 +23,7 @@ SORTS: Final[Mapping[str, Callable[[Summary], Any]]] = {
     "seed": lambda run: (len(run.seed), run.seed),
     "settings": lambda run: (run.settings, run.started),
     "anomalies": lambda run: (not run.kinds, run.kinds, run.started),
+    "cause": lambda run: (not run.cause, run.cause, run.started),
     "first": lambda run: (run.first_s is None, run.first_s or 0.0, run.started),
 }
 
@@ -69,7 +70,7 @@ class Query:
             all(word in run.text for word in self.q.lower().split())
             and self.workload in ("", run.workload)
             and self.nemesis in ("", run.nemesis)
-            and self.status in ("", run.status)
+            and self.status in ("", run.status, run.outcome)
             and self.settings in ("", run.settings)
             and (not self.kind or self.kind in run.kinds)
             and self.group in (ALL, run.group)

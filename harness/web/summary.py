@@ -13,6 +13,13 @@ from harness.store.conditions import Conditions, Servers, conditions_of
 from harness.store.store import RunDirectory
 
 STATUSES: Final = (*(status.value for status in Status), CRASHED, UNREADABLE, RUNNING)
+EXPLAINED: Final = "KNOWN"
+"""Outcome of an INVALID run that known defects explain, as JUnit has it."""
+OUTCOMES: Final = (
+    *(Status.INVALID.value, CRASHED, UNREADABLE, EXPLAINED, Status.UNKNOWN.value, RUNNING),
+    Status.VALID.value,
+)
+"""How runs end, the gravest first."""
 GROUPS: Final = ("run", "scenario", "exploration")
 """Kinds of runs, which lists keep apart."""
 
@@ -72,6 +79,12 @@ class Summary:
     def version(self) -> str:
         """Return the kind and versions of its servers: "25.8.2.1 3.8.0", "simulated 18.16.1"."""
         return self.conditions.on
+
+    @property
+    def outcome(self) -> str:
+        """Return the status, or EXPLAINED if it is INVALID by known defects alone."""
+        explained = self.status == Status.INVALID.value and self.cause not in ("", NOT_EXPLAINED)
+        return EXPLAINED if explained else self.status
 
     @property
     def date(self) -> str:

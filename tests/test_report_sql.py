@@ -14,7 +14,11 @@ from harness.clients.call_statements import statements_of_call
 from harness.clients.clickhouse import ClickHouse
 from harness.clients.sent_statement import SentStatement
 from harness.core.errors import HarnessError, UsageError
+from harness.report import call_sql as budget
+from harness.report.call_sql import call_sql, forms_of, setup_of
+from harness.report.run_files import draw, facts_in
 from harness.report.sql import sql_of_op, sql_of_run
+from harness.report.text import plain_report
 from harness.store.statement_file import NAME, OpStatement, StatementFile, read_statements
 from harness.store.store import RunDirectory
 
@@ -194,3 +198,48 @@ def test_an_op_without_statements_is_refused_by_its_number(stored: RunDirectory)
         with pytest.raises(UsageError, match=rf"--op {number}: .*{why}"):
             list(sql_of_op(history, statements, number, stored.logs))
     assert list(sql_of_run(None, statements))[1] == f"-- call #{CALL.invoke.index}"
+
+
+def test_a_page_has_the_statements_of_a_witness_first_and_within_its_budget(
+    stored: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other calls are those that did not end ok, then the rest in order."""
+    history = stale()
+    calls = [pair for pair in history.pairs if pair.invoke.f in ("insert", "read")]
+    sent = [
+        OpStatement(pair.invoke.index, "", SentStatement("ch1", f"SELECT {at}", {}))
+        for at, pair in enumerate(calls)
+    ]
+    last = calls[-1].invoke.index
+    monkeypatch.setattr(budget, "STATEMENTS_MAX", 3)
+    found = call_sql(history, sent, [last], stored.logs)
+    failed = [pair.invoke.index for pair in calls if pair.kind.value != "ok"]
+    assert [*found["calls"]] == [str(op) for op in (last, *failed)]
+    assert found["heads"] == [["", "SELECT {}", ""]]
+    monkeypatch.setattr(budget, "TEXT_MAX", 0)
+    assert [*call_sql(history, sent, [last], stored.logs)["calls"]] == [str(last)]
+
+
+def test_a_page_lists_what_was_sent_before_the_calls_and_the_forms_of_theirs() -> None:
+    texts = ["CREATE TABLE t", *(f"SELECT {at}" for at in range(3)), "INSERT INTO t VALUES"]
+    sent = [
+        OpStatement(at or None, "", SentStatement("ch1", text, {"a": 1} if at else {}))
+        for at, text in enumerate(texts)
+    ]
+    assert setup_of(sent) == "/* ch1 */\nCREATE TABLE t;"
+    assert [(form.text, form.count) for form in forms_of(sent)] == [
+        ("/* ch1 */\nSET a = 1;\nSELECT 0;\nSET a = DEFAULT;", 3),
+        ("/* ch1 */\nSET a = 1;\nINSERT INTO t VALUES;\nSET a = DEFAULT;", 1),
+    ]
+
+
+def test_a_damaged_file_of_statements_is_a_notice_on_the_page(stored: RunDirectory) -> None:
+    (stored.path / NAME).write_text("{}\n{}\n")
+    assert draw(stored) is None
+    assert "line 1 is no statement" in stored.report.read_text()
+
+
+def test_the_text_has_the_statements_of_the_witness(stored: RunDirectory) -> None:
+    """The witness is the insert of 2 and the read that misses it, which kept no statement."""
+    text = plain_report(facts_in(stored))
+    assert "INSERT INTO d.t VALUES (0, 2);\nSET insert_quorum = DEFAULT;\nsql  harness rep" in text

@@ -20,22 +20,28 @@ class SentStatement:
     @property
     def text(self) -> str:
         """Return the text with the rows, without the settings."""
-        if self.rows is None:
-            return self.sql
-        return f"{self.sql} {', '.join(map(literal, self.rows))}"
+        return self.sql if self.rows is None else f"{self.sql} {self.values}"
+
+    @property
+    def values(self) -> str:
+        """Return the rows as they stand behind VALUES; "" if the text is all."""
+        return ", ".join(map(literal, self.rows or ()))
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Return the lines that make the settings."""
+        return tuple(f"SET {name} = {literal(value)};" for name, value in self.settings.items())
+
+    @property
+    def resets(self) -> tuple[str, ...]:
+        """Return the lines that make the settings the defaults again."""
+        return tuple(f"SET {name} = DEFAULT;" for name in self.settings)
 
     @property
     def pasted(self) -> str:
         """Return lines for clickhouse-client: the server, the settings, the statement, and the
         settings' defaults again."""
-        return "\n".join(
-            [
-                f"/* {self.node} */",
-                *(f"SET {name} = {literal(value)};" for name, value in self.settings.items()),
-                f"{self.text};",
-                *(f"SET {name} = DEFAULT;" for name in self.settings),
-            ]
-        )
+        return "\n".join([f"/* {self.node} */", *self.sets, f"{self.text};", *self.resets])
 
 
 def literal(value: object) -> str:

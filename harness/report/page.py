@@ -2,7 +2,7 @@
 
 import base64
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from hashlib import sha256
@@ -15,17 +15,20 @@ from markupsafe import Markup
 
 from checkers.phrasing import seconds
 from checkers.witness import EXPECTED
+from harness.core.errors import HarnessError
 from harness.core.history import History
 from harness.report import fault_table
+from harness.report.call_sql import call_sql, forms_of, setup_of
 from harness.report.calls import columns, encoded
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE, Facts
 from harness.report.node_logs import excerpts
 from harness.report.settings import groups
 from harness.report.story import duration, exercise, lifetime, promise_and_held, sentences
 from harness.report.witness import PAUSE_NS, picture_of
+from harness.store.statement_file import read_statements
 
 ASSETS: Final = files("harness.report") / "assets"
-SCRIPTS: Final = ("page.js", "calls.js", "painter.js", "charts.js", "timeline.js")
+SCRIPTS: Final = ("page.js", "calls.js", "painter.js", "charts.js", "statements.js", "timeline.js")
 """Scripts that are joined into one, in this order."""
 MARKS: Final = {"VALID": "✓", "INVALID": "✗", "UNKNOWN": "?", CRASHED: "!", UNREADABLE: "!",
                 RUNNING: "●"}  # fmt: skip
@@ -88,6 +91,7 @@ def page(facts: Facts) -> str:
             settings=groups(facts.info),
             **_witness(facts),
             **_history_values(facts),
+            **_sql(facts),
         )
     )
 
@@ -130,13 +134,30 @@ def _history_values(facts: Facts) -> Mapping[str, Any]:
     }
     if history is None:
         return out
-    anomalies = facts.judgement.deciding if facts.judgement else ()
-    marked = [i for verdict in anomalies for a in verdict.anomalies for i in a.ops]
     return out | {
-        "calls": encoded(columns(history, marked)),
+        "calls": encoded(columns(history, _marked(facts))),
         "faults": fault_table.rows(history),
         "count": len(history.pairs),
     }
+
+
+def _sql(facts: Facts) -> Mapping[str, Any]:
+    """Return the values of the template that depend on the statements that were sent."""
+    none: dict[str, Any] = {"statements": "", "setup": "", "forms": (), "sql_trouble": ""}
+    try:
+        sent = read_statements(facts.logs.parent)
+    except HarnessError as error:
+        return none | {"sql_trouble": str(error)}
+    if sent is None or facts.history is None:
+        return none
+    found = call_sql(facts.history, sent, _marked(facts), facts.logs) | {"run": facts.name}
+    return none | {"statements": encoded(found), "setup": setup_of(sent), "forms": forms_of(sent)}
+
+
+def _marked(facts: Facts) -> Sequence[int]:
+    """Return the ops of all anomalies that decide."""
+    verdicts = facts.judgement.deciding if facts.judgement else ()
+    return [op for verdict in verdicts for anomaly in verdict.anomalies for op in anomaly.ops]
 
 
 def _time_of_anomaly(facts: Facts) -> int | None:

@@ -1,20 +1,15 @@
 """The statements of a run as text: all of them in order, or those of one call with what the servers
 logged of it."""
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from checkers.phrasing import seconds
 from harness.core.errors import UsageError
 from harness.core.history import History
 from harness.core.op import Op
-from harness.report.node_logs import log_files
+from harness.report.call_logs import logs_of_queries
 from harness.store.statement_file import OpStatement
-
-LOG_LINES_MAX: Final = 200
-"""Number of lines of one server's log that are shown of a call."""
 
 
 def sql_of_run(history: History | None, sent: Sequence[OpStatement]) -> Iterator[str]:
@@ -30,6 +25,20 @@ def sql_of_run(history: History | None, sent: Sequence[OpStatement]) -> Iterator
             yield f"-- {calls.text(one.op)}"
         before = one.op
         yield one.statement.pasted
+
+
+def sql_of_calls(
+    history: History, sent: Sequence[OpStatement], ops: Collection[int]
+) -> Iterator[str]:
+    """Yield the statements of the calls that began or ended with these ops, after CREATE TABLE as
+    the first server got it."""
+    begins = _CallTexts(history).begins
+    calls = {begins.get(op, op) for op in ops}
+    setup = [one.statement for one in sent if one.op is None]
+    for statement in setup:
+        if statement.node == setup[0].node and statement.sql.startswith("CREATE TABLE"):
+            yield statement.pasted
+    yield from (one.statement.pasted for one in sent if one.op in calls)
 
 
 def sql_of_op(
@@ -83,18 +92,13 @@ def _end_text(end: Op | None) -> str:
     return f"{end.kind} #{end.index} at {seconds(end.time_ns)}{error}"
 
 
-def _logged(query_ids: Iterable[str], logs: Path) -> Iterator[str]:
+def _logged(query_ids: Sequence[str], logs: Path) -> Iterator[str]:
     """Yield the lines of each server's log that have one of these query ids."""
-    known = "|".join(map(re.escape, query_ids))
-    if not known:
-        return
-    pattern = re.compile(rf"(?:{known})(?![\w.-])")
-    for file in log_files(logs):
-        with file.open(encoding="utf-8", errors="replace") as lines:
-            found = [line.rstrip("\n") for line in lines if pattern.search(line)]
-        if found:
-            yield ""
-            yield f"-- {file.parent.name}/{file.name}"
-            yield from (f"--   {line}" for line in found[:LOG_LINES_MAX])
-            if len(found) > LOG_LINES_MAX:
-                yield f"--   and {len(found) - LOG_LINES_MAX} more lines"
+    found = logs_of_queries(logs, query_ids)
+    for file in [file for query in query_ids for file in found.by_query.get(query, ())]:
+        yield ""
+        yield f"-- {file.file}"
+        yield from (f"--   {line}" for line in file.lines)
+        if file.left_out:
+            yield f"--   and {file.left_out} more lines"
+    yield from (f"-- {file}: not searched, the logs are too large" for file in found.unread)

@@ -10,7 +10,9 @@ from rich.text import Text
 
 from checkers.phrasing import seconds
 from checkers.witness import causes
+from harness.core.errors import HarnessError
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE, Facts
+from harness.report.sql import sql_of_calls
 from harness.report.story import duration, lifetime, promise_and_held, sentences
 from harness.report.witness import (
     PAUSE_NS,
@@ -21,6 +23,7 @@ from harness.report.witness import (
     TimelineRow,
     picture_of,
 )
+from harness.store.statement_file import read_statements
 
 STATUS_STYLE = {
     "VALID": "bold green",
@@ -50,6 +53,7 @@ def text_report(facts: Facts) -> RenderableType:
         parts += [Text(), timeline(picture), *_faults(picture)]
     rows = causes(facts.judgement) if facts.judgement is not None else []
     parts += [Text(), *(Text(f"{label:<7}{text}") for label, text in rows)] if rows else []
+    parts += _statements(facts)
     if facts.info.command:
         parts += [Text(), _line("again", "dim", facts.info.command)]
     return Group(*parts)
@@ -61,6 +65,21 @@ def plain_report(facts: Facts, width: int = 120) -> str:
     with console.capture() as capture:
         console.print(text_report(facts), crop=False)
     return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines())
+
+
+def _statements(facts: Facts) -> list[RenderableType]:
+    """Return the statements of the witness' calls as they can be pasted; nothing of a run that kept
+    none."""
+    try:
+        sent = read_statements(facts.logs.parent)
+    except HarnessError as error:
+        return [Text(), Text(f"! {error}", "yellow")]
+    if sent is None or facts.history is None:
+        return []
+    ops = () if facts.witness is None else facts.witness[1].ops
+    lines = [*sql_of_calls(facts.history, sent, ops)] if ops else []
+    more = f"harness report {facts.name} --sql; of one call: --op N"
+    return [Text(), *(Text(line) for line in lines), _line("sql", "dim", more)]
 
 
 def _line(word: str, style: str, text: str) -> Text:

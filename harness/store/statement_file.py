@@ -75,7 +75,7 @@ class StatementFile:
                 self._file = None
 
     def _keep(self, op: int | None, query_id: str, sent: SentStatement) -> None:
-        text, numbers = _without_numbers(sent.sql)
+        text, numbers = without_numbers(sent.sql)
         head = json.dumps({"sql": text, "settings": dict(sent.settings)})
         line: dict[str, Any] = {"op": op, "node": sent.node, "query_id": query_id}
         line |= {"numbers": numbers} if numbers else {}
@@ -144,7 +144,7 @@ def _op_statement(line: Mapping[str, Any], head: Mapping[str, Any]) -> OpStateme
     return OpStatement(line["op"], line["query_id"], sent)
 
 
-def _without_numbers(sql: str) -> tuple[str, list[int]]:
+def without_numbers(sql: str) -> tuple[str, list[int]]:
     """Return a text with a place for each number, and the numbers; a text that has places of its
     own stays as it is."""
     if _PLACE in sql:

@@ -4,12 +4,15 @@
 // How a call is painted. Without a search for a value this is 1 + its kind: ok, fail, info.
 const HIDDEN = 0, HOLDS = 4, LACKS = 5, NOT_DUE = 6;
 
+// Returns the value that a page has as compressed JSON in base64.
+async function decoded(encoded) {
+  const bytes = Uint8Array.from(atob(encoded), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
+
 class Calls {
-  static async decode(encoded) {
-    const bytes = Uint8Array.from(atob(encoded), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return new Calls(await new Response(stream).json());
-  }
+  static async decode(encoded) { return new Calls(await decoded(encoded)); }
 
   constructor(data) {
     const count = data.begin.length;

@@ -5,6 +5,7 @@
   const encoded = $("calls").textContent, canvas = $("canvas"), form = $("filters");
   if (!encoded || !canvas) return;
   const calls = await Calls.decode(encoded), painter = new Painter(canvas, calls);
+  const statements = await Statements.decode($("statements")?.textContent);
   const { names, count } = calls, whole = calls.until;
   const latencies = new Latencies(calls), scatter = new Scatter($("scatter"), painter, latencies);
   const lines = [["rate", new Rates(1)], ["quantiles", latencies], ["medians", latencies]].map(([id, scale]) => new Lines($(id), painter, scale));
@@ -107,7 +108,7 @@
       dt.textContent = label;
       dd.textContent = text;
       return [dt, dd];
-    }));
+    }), ...statements.of(calls.index[i]));
     $("detail").hidden = false;
     draw();
   }

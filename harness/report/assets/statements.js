@@ -1,0 +1,56 @@
+// The statements of calls, and what the servers logged of them: one click from a call.
+"use strict";
+
+class Statements {
+  static async decode(encoded) { return new Statements(encoded ? await decoded(encoded) : null); }
+
+  constructor(data) { this.data = data; }
+
+  // Returns the elements that show the statements and log lines of the call that began with an op, none without any.
+  of(op) {
+    if (!this.data) return [];
+    const calls = this.data.calls[op];
+    if (!calls) return this.#note("statement", `none on this page; ${this.#command(op)}`);
+    const ids = calls.map(([, , id]) => id).filter(Boolean);
+    const sql = this.#block("statement", calls.map((one) => this.#text(one)).join("\n"), ids.length ? `query_id ${ids.join(", ")}` : "");
+    const logs = (this.data.logs[op] ?? []).map(([file, lines, more]) =>
+      this.#block("log", lines.join("\n"), file + (more ? `, ${more} more lines left out` : "")));
+    if (!logs.length && ids.length) logs.push(this.#note("log", `no line with this query_id on this page; ${this.#command(op)}`));
+    return [sql, ...logs].flat();
+  }
+
+  #text([head, node, , numbers, rows]) {
+    const [before, text, after] = this.data.heads[head], parts = text.split("{}");
+    // A text that has braces of its own was stored as it is, without numbers.
+    const sql = numbers.length ? parts.map((part, i) => part + (numbers[i] ?? "")).join("") : text;
+    return `/* ${this.data.nodes[node]} */\n${before}${sql}${rows ? " " + rows : ""};${after}`;
+  }
+
+  #command(op) { return `harness report ${this.data.run} --op ${op}`; }
+
+  #note(label, text) {
+    const dt = document.createElement("dt"), dd = document.createElement("dd");
+    dt.textContent = label;
+    dd.textContent = text;
+    return [dt, dd];
+  }
+
+  #block(label, text, title) {
+    const [dt, dd] = this.#note(label, ""), pre = document.createElement("pre"), copy = document.createElement("button");
+    pre.textContent = text;
+    pre.tabIndex = 0;
+    pre.id = `own-${Statements.#count++}`;
+    copy.type = "button";
+    copy.dataset.copy = pre.id;
+    copy.textContent = "copy";
+    const head = document.createElement("span");
+    head.className = "dim";
+    head.textContent = title;
+    dd.append(head, " ", copy, pre);
+    dd.className = "whole";
+    dt.className = "whole";
+    return [dt, dd];
+  }
+
+  static #count = 0;
+}

@@ -3,12 +3,12 @@ it again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from checkers.consistency.session import SESSION_GUARANTEES
 from checkers.exercise import exercise_of
 from checkers.judge import Judgement
-from checkers.ladder import Level
+from checkers.ladder import CHAIN, CHECKERS_OF, Level
 from checkers.phrasing import seconds
 from checkers.quiescence import quiescence_of
 from harness.core.history import History
@@ -38,21 +38,72 @@ BREAKS: Final[Mapping[str, frozenset[Level]]] = {
     "cycle": frozenset({Level.LINEARIZABLE, Level.SEQUENTIAL}),
     **dict.fromkeys((guarantee.name for guarantee in SESSION_GUARANTEES), _SESSION),
 }
-"""Levels that one anomaly of a kind contradicts; one of another kind contradicts all."""
+"""Levels that one anomaly of a kind contradicts; one of another kind contradicts all. See also
+`breaks`."""
 
 
-def gravest(judgement: Judgement) -> tuple[Verdict, Anomaly] | None:
+Found: TypeAlias = tuple[Verdict, Anomaly]
+"""An anomaly, and the verdict that has it."""
+
+
+def gravest(judgement: Judgement) -> Found | None:
     """Return the gravest deciding anomaly: by kind, then with the fewest ops, then the earliest.
     None unless INVALID."""
+    return min(
+        _deciding(judgement),
+        key=lambda one: (_rank(one), len(one[1].ops), one[1].time_ns),
+        default=None,
+    )
+
+
+def witnesses(judgement: Judgement, named: Level | None = None) -> tuple[Found, ...]:
+    """Return the smallest deciding anomaly of each promised level that is violated, each once; none
+    unless INVALID.
+
+    First comes the gravest anomaly if it breaks more than an order of the calls, such as a lost
+    value; then that of `named`, which is what the name of the server's setting promises; then the
+    others, the strongest level first.
+    """
+    first = gravest(judgement)
+    if first is None:
+        return ()
+    broken = [r.level for r in judgement.ladder.rungs if r.promised and r.status is Status.INVALID]
+    broken.sort(key=lambda level: level is not named)
+    smallest = [_smallest(judgement, level) for level in broken]
+    ordering = breaks(*first) <= set(CHAIN) and any(smallest)
+    found = [one for one in ([] if ordering else [first]) + smallest if one is not None]
+    return tuple(one for at, one in enumerate(found) if one not in found[:at])
+
+
+def breaks(verdict: Verdict, anomaly: Anomaly) -> frozenset[Level]:
+    """Return the levels that an anomaly contradicts.
+
+    Calls that no order explains which keeps real time may have one that keeps only the order of
+    each process: whether they break more than their checker's level is not known.
+    """
+    if anomaly.kind == "cycle" and verdict.checker == Level.LINEARIZABLE:
+        return frozenset({Level.LINEARIZABLE})
+    return BREAKS.get(anomaly.kind, frozenset(Level))
+
+
+def _deciding(judgement: Judgement) -> list[Found]:
+    return [(verdict, anomaly) for verdict in judgement.deciding for anomaly in verdict.anomalies]
+
+
+def _rank(found: Found) -> int:
     kinds = list(EXPECTED)
-    found = [(verdict, anomaly) for verdict in judgement.deciding for anomaly in verdict.anomalies]
+    kind = found[1].kind
+    return kinds.index(kind) if kind in kinds else len(kinds)
 
-    def weight(one: tuple[Verdict, Anomaly]) -> tuple[int, int, int]:
-        kind = one[1].kind
-        rank = kinds.index(kind) if kind in kinds else len(kinds)
-        return rank, len(one[1].ops), one[1].time_ns
 
-    return min(found, key=weight, default=None)
+def _smallest(judgement: Judgement, level: Level) -> Found | None:
+    """Return the anomaly with the fewest ops that breaks a level, the gravest of several."""
+    found = [
+        one
+        for one in _deciding(judgement)
+        if level in breaks(*one) and (one[1].kind in BREAKS or one[0].checker in CHECKERS_OF[level])
+    ]
+    return min(found, key=lambda one: (len(one[1].ops), _rank(one), one[1].time_ns), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from checkers.ladder import Level
 from checkers.replication.leaders import Leaders
 from checkers.sets.convergence import Convergence
 from checkers.suite import set_checkers
-from checkers.witness import EXPECTED, explained, gravest
+from checkers.witness import EXPECTED, breaks, explained, gravest, witnesses
 from harness.core import time_limit as time_limits
 from harness.core.dialect import Version, dialect_of
 from harness.core.time_limit import OutOfTime, time_limit
@@ -294,6 +294,60 @@ def test_the_gravest_kind_then_the_fewest_ops_then_the_first():
     h = history(*(insert(0, value, 10 * value, 10 * value + 5) for value in range(3)))
     judged = judge(h, [Says("x", Status.INVALID, found)], 1.0, "eventual")
     assert gravest(judged)[1] == first
+
+
+STALE = anomaly("stale", 1, 2)
+NOT_LINEARIZABLE = anomaly("cycle", 1, 2, 3)
+NOT_SEQUENTIAL = anomaly("cycle", 1, 2, 3, 4)
+BACKWARDS = anomaly("monotonic-reads", 5, 6, 7)
+LOST = anomaly("lost", 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("named", "found", "expected"),
+    [
+        # The first alone is broken.
+        (None, {"set-full": STALE, "linearizable": NOT_LINEARIZABLE}, [STALE]),
+        # A guarantee of sessions is one of the sequential order too, and has fewer ops.
+        (
+            None,
+            {"set-full": STALE, "sequential": NOT_SEQUENTIAL, "monotonic-reads": BACKWARDS},
+            [STALE, BACKWARDS],
+        ),
+        (
+            Level.SEQUENTIAL,
+            {"set-full": STALE, "sequential": NOT_SEQUENTIAL, "monotonic-reads": BACKWARDS},
+            [BACKWARDS, STALE],
+        ),
+        (
+            Level.SEQUENTIAL,
+            {"linearizable": NOT_LINEARIZABLE, "sequential": NOT_SEQUENTIAL},
+            [NOT_SEQUENTIAL, NOT_LINEARIZABLE],
+        ),
+        # A lost value is graver than any order.
+        (
+            Level.SEQUENTIAL,
+            {"set-full": LOST, "sequential": NOT_SEQUENTIAL},
+            [LOST, NOT_SEQUENTIAL],
+        ),
+    ],
+)
+def test_each_violated_level_has_its_smallest_witness(named, found, expected):
+    names = ("convergence", "set-full", "linearizable", "sequential", "monotonic-reads")
+    checkers = [
+        Says(name, Status.INVALID, (found[name],)) if name in found else Says(name, Status.UNKNOWN)
+        for name in names
+    ]
+    ops = history(*(insert(0, value, 10 * value, 10 * value + 5) for value in range(4)))
+    judged = judge(ops, checkers, 1.0, "linearizable")
+    assert [one for _, one in witnesses(judged, named)] == expected
+
+
+def test_what_no_order_in_real_time_explains_may_have_another_order():
+    linearizable, sequential = (Says(name).check(EMPTY) for name in ("linearizable", "sequential"))
+    assert breaks(linearizable, NOT_LINEARIZABLE) == {Level.LINEARIZABLE}
+    assert breaks(sequential, NOT_SEQUENTIAL) == {Level.LINEARIZABLE, Level.SEQUENTIAL}
+    assert breaks(sequential, anomaly("duplicate", 1)) == set(Level)
 
 
 def test_what_does_not_decide_is_no_witness():

@@ -147,6 +147,6 @@ def test_a_cas_is_a_write_and_a_read_of_nothing_a_read(tmp_path: Path) -> None:
 
 def test_a_witness_is_said_to_break_what_it_breaks_alone(tmp_path: Path) -> None:
     assert sentences(facts_in(finished(tmp_path, backwards())))[-1] == (
-        "That breaks linearizable (a read returns every value acknowledged before it began); other "
-        "calls break sequential, session; eventual held."
+        "That breaks linearizable, sequential, session (a process reads whatever it has read before); "
+        "eventual held."
     )

@@ -38,14 +38,14 @@ def _detail(returned: Any, given: Any) -> str | None:
     return None
 
 
-def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
+def columns(history: History, witnesses: Iterable[Iterable[int]] = ()) -> dict[str, Any]:
     """Return the calls as JSON: lists of one entry a call, in order of invocation, and of names.
 
     "begin" is in ns, each less the one before; "length" in ns, -1 for a call that never ended;
     "index" the invoking op's, each less the one before, and "end" the ending op's less the
     invoking op's. "changes": {call: values that its read has and the last read of the same key
     and node lacks, or the other way round}. "inserts" and "reads": the f of calls on sets.
-    "marked": calls of which an op is among `marked`.
+    "witnesses": for each of `witnesses`, which are ops, the calls to which they belong.
     """
     names: dict[str, dict[Any, int]] = {
         name: defaultdict(count().__next__) for name in ("f", "node", "key", "error")
@@ -57,7 +57,8 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
     doubles: dict[str, list[Json]] = {}
     details: dict[str, str] = {}
     before: dict[tuple[int | None, str | None], tuple[tuple[int, ...], set[int]]] = {}
-    wanted, picked = set(marked), []
+    groups = [set(ops) for ops in witnesses]
+    wanted, call_of = set().union(*groups), dict[int, int]()
     last_ns = last_index = 0
     for at, pair in enumerate(history.pairs):
         call, end = pair.invoke, pair.end
@@ -86,8 +87,9 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
                 doubles[str(at)] = [_safe(v) for v, n in Counter(values).items() if n > 1]
         if (detail := _detail(values, call.value)) is not None:
             details[str(at)] = detail
-        if call.index in wanted or (end is not None and end.index in wanted):
-            picked.append(at)
+        for op in (call, end):
+            if op is not None and op.index in wanted:
+                call_of[op.index] = at
     return {
         **{name: rows[at :: len(FIELDS)] for at, name in enumerate(FIELDS)},
         "names": {name: list(numbers) for name, numbers in names.items()},
@@ -97,7 +99,7 @@ def columns(history: History, marked: Iterable[int] = ()) -> dict[str, Any]:
         "changes": changes,
         "doubles": doubles,
         "details": details,
-        "marked": picked,
+        "witnesses": [sorted({call_of[op] for op in ops if op in call_of}) for ops in groups],
         "end_us": history[-1].time_ns // 1000 if len(history) else 0,
         "faults": [_fault(fault) for fault in history.faults],
     }

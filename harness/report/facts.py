@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from checkers.judge import Judgement, judgement_of
-from checkers.witness import gravest
+from checkers.ladder import Level
+from checkers.witness import witnesses
 from harness.core.bounded_json import load
 from harness.core.errors import HarnessError
 from harness.core.history import History
@@ -21,6 +22,10 @@ RUNNING: Final = "RUNNING"
 CRASHED: Final = "CRASHED"
 UNREADABLE: Final = "UNREADABLE"
 """Statuses that stand in place of a verdict for a run that has none."""
+
+REGISTER: Final = "zk-register"
+"""Workload whose calls are ZooKeeper's. Where another promises an order of calls, its reads have
+`select_sequential_consistency`, whose name promises a sequential one."""
 
 T = TypeVar("T")
 
@@ -112,11 +117,18 @@ class Facts:
         return self.info.state == "finished"
 
     @cached_property
-    def witness(self) -> tuple[Verdict, Anomaly] | None:
-        """Return the gravest deciding anomaly, and the verdict with it; None without one."""
+    def witnesses(self) -> tuple[tuple[Verdict, Anomaly], ...]:
+        """Return the smallest deciding anomaly of each violated level with its verdict, the most
+        telling first; none without a violation."""
         if self.judgement is None or self.judgement.status is not Status.INVALID:
-            return None
-        return gravest(self.judgement)
+            return ()
+        of_setting = self.info.said("workload") != REGISTER
+        return witnesses(self.judgement, Level.SEQUENTIAL if of_setting else None)
+
+    @property
+    def witness(self) -> tuple[Verdict, Anomaly] | None:
+        """Return the first of the witnesses; None without one."""
+        return next(iter(self.witnesses), None)
 
     @property
     def zero(self) -> datetime | None:

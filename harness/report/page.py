@@ -2,6 +2,8 @@
 
 import base64
 import os
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cache
@@ -11,19 +13,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from checkers.phrasing import seconds
-from checkers.witness import EXPECTED
 from harness.core.errors import HarnessError
 from harness.core.history import History
+from harness.core.verdict import Anomaly
 from harness.report import fault_table
 from harness.report.call_sql import call_sql, forms_of, setup_of
 from harness.report.calls import columns, encoded
 from harness.report.facts import CRASHED, RUNNING, UNREADABLE, Facts
 from harness.report.node_logs import excerpts
 from harness.report.settings import groups
-from harness.report.story import duration, exercise, lifetime, promise_and_held, sentences
+from harness.report.story import duration, exercise, further, lifetime, promise_and_held, sentences
 from harness.report.witness import PAUSE_NS, picture_of
 from harness.store.statement_file import read_statements
 
@@ -44,6 +46,8 @@ LEGEND: Final = (
     ("fault unverified", "fault not verified yet"),
 )
 """Classes and labels of what the timeline paints."""
+_OP: Final = re.compile(r"(?:(?<=\bop )|(?<=\bbefore ))#(\d+)|#(\d+)(?= before #)")
+"""Number of an op in a text, where it cannot be that of an issue."""
 BANDS_NAMED: Final = 6
 """Number of faults that get a line of their own in the picture of the witness."""
 
@@ -58,7 +62,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(seconds=seconds, duration=duration, lifetime=lifetime)
+    made.filters.update(seconds=seconds, duration=duration, lifetime=lifetime, ops=_link_ops)
     made.globals.update(MARKS=MARKS, LEGEND=LEGEND, BANDS_NAMED=BANDS_NAMED, PAUSE_NS=PAUSE_NS)
     return made
 
@@ -107,15 +111,49 @@ def write(facts: Facts, path: Path) -> None:
 
 
 def _witness(facts: Facts) -> Mapping[str, Any]:
-    if facts.witness is None or facts.history is None:
-        return {"picture": None, "anomaly": None, "found_by": None, "expected": "", "marked": ()}
-    verdict, anomaly = facts.witness
-    return {
-        "picture": picture_of(facts.history, anomaly),
-        "anomaly": anomaly,
-        "found_by": verdict,
-        "expected": EXPECTED.get(anomaly.kind, ""),
+    """Return the values of the template that depend on the witnesses."""
+    none = {
+        "picture": None,
+        "anomaly": None,
+        "found_by": None,
+        "further": (),
+        "links": _links(facts),
     }
+    if facts.witness is None or facts.history is None:
+        return none
+    verdict, anomaly = facts.witness
+    others = [
+        {
+            "picture": picture_of(facts.history, other),
+            "anomaly": other,
+            "found_by": found_by,
+            "sentences": further(facts, found_by, other),
+        }
+        for found_by, other in facts.witnesses[1:]
+    ]
+    picture = picture_of(facts.history, anomaly)
+    return none | {"picture": picture, "anomaly": anomaly, "found_by": verdict, "further": others}
+
+
+def _anomalies(facts: Facts) -> list[tuple[str, Anomaly]]:
+    """Return the anomalies of all checkers with the checkers' names, the witnesses first."""
+    verdicts = facts.judgement.verdicts if facts.judgement else ()
+    shown = [(verdict.checker, anomaly) for verdict, anomaly in facts.witnesses]
+    every = [(verdict.checker, anomaly) for verdict in verdicts for anomaly in verdict.anomalies]
+    return shown + [one for one in every if one not in shown]
+
+
+def _links(facts: Facts) -> Mapping[str, Sequence[tuple[str, int]]]:
+    """Return the kind and the number of each anomaly by checker."""
+    links: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for number, (checker, anomaly) in enumerate(_anomalies(facts)):
+        links[checker].append((anomaly.kind, number))
+    return links
+
+
+def _link_ops(text: object) -> Markup:
+    """Return the text as HTML in which each number of an op leads to its call."""
+    return Markup(_OP.sub(r'<a href="#op=\1\2">#\1\2</a>', str(escape(text))))  # noqa: S704
 
 
 def _history_values(facts: Facts) -> Mapping[str, Any]:
@@ -135,7 +173,7 @@ def _history_values(facts: Facts) -> Mapping[str, Any]:
     if history is None:
         return out
     return out | {
-        "calls": encoded(columns(history, _marked(facts))),
+        "calls": encoded(columns(history, [one.ops for _, one in _anomalies(facts)])),
         "faults": fault_table.rows(history),
         "count": len(history.pairs),
     }
@@ -155,9 +193,8 @@ def _sql(facts: Facts) -> Mapping[str, Any]:
 
 
 def _marked(facts: Facts) -> Sequence[int]:
-    """Return the ops of all anomalies that decide."""
-    verdicts = facts.judgement.deciding if facts.judgement else ()
-    return [op for verdict in verdicts for anomaly in verdict.anomalies for op in anomaly.ops]
+    """Return the ops of all anomalies."""
+    return [op for _, anomaly in _anomalies(facts) for op in anomaly.ops]
 
 
 def _time_of_anomaly(facts: Facts) -> int | None:

@@ -7,7 +7,7 @@ from checkers.ladder import Ladder, Level
 from checkers.phrasing import during, listed, number, seconds
 from checkers.quiescence import quiescence_of
 from checkers.sets.key_sets import READS
-from checkers.witness import BREAKS, EXPECTED
+from checkers.witness import EXPECTED, breaks
 from harness.core.history import Fault, History, Pair
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Status, Verdict
@@ -132,25 +132,46 @@ def _violation(facts: Facts, history: History) -> tuple[str, ...]:
     assert facts.witness is not None
     assert facts.judgement is not None
     verdict, anomaly = facts.witness
+    broken = _broken(facts.judgement.ladder, verdict, anomaly)
+    return _told(
+        history, verdict, anomaly, f"{broken}{_rest(facts.judgement.ladder, *facts.witness)}."
+    )
+
+
+def further(facts: Facts, verdict: Verdict, anomaly: Anomaly) -> tuple[str, ...]:
+    """Return the sentences of another witness of the same run."""
+    assert facts.history is not None
+    assert facts.judgement is not None
+    broken = _broken(facts.judgement.ladder, verdict, anomaly)
+    return _told(facts.history, verdict, anomaly, f"{broken}.")
+
+
+def _told(history: History, verdict: Verdict, anomaly: Anomaly, third: str) -> tuple[str, ...]:
     write, reads = _write(history, anomaly), _reads(history, anomaly)
     first = _first(write, anomaly, history)
     second = _second(write, reads, anomaly, history)
-    third = f"{_broken(facts.judgement.ladder, verdict, anomaly)}."
     if first and second:
         return first, second, third
     return _sentence(verdict.summary), _sentence(anomaly.text), third
 
 
+def _violated(ladder: Ladder) -> list[Level]:
+    return [rung.level for rung in ladder.rungs if rung.status is Status.INVALID]
+
+
 def _broken(ladder: Ladder, verdict: Verdict, anomaly: Anomaly) -> str:
-    """Return which levels the anomaly contradicts, which ones others do, and which one held."""
-    broken = [rung.level for rung in ladder.rungs if rung.status is Status.INVALID]
-    own = [level for level in broken if level in BREAKS.get(anomaly.kind, broken)]
-    others = [level.value for level in broken if level not in own]
+    """Return which levels the anomaly contradicts."""
+    own = [level for level in _violated(ladder) if level in breaks(verdict, anomaly)]
     rule = EXPECTED.get(anomaly.kind, "")
     told = f"That breaks {listed(own) if own else f'what {verdict.checker} checks'}"
-    told += f" ({rule})" if rule else ""
-    told += f"; other calls break {listed(others)}" if others else ""
+    return told + (f" ({rule})" if rule else "")
+
+
+def _rest(ladder: Ladder, verdict: Verdict, anomaly: Anomaly) -> str:
+    """Return which levels other anomalies contradict, and which one held."""
+    others = [level for level in _violated(ladder) if level not in breaks(verdict, anomaly)]
     held = ladder.held
+    told = f"; other calls break {listed(others)}" if others else ""
     return told + (f"; {held.value} held" if held and held is not Level.LINEARIZABLE else "")
 
 

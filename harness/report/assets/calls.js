@@ -18,7 +18,7 @@ class Calls {
     const count = data.begin.length;
     Object.assign(this, {
       count, names: data.names, kinds: data.kinds, value: data.value, faults: data.faults, length: data.length,
-      until: Math.max(data.end_us, 1), marked: data.marked,
+      until: Math.max(data.end_us, 1), witnesses: data.witnesses,
       begin: new Float64Array(count), end: new Float64Array(count), index: new Float64Array(count), endIndex: new Float64Array(count),
       node: Int32Array.from(data.node), f: Int32Array.from(data.f), kind: Uint8Array.from(data.kind),
       key: Int32Array.from(data.key), process: Int32Array.from(data.process), error: Int32Array.from(data.error),

@@ -16,7 +16,8 @@ class Painter {
   constructor(canvas, calls) {
     Object.assign(this, { canvas, calls, context: canvas.getContext("2d"), from: 0, to: 1, chosen: -1 });
     this.shown = new Uint8Array(calls.count);
-    this.marked = new Set(calls.marked);
+    this.marked = calls.witnesses[0] ?? []; // the calls of the witness that is shown
+    this.shortened = [];
     this.laneHeight = Math.max(3, Math.min(16, Math.floor(420 / Math.max(calls.lanes.length, 1))));
     this.laneOf = new Int32Array(calls.count);
     calls.lanes.forEach((lane, l) => lane.calls.forEach((i) => { this.laneOf[i] = l; }));
@@ -114,9 +115,11 @@ class Painter {
     });
   }
 
+  // Paints the faults with their labels; `shortened` names those in view whose label is shorter.
   #faults() {
     let reached = LABEL;
-    for (const [fault, x0, , x1] of this.#spans()) reached = this.#label(`${fault.name} ${fault.text}`, x0, x1, reached);
+    this.shortened = [];
+    for (const [fault, x0, , x1] of this.#spans()) reached = this.#label(fault, x0, x1, reached);
     this.shade(this.context, 0, this.height - AXIS);
   }
 
@@ -142,18 +145,19 @@ class Painter {
     context.globalAlpha = 1;
   }
 
-  // Paints the label of a fault between x0 and x1. It may extend a little beyond them if it then fits, moves left at
-  // the end of the canvas, and is shortened otherwise. Returns the x up to which labels reach.
-  #label(text, x0, x1, reached) {
-    const c = this.context, wide = c.measureText(text).width + 6;
-    const room = wide <= Math.max(x1 - x0, 60) + 40 ? wide : x1 - x0;
-    const x = Math.max(Math.min(x0, this.width - room), LABEL);
-    if (x < reached || room <= 24) return reached;
-    let shown = text;
-    for (let n = text.length; n > 0 && c.measureText(shown).width + 6 > room; n--) shown = text.slice(0, n - 1).trimEnd() + "…";
+  // Paints the label of a fault between x0 and x1: name and target, or the name, or its number, whichever fits. It may
+  // extend a little beyond them, and moves left at the end of the canvas. Returns the x up to which labels reach.
+  #label(fault, x0, x1, reached) {
+    const c = this.context, number = String(this.calls.faults.indexOf(fault) + 1);
+    const width = (text) => c.measureText(text).width + 6, fits = (text) => width(text) <= Math.max(x1 - x0, 60) + 40;
+    const place = (text) => Math.max(Math.min(x0, this.width - width(text)), LABEL);
+    const whole = `${fault.name} ${fault.text}`;
+    const text = [whole, fault.name].find((one) => fits(one) && place(one) >= reached) ?? number, x = place(text);
+    if (text !== whole) this.shortened.push(text === number ? `${number} ${whole}` : whole);
+    if (x < reached) return reached;
     c.fillStyle = this.colour["fault-ink"];
-    c.fillText(shown, x + 3, 15);
-    return x + room + 4;
+    c.fillText(text, x + 3, 15);
+    return x + width(text) + 4;
   }
 
   #hatching() {

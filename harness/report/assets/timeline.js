@@ -82,6 +82,8 @@
     }
     if (listed !== rows.join()) $("list").tBodies[0].replaceChildren(...rows.map(row));
     listed = rows.join();
+    const named = painter.shortened.slice(0, 12), more = painter.shortened.length - named.length;
+    $("shortened").textContent = named.length ? `Faults: ${named.join("; ")}${more ? ` and ${more} more` : ""}` : "";
     $("list").caption.textContent = `${plural(inView, "call")} in view` + (inView > ROWS ? `, the first ${ROWS}:` : inView ? ":" : "");
   }
 
@@ -125,8 +127,14 @@
   const pan = (share) => { const by = (painter.to - painter.from) * share; view(painter.from + by, painter.to + by); };
   const reset = () => view(-SLACK, whole + SLACK);
   const least = (some, of, pick) => some.reduce((best, i) => pick(best, of[i]), of[some[0]]);
-  function toAnomaly() {
-    const a = least(calls.marked, calls.begin, Math.min), b = least(calls.marked, calls.end, Math.max);
+  // Frames the calls of a witness and shows the time from the first to the last of them.
+  let witness = 0;
+  function toWitness(which) {
+    const some = calls.witnesses[which] ?? [];
+    if (!some.length) return;
+    witness = which;
+    painter.marked = some;
+    const a = least(some, calls.begin, Math.min), b = least(some, calls.end, Math.max);
     view(a - (b - a + 1000) * 0.1, b + (b - a + 1000) * 0.1);
   }
   // Chooses the next (by = 1) or previous (by = -1) visible call; the first one in view if none is chosen.
@@ -188,8 +196,8 @@
   $("zoom-in").addEventListener("click", () => zoom(0.5));
   $("zoom-out").addEventListener("click", () => zoom(2));
   $("whole").addEventListener("click", reset);
-  $("to-anomaly").hidden = calls.marked.length === 0;
-  $("to-anomaly").addEventListener("click", toAnomaly);
+  $("to-anomaly").hidden = painter.marked.length === 0;
+  $("to-anomaly").addEventListener("click", () => toWitness(witness));
   $("list").addEventListener("click", (event) => {
     const line = event.target.closest("tr[data-call]");
     if (line) choose(Number(line.dataset.call));
@@ -208,6 +216,7 @@
       if (text) state.set(name, text);
     }
     if (painter.to - painter.from < whole) state.set("view", `${Math.round(painter.from)}..${Math.round(painter.to)}`);
+    if (witness) state.set("witness", witness);
     if (painter.chosen >= 0) state.set("op", calls.index[painter.chosen]);
     const hash = state.size ? "#" + state : "";
     if (!hash && atSection()) return;
@@ -221,10 +230,12 @@
       field.value = selects.has(name) ? [...field.options].find((option) => option.text === text && text)?.value ?? "" : text;
     }
     const [a, b] = (state.get("view") ?? "").split("..").map(Number);
-    if (b > a) view(a, b); else reset();
+    if (state.has("witness")) toWitness(Number(state.get("witness")));
+    if (b > a) view(a, b); else if (!state.has("witness")) reset();
     const op = Number(state.get("op")), i = state.has("op") ? Math.max(calls.index.indexOf(op), calls.endIndex.indexOf(op)) : -1;
     filter();
     if (i >= 0) choose(i);
+    if (i >= 0 || state.has("witness")) $(i >= 0 ? "detail" : "timeline").scrollIntoView({ block: "nearest" });
   }
   addEventListener("hashchange", () => { if (!atSection()) restoreFromUrl(); });
   addEventListener("resize", restyle);

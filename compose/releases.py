@@ -209,17 +209,18 @@ DEFAULT_CLICKHOUSE: Final = "25.8"
 DEFAULT_ZOOKEEPER: Final = "3.8"
 
 
-def clickhouse_release(name: str, flag: str = "--clickhouse") -> Release:
+def clickhouse_release(name: str, flag: str = "--clickhouse", *, or_image: bool = False) -> Release:
     """Return a ClickHouse release by alias or exact version.
 
-    Raises UsageError, which lists the releases; `flag` is the option that the name was given to.
+    Raises UsageError, which lists the releases; `flag` is the option that the name was given to,
+    and `or_image` says that it takes images, too.
     """
-    return _found(flag, name, CLICKHOUSE)
+    return _found(flag, name, CLICKHOUSE, or_image=or_image)
 
 
-def zookeeper_release(name: str) -> Release:
+def zookeeper_release(name: str, *, or_image: bool = False) -> Release:
     """Return a ZooKeeper release by alias or exact version. Raises UsageError, likewise."""
-    return _found("--zookeeper", name, ZOOKEEPER)
+    return _found("--zookeeper", name, ZOOKEEPER, or_image=or_image)
 
 
 def known(releases: Sequence[Release]) -> str:
@@ -227,7 +228,7 @@ def known(releases: Sequence[Release]) -> str:
     return ", ".join(release.alias for release in releases)
 
 
-def _found(flag: str, name: str, releases: Sequence[Release]) -> Release:
+def _found(flag: str, name: str, releases: Sequence[Release], *, or_image: bool = False) -> Release:
     for release in releases:
         if name == release.alias:
             return release
@@ -236,6 +237,7 @@ def _found(flag: str, name: str, releases: Sequence[Release]) -> Release:
             return replace(release, official=None)
     offered = ", ".join(f"{release.alias} ({release.version})" for release in releases)
     own = f", or an image of your own with {flag}-image" if flag in _IMAGE_FLAGS else ""
+    own = f", or an image such as my/{releases[0].server}:tag" if or_image else own
     raise UsageError(
         f"{flag} {quoted(name)}: no such version can be had; expected one of {offered}{own}"
     )

@@ -15,7 +15,7 @@ from msgspec import structs
 from real_servers import THREE, left
 from report_cases import finished, sound, stale
 
-from compose.releases import CLICKHOUSE
+from compose.releases import CLICKHOUSE, ImageOptions
 from harness.cli.compare import percent
 from harness.cli.main import app
 from harness.cli.run import request_for
@@ -29,8 +29,9 @@ from harness.run.stop import Stop
 from harness.run.trial import Trial, TryResult
 from harness.search.bisection import Answer, Boundary
 from harness.search.replay import RunReplay, ScenarioReplay, replay_of
+from harness.search.tried_servers import TriedServers, tried_servers
 from harness.search.version_bisection import conclude, round_down
-from harness.search.version_tries import CRASHES_MAX, Player, VersionTries, versions_of
+from harness.search.version_tries import CRASHES_MAX, Player, VersionTries
 from harness.spec.run_spec import RunSpec
 from harness.spec.workload_options import workload_of
 from harness.store.store import RunDirectory, Store
@@ -106,10 +107,75 @@ def test_a_bisection_needs_versions_and_a_confidence(
     assert why in refusal("bisect", "stale-read", *words, "--store", str(tmp_path))
 
 
-def test_a_version_of_ones_own_image_is_offered_only_where_it_can_be_given() -> None:
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ((["19.1"], []), "25.8 (25.8.2.1), or an image such as my/clickhouse:tag"),
+        (([], ["2.0"]), "3.9 (3.9.5), or an image such as my/zookeeper:tag"),
+        (
+            (["18.16", "25.8"], ["3.8", "3.9"]),
+            "--zookeeper 3.8,3.9: versions of ZooKeeper are compared on one of ClickHouse; "
+            "expected one --versions, and no --build",
+        ),
+        ((["a:1", "a:1"], []), "--versions a:1,a:1: expected each version once"),
+        (
+            (["v1", "v2"], [], "./build.sh"),
+            "--build './build.sh': expected a command with {revision",
+        ),
+        ((["24.8", "a:1"], [], "x {revision}"), "--versions has no revision; expected one"),
+        ((["v1"], [], "x '{revision}"), '--build "x \'{revision}": No closing quotation'),
+    ],
+)
+def test_servers_that_cannot_be_compared_are_refused(given: tuple[Any, ...], why: str) -> None:
     with pytest.raises(UsageError) as refused:
-        versions_of(["19.1"])
-    assert "-image" not in str(refused.value)
+        tried_servers(*given)
+    assert why in str(refused.value)
+
+
+def test_images_stay_in_the_order_in_which_they_were_given() -> None:
+    found, beside = tried_servers(["my/ch:b", "24.8", "my/ch"], ["my/zk:1"])
+    assert [one.options(beside) for one in found] == [
+        ImageOptions(clickhouse_image="my/ch:b", zookeeper_image="my/zk:1"),
+        ImageOptions(clickhouse="24.8", zookeeper_image="my/zk:1"),
+        ImageOptions(clickhouse_image="my/ch", zookeeper_image="my/zk:1"),
+    ]
+
+
+def test_versions_of_zookeeper_are_compared_on_one_of_clickhouse() -> None:
+    found, beside = tried_servers(["24.8"], ["3.9", "3.8.0"])
+    assert [one.options(beside) for one in found] == [
+        ImageOptions(clickhouse="24.8", zookeeper="3.8.0"),
+        ImageOptions(clickhouse="24.8", zookeeper="3.9"),
+    ]
+
+
+def test_a_revision_is_built_when_it_is_first_tried() -> None:
+    command = "sh -c 'echo building; echo my/ch:\"$0\"' {revision}"
+    found, beside = tried_servers(["v1", "feature/x", "my/ch:3"], [], command)
+    assert [one.options(beside).clickhouse_image for one in found] == [
+        "my/ch:v1", "my/ch:feature/x", "my/ch:3",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("sh -c 'exit 3' {revision}", "sh -c 'exit 3' v1: exit status 3"),
+        ("true {revision}", "true v1: expected the image's name in its last line"),
+        ("./no-such-command {revision}", "No such file or directory"),
+    ],
+)
+def test_a_revision_that_cannot_be_built_is_left_out(
+    command: str, why: str, tmp_path: Path
+) -> None:
+    found, _ = tried_servers(["v1"], [], command)
+    on, replay = played(tmp_path, [HIT], servers=found[0])
+    assert why in str(on.unbuilt)
+    assert (on.tries, replay.clusters) == ([], [])
+
+
+def versions_of(names: list[str]) -> list[VersionTries]:
+    return [*map(VersionTries, tried_servers(names, [])[0])]
 
 
 def test_all_known_versions_go_from_old_to_new() -> None:
@@ -122,7 +188,7 @@ def test_a_stored_run_is_repeated_as_it_was_but_for_the_servers(tmp_path: Path) 
     replay = replay_of("latest", Store(tmp_path))
     assert isinstance(replay, RunReplay)
     assert (replay.kinds, replay.met) == ({"cycle", "stale"}, "18.16.1")
-    campaign, spec = replay.open("25.8", None, Store(tmp_path), None, Stop())
+    campaign, spec = replay.open(ImageOptions(clickhouse="25.8"), Store(tmp_path), None, Stop())
     first, second = spec(0), spec(1)
     was = directory.info().spec
     assert structs.replace(first, clickhouse="18.16", command=was.command) == was
@@ -130,7 +196,9 @@ def test_a_stored_run_is_repeated_as_it_was_but_for_the_servers(tmp_path: Path) 
 
     assert first.command == was.command.replace("--clickhouse 18.16", "--clickhouse 25.8")
     assert not campaign.clusters.leave
-    _, spec = replay.open("25.8", "3.9", Store(tmp_path), None, Stop())
+    _, spec = replay.open(
+        ImageOptions(clickhouse="25.8", zookeeper="3.9"), Store(tmp_path), None, Stop()
+    )
     assert "--zookeeper 3.9" in spec(0).command
 
 
@@ -140,7 +208,7 @@ def test_a_version_that_lacks_a_mechanism_is_named(tmp_path: Path) -> None:
     on = versions_of(["25.8"])[0]
     told: list[Trial] = []
     Player(
-        replay=replay, store=Store(tmp_path), zookeeper=None, shown=None, stop=Stop(),
+        replay=replay, store=Store(tmp_path), beside=ImageOptions(), shown=None, stop=Stop(),
         on_try=lambda _, one: told.append(one),
     ).play(on, lambda: True)  # fmt: skip
     assert (on.missing, told) == ("a single leading replica per table", [])
@@ -170,7 +238,7 @@ def test_a_run_that_cannot_be_repeated_as_it_was_is_refused(
     edited(stored(tmp_path, *WORDS), **fields)
     replay = replay_of("latest", Store(tmp_path))
     with pytest.raises(UsageError) as refused:
-        replay.open("25.8", None, Store(tmp_path), None, Stop())
+        replay.open(ImageOptions(clickhouse="25.8"), Store(tmp_path), None, Stop())
     assert why in str(refused.value)
 
 
@@ -255,8 +323,7 @@ class Scripted:
 
     def open(
         self,
-        clickhouse: str,
-        zookeeper: str | None,
+        options: ImageOptions,
         store: Store,
         console: object,
         stop: Stop,
@@ -284,17 +351,21 @@ class Scripted:
 
 
 def played(
-    store: Path, results: list[TryResult | Exception], stop_after: int | None = None
+    store: Path,
+    results: list[TryResult | Exception],
+    stop_after: int | None = None,
+    servers: TriedServers | None = None,
 ) -> tuple[VersionTries, Scripted]:
     """Play as many tries as there are results."""
-    on, stop, replay = versions_of(["25.8"])[0], Stop(), Scripted(iter(results))
+    on = VersionTries(servers) if servers else versions_of(["25.8"])[0]
+    stop, replay = Stop(), Scripted(iter(results))
 
     def told(_: VersionTries, __: Trial) -> None:
         if len(on.tries) == stop_after:
             stop.request("SIGINT received")
 
     player = Player(
-        replay=replay, store=Store(store), zookeeper=None, shown=None, stop=stop, on_try=told
+        replay=replay, store=Store(store), beside=ImageOptions(), shown=None, stop=stop, on_try=told
     )
     player.play(on, lambda: len(on.tries) < len(results))
     return on, replay
@@ -337,7 +408,7 @@ def test_what_an_interrupted_try_did_not_show_counts_for_nothing(tmp_path: Path)
     for due, counts in ((MISS, UNKNOWN), (HIT, HIT)):
         on, stop, replay = versions_of(["25.8"])[0], Stop(), Scripted(iter([due, due]))
         player = Player(
-            replay=replay, store=Store(tmp_path), zookeeper=None, shown=None, stop=stop,
+            replay=replay, store=Store(tmp_path), beside=ImageOptions(), shown=None, stop=stop,
             on_try=lambda *_: None,
         )  # fmt: skip
         opened = replay.open

@@ -13,19 +13,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from compose.releases import CLICKHOUSE, ZOOKEEPER, known, zookeeper_release
+from compose.releases import CLICKHOUSE, ZOOKEEPER, ImageOptions, known
 from harness.cli.display import live_display
 from harness.cli.parameter_types import WORD, WORDS, json_option, number, store_option
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
 from harness.core.errors import EXIT_UNKNOWN, EXIT_VALID, UsageError
 from harness.core.op import Json
+from harness.core.topology import Role
 from harness.run.stop import Stop
 from harness.run.trial import Trial, TryResult
 from harness.search.bisection import CONFIDENCE, TRIES_MAX, Answer, Bisection, Standing
 from harness.search.replay import Replay, replay_of
+from harness.search.tried_servers import tried_servers
 from harness.search.version_bisection import bisect_versions, conclude
-from harness.search.version_tries import Player, VersionTries, compare_versions, versions_of
+from harness.search.version_tries import Player, VersionTries, compare_versions
 from harness.store.store import Store
 
 RATE_CONFIDENCE: Final = 0.95
@@ -50,27 +52,37 @@ versions_option = click.option(
     "--versions",
     type=WORDS,
     default=(),
-    metavar="VERSION,…",
-    help=f"ClickHouse versions, separated by commas. Default: {known(CLICKHOUSE)}.",
+    metavar="VERSION|IMAGE,…",
+    help=f"ClickHouse versions ({known(CLICKHOUSE)}) or images such as my/clickhouse:before, "
+    "separated by commas. Versions alone are sorted; with an image or a revision among them they "
+    "go from old to new as given. Default: all known versions.",
+)
+build_option = click.option(
+    "--build",
+    type=WORD,
+    metavar="COMMAND",
+    help="Command that builds a revision: names of --versions that are neither a version nor have "
+    "a colon are revisions, and take the place of {revision} in it. Its last line on standard "
+    "output is the name of the image. A revision that it fails to build is left out.",
 )
 zookeeper_option = click.option(
     "--zookeeper",
-    type=WORD,
-    metavar="VERSION",
-    help=f"ZooKeeper version: {known(ZOOKEEPER)}. Default: that of the stored run, else the "
-    "default of `harness run`.",
+    type=WORDS,
+    default=(),
+    metavar="VERSION|IMAGE,…",
+    help=f"ZooKeeper version ({known(ZOOKEEPER)}) or image. Several are compared with each other, "
+    "on one version of ClickHouse. Default: that of the stored run, else the default of `harness "
+    "run`.",
 )
 
 
-def _player(what: str, zookeeper: str | None, store: str, console: Console) -> Player:
+def _player(what: str, beside: ImageOptions, store: str, console: Console) -> Player:
     """Return what plays the tries and prints a line about each. Raises UsageError."""
     kept = Store(Path(store))
-    if zookeeper:
-        zookeeper_release(zookeeper)
     return Player(
         replay=replay_of(what, kept),
         store=kept,
-        zookeeper=zookeeper,
+        beside=beside,
         shown=partial(live_display, console=console) if console.is_terminal else None,
         stop=Stop(),
         on_try=partial(_print_try, console, kept),
@@ -88,13 +100,15 @@ def _player(what: str, zookeeper: str | None, store: str, console: Console) -> P
     help="Number of runs on each version, on one cluster.",
 )
 @zookeeper_option
+@build_option
 @store_option
 @json_option
 def compare(
     what: str,
     versions: tuple[str, ...],
     tries: int,
-    zookeeper: str | None,
+    zookeeper: tuple[str, ...],
+    build: str | None,
     store: str,
     as_json: bool,
 ) -> int:
@@ -112,7 +126,8 @@ def compare(
     has the needed mechanisms has a conclusive try, else 2.
     """
     console = Terminal(stderr=as_json, highlight=False)
-    player, columns = _player(what, zookeeper, store, console), versions_of(versions)
+    servers, beside = tried_servers(versions, zookeeper, build or "")
+    player, columns = _player(what, beside, store, console), [*map(VersionTries, servers)]
     replay, stop = player.replay, player.stop
     console.warn(player.store.prepare())
     with stop.obeying_signals():
@@ -145,6 +160,7 @@ def compare(
     f"--confidence: maximum number of tries before a version is UNKNOWN. Default: {TRIES_MAX}.",
 )
 @zookeeper_option
+@build_option
 @store_option
 @json_option
 def bisect(
@@ -152,7 +168,8 @@ def bisect(
     versions: tuple[str, ...],
     confidence: float | None,
     tries: int | None,
-    zookeeper: str | None,
+    zookeeper: tuple[str, ...],
+    build: str | None,
     store: str,
     as_json: bool,
 ) -> int:
@@ -172,13 +189,14 @@ def bisect(
     Ctrl-C ends the current try and shows the results so far. Exit status: 0 decided, 2 undecided.
     """
     console = Terminal(stderr=as_json, highlight=False)
-    player, columns = _player(what, zookeeper, store, console), versions_of(versions)
+    servers, beside = tried_servers(versions, zookeeper, build or "")
+    player, columns = _player(what, beside, store, console), [*map(VersionTries, servers)]
     replay, stop = player.replay, player.stop
     if len(columns) < 2:
         raise UsageError(f"--versions {','.join(versions)}: expected two versions or more")
     console.warn(player.store.prepare())
     by_name = {on.name: on for on in columns}
-    met = [on.name for on in columns if on.release.version == replay.met]
+    met = [on.name for on in columns if on.servers.identity == replay.met]
     decision = Bisection(
         list(by_name),
         confidence=CONFIDENCE if confidence is None and tries is None else confidence,
@@ -230,6 +248,17 @@ def _print_title(console: Console, replay: Replay) -> None:
     console.print(f"reproduced: {replay.criterion}", style="dim")
 
 
+def _product(columns: Sequence[VersionTries]) -> str:
+    return "ZooKeeper" if columns[0].servers.role is Role.ZOOKEEPER else "ClickHouse"
+
+
+def _unplayed(on: VersionTries) -> str:
+    """Return why nothing was played on a version; "" if something could be."""
+    if on.missing:
+        return f"NOT APPLICABLE: needs {on.missing}"
+    return f"NOT BUILT: {on.unbuilt}" if on.unbuilt else ""
+
+
 def _version_cell(on: VersionTries) -> Text:
     """Return a cell with the exact version, and below it how it was built."""
     return Text.assemble(on.exact, *([("\n" + on.build, "dim")] if on.build else []))
@@ -258,15 +287,13 @@ def percent(low: float, high: float) -> str:
 def _show_compared(console: Console, replay: Replay, columns: list[VersionTries]) -> None:
     _print_title(console, replay)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("ClickHouse", no_wrap=True)
+    table.add_column(_product(columns), no_wrap=True)
     table.add_column("reproduced", no_wrap=True)
     table.add_column(f"rate, {100 * RATE_CONFIDENCE:g}\N{NO-BREAK SPACE}%", no_wrap=True)
     table.add_column("verdicts, anomalies", overflow="fold")
     for on in columns:
-        if on.missing:
-            table.add_row(
-                _version_cell(on), "–", "", Text(f"NOT APPLICABLE: needs {on.missing}", "yellow")
-            )
+        if why := _unplayed(on):
+            table.add_row(_version_cell(on), "–", "", Text(why, "yellow"))
             continue
         rate = percent(*on.tally.rate(RATE_CONFIDENCE)) if on.tally.conclusive else "–"
         table.add_row(_version_cell(on), _reproduced_cell(on), rate, _verdicts(on))
@@ -290,7 +317,7 @@ def _show_bisected(
 ) -> None:
     _print_title(console, replay)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    for name in ("ClickHouse", "reproduced"):
+    for name in (_product([*by_name.values()]), "reproduced"):
         table.add_column(name, no_wrap=True)
     table.add_column("conclusion", overflow="fold")
     for name, on in by_name.items():
@@ -302,8 +329,8 @@ def _show_bisected(
 def _conclusion(decision: Bisection, name: str, on: VersionTries) -> Text:
     standing = decision.standing(name)
     text = Text(standing.value, STANDING_STYLE[standing])
-    if on.missing:
-        return Text(f"NOT APPLICABLE: needs {on.missing}", STANDING_STYLE[Standing.UNDECIDED])
+    if why := _unplayed(on):
+        return Text(why, STANDING_STYLE[Standing.UNDECIDED])
     tally, confidence = on.tally, decision.confidence or CONFIDENCE
     if not tally.total:
         return Text("not tried", "dim")

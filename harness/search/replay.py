@@ -1,17 +1,21 @@
 """What can be played on several server versions: a scenario, or a stored run."""
 
 import shlex
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from msgspec import structs
 
 from checkers.judge import judgement_of
 from compose.releases import (
+    CLICKHOUSE,
+    DEFAULT_CLICKHOUSE,
     DEFAULT_ZOOKEEPER,
     ZOOKEEPER,
     ImageChoice,
+    ImageOptions,
+    Release,
 )
 from harness.core.engines import Engines
 from harness.core.errors import UsageError
@@ -54,15 +58,14 @@ class Replay(Protocol):
 
     def open(
         self,
-        clickhouse: str,
-        zookeeper: str | None,
+        options: ImageOptions,
         store: Store,
         shown: Show | None,
         stop: Stop,
     ) -> tuple[Campaign, Callable[[int], RunSpec]]:
-        """Return the campaign on servers of these versions (ZooKeeper's: None is as it was), and
-        what makes the spec of a try by its number. Raises MissingMechanismError if they lack what
-        is needed."""
+        """Return the campaign on these servers, and what makes the spec of a try by its number;
+        servers that `options` do not choose are as they were. Raises MissingMechanismError if they
+        lack what is needed."""
         ...
 
     def judge(self, run: FinishedRun) -> Trial:
@@ -95,18 +98,24 @@ class ScenarioReplay:
 
     def open(
         self,
-        clickhouse: str,
-        zookeeper: str | None,
+        options: ImageOptions,
         store: Store,
         shown: Show | None,
         stop: Stop,
     ) -> tuple[Campaign, Callable[[int], RunSpec]]:
         """Return the campaign of `harness scenario --count`, and its runs."""
-        was = _version(self.engines, Role.ZOOKEEPER)
-        listed = was if was in {release.version for release in ZOOKEEPER} else DEFAULT_ZOOKEEPER
-        choice = ImageChoice(clickhouse=clickhouse, zookeeper=zookeeper or listed)
+        choice = ImageChoice.of(options)
+        if not (options.clickhouse or options.clickhouse_image):
+            choice = replace(choice, clickhouse=self._was(CLICKHOUSE, DEFAULT_CLICKHOUSE))
+        if not (options.zookeeper or options.zookeeper_image):
+            choice = replace(choice, zookeeper=self._was(ZOOKEEPER, DEFAULT_ZOOKEEPER))
         campaign = campaign_of([self.scenario], store, choice, shown, stop)
         return campaign, lambda number: scenario_spec(self.scenario, Seed(1).after(number), choice)
+
+    def _was(self, known: Sequence[Release], default: str) -> str:
+        """Return the version of the stored run's servers if it is known, else the default."""
+        was = _version(self.engines, Role(known[0].server))
+        return was if was and was in {release.version for release in known} else default
 
     def judge(self, run: FinishedRun) -> Trial:
         """Return the try as `harness scenario` counts it."""
@@ -134,14 +143,13 @@ class RunReplay:
 
     def open(
         self,
-        clickhouse: str,
-        zookeeper: str | None,
+        options: ImageOptions,
         store: Store,
         shown: Show | None,
         stop: Stop,
     ) -> tuple[Campaign, Callable[[int], RunSpec]]:
         """Return the campaign of the run's options, which must mean what they did, and its run."""
-        request = self._request(clickhouse, zookeeper, store)
+        request = self._request(options, store)
         check_same(self.name, self.info, request)
         seed = self.info.spec.seed
         return request.campaign(shown, stop), lambda _: request.spec(seed)
@@ -156,17 +164,23 @@ class RunReplay:
         shown = self.kinds & set(judgement.broken_kinds)
         return Trial.of(run, TryResult.REPRODUCED if shown else TryResult.NOT_REPRODUCED)
 
-    def _request(self, clickhouse: str, zookeeper: str | None, store: Store) -> RunRequest:
+    def _request(self, options: ImageOptions, store: Store) -> RunRequest:
         spec = repeatable_spec(self.name, self.info)
         if spec.cluster == "sim":
             raise UsageError(
                 f"run {self.name}: its servers were simulated, and have one version only; expected "
                 "a run on real servers"
             )
-        spec = structs.replace(spec, clickhouse=clickhouse, clickhouse_image=None)
-        if zookeeper:
+        if options.clickhouse or options.clickhouse_image:
             spec = structs.replace(
-                spec, zookeeper=zookeeper, zookeeper_image=None, keeper_image=None
+                spec, clickhouse=options.clickhouse, clickhouse_image=options.clickhouse_image
+            )
+        if options.zookeeper or options.zookeeper_image:
+            spec = structs.replace(
+                spec,
+                zookeeper=options.zookeeper,
+                zookeeper_image=options.zookeeper_image,
+                keeper_image=None,
             )
         return RunRequest(spec, Invocation(store=str(store.root)))
 

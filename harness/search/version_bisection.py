@@ -24,7 +24,7 @@ def bisect_versions(
         on = by_name[name]
         counting.play(on, lambda name=name: decision.next() == name)  # type: ignore[misc]
         if not stop and decision.next() == name:
-            decision.refuse(name, on.missing or "its cluster crashes")
+            decision.refuse(name, on.missing or on.unbuilt or "its cluster crashes")
 
 
 def conclude(answer: Answer, by_name: Mapping[str, VersionTries]) -> list[str]:

@@ -8,17 +8,16 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from compose.releases import CLICKHOUSE, Release, clickhouse_release
-from harness.core.dialect import Version
+from compose.releases import ImageOptions
 from harness.core.engines import Engine, Engines
 from harness.core.errors import HarnessError, MissingMechanismError, UsageError
 from harness.core.op import Json
-from harness.core.topology import Role
 from harness.run.campaign import FinishedRun
 from harness.run.monitor import Show
 from harness.run.stop import InterruptedRun, Stop
 from harness.run.trial import Trial, TryCounts, TryResult
 from harness.search.replay import Replay
+from harness.search.tried_servers import BuildError, TriedServers
 from harness.store.store import Store
 
 CRASHES_MAX: Final = 2
@@ -29,30 +28,39 @@ CRASHES_MAX: Final = 2
 class VersionTries:
     """Tries on one version."""
 
-    name: str
-    """The version as the user named it."""
-    release: Release
+    servers: TriedServers
     tries: list[Trial] = field(default_factory=list)
     engines: Engines | None = None
     """The servers that were met; None: no try began."""
     missing: str | None = None
     """The mechanisms that the version lacks and the replay needs."""
+    unbuilt: str | None = None
+    """Why the revision could not be built."""
+
+    @property
+    def name(self) -> str:
+        """Return the version, image or revision as the user named it."""
+        return self.servers.name
 
     @property
     def exact(self) -> str:
-        """The version that the servers report."""
+        """Return the version that the servers report; of an image or a revision, its name."""
+        if self.servers.release is None:
+            return self.name
         met = self._met
-        return met.version if met else self.release.version
+        return met.version if met else self.servers.release.version
 
     @property
     def build(self) -> str:
         """Return how these servers were built; "" if it is not known."""
-        met = self._met
-        return met.build if met else self.release.build
+        met, release = self._met, self.servers.release
+        if met is None:
+            return release.build if release else ""
+        return met.build if release else f"{met.version} {met.build}".strip()
 
     @property
     def _met(self) -> Engine | None:
-        return self.engines.only(Role.CLICKHOUSE) if self.engines else None
+        return self.engines.only(self.servers.role) if self.engines else None
 
     @property
     def tally(self) -> TryCounts:
@@ -82,23 +90,9 @@ class VersionTries:
             "statuses": dict(self.statuses),
             "kinds": dict(self.kinds),
             "not_applicable": self.missing,
+            "not_built": self.unbuilt,
             "runs": msgspec.to_builtins(self.tries),
         }
-
-
-def versions_of(names: Sequence[str]) -> list[VersionTries]:
-    """Return the versions that were named, or all known ones, from old to new. Raises UsageError
-    for an unknown name, and for two names of one version."""
-    found = [
-        VersionTries(name, clickhouse_release(name, "--versions"))
-        for name in names or [release.alias for release in CLICKHOUSE]
-    ]
-    by_version: dict[str, str] = {}
-    for one in found:
-        other = by_version.setdefault(one.release.version, one.name)
-        if other is not one.name:
-            raise UsageError(f"--versions {other},{one.name}: expected each version once")
-    return sorted(found, key=lambda one: Version.of(one.release.version))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +101,8 @@ class Player:
 
     replay: Replay
     store: Store
-    zookeeper: str | None
+    beside: ImageOptions
+    """The servers of the other role; those that it does not name are as they were."""
     shown: Show | None
     """Shows each run in progress; None: no display."""
     stop: Stop
@@ -118,10 +113,15 @@ class Player:
         """Play tries while `more` asks for another; it is asked before each one. After a crash
         the next try has a fresh cluster."""
         crashes = 0
+        try:
+            options = on.servers.options(self.beside)
+        except BuildError as error:
+            on.unbuilt = str(error)
+            return
         while crashes < CRASHES_MAX and not self.stop and more():
             before = len(on.tries)
             try:
-                self._on_one_cluster(on, more)
+                self._on_one_cluster(on, options, more)
             except MissingMechanismError as error:
                 on.missing = error.missing
                 return
@@ -133,10 +133,10 @@ class Player:
                 crashes = 1 if len(on.tries) > before else crashes + 1
                 self._take(on, Trial(TryResult.BROKE_OFF, str(error)))
 
-    def _on_one_cluster(self, on: VersionTries, more: Callable[[], bool]) -> None:
-        campaign, spec = self.replay.open(
-            on.name, self.zookeeper, self.store, self.shown, self.stop
-        )
+    def _on_one_cluster(
+        self, on: VersionTries, options: ImageOptions, more: Callable[[], bool]
+    ) -> None:
+        campaign, spec = self.replay.open(options, self.store, self.shown, self.stop)
         with campaign.trials() as trial:
             while not self.stop and more():
                 run = trial(spec(len(on.tries)))

@@ -188,6 +188,21 @@ def test_each_defect_is_recognized_by_its_mechanism(name: str) -> None:
     assert RUNS[name].explained() == ("known", [name])
 
 
+SEEN_BEFORE = replace(
+    UNSEEN,
+    calls=(insert(0, 1, 10, 450), read(2, [1], 100, 110), read(1, [], 300, 310, node="ch3")),
+)
+"""The insert goes on for longer than both reads."""
+
+
+def test_a_value_that_a_read_returned_must_be_in_later_ones_before_its_insert_ends() -> None:
+    assert SEEN_BEFORE.explained() == ("known", ["unseen-write"])
+    assert replace(SEEN_BEFORE, facts=[
+        ["commit", 20, "0_1_1_0", 7],
+        *(["hold", 20, "0_1_1_0", node, 0] for node in ("ch1", "ch3")),
+    ]).explained() == NEW  # fmt: skip
+
+
 def without(run: Run, *facts: Fact) -> Run:
     left = [fact for fact in run.facts if fact not in facts]
     assert len(left) == len(run.facts) - len(facts)

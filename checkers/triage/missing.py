@@ -38,7 +38,8 @@ class Settled:
     insert: Inserted
     part: BlockRange
     at_ns: int
-    """End of its quorum, or the acknowledgement of an insert without one."""
+    """End of its quorum; of an insert without one its acknowledgement, or the end of the first read
+    that returned the value if that is earlier."""
     quorum: bool
     false: tuple[str, str] | None = None
     """The known defect by which the insert was acknowledged although the quorum of its only part

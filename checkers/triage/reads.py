@@ -67,6 +67,20 @@ def find_false_answer(insert: Inserted, part: BlockRange, evidence: Evidence) ->
     return None
 
 
+def _first_seen(key: KeySet) -> dict[int, int]:
+    """Return when the first read that returned it ended, for each value. Every later read must have
+    the value, too, also while its insert goes on."""
+    seen, found = 0, dict[int, int]()
+    for read in sorted(key.reads, key=lambda one: one.end.time_ns):
+        new = read.mask & ~seen
+        seen |= new
+        while new:
+            bit = new.bit_length() - 1
+            found[key.values[bit]] = read.end.time_ns
+            new ^= 1 << bit
+    return found
+
+
 class Reads:
     """The reads of one key, against the record."""
 
@@ -82,6 +96,7 @@ class Reads:
         self._evidence, self._known = evidence, known
         self._others = [Reads(history, key, one, values, known) for one in evidence.others]
         self._partition = str(key.key)
+        self._seen_ns = _first_seen(key)
         self._settled: dict[int, Sequence[Settled]] = {}
         for value in key.inserts:
             every = self._of(values.get((key.key, value)))
@@ -111,9 +126,12 @@ class Reads:
         false = find_false_answer(insert, part, self._evidence)
         if false is not None:
             return Settled(insert, part, false.at_ns, quorum, (false.by, false.why))
+        if quorum:
+            at_ns = self._evidence.ended.get(part.name)
+            return None if at_ns is None else Settled(insert, part, at_ns, quorum)
         acks = [a.end_ns for a in insert.attempts if a.pair.kind.value == "ok"]
-        ack_ns = min((ns for ns in acks if ns is not None), default=None)
-        at_ns = self._evidence.ended.get(part.name) if quorum else ack_ns
+        known = [*acks, self._seen_ns.get(insert.value)]
+        at_ns = min((ns for ns in known if ns is not None), default=None)
         return None if at_ns is None else Settled(insert, part, at_ns, quorum)
 
     def misses(self, read: AnsweredRead) -> Iterator[Miss]:

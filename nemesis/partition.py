@@ -1,4 +1,5 @@
-"""Partitions: links that drop every packet, in the eight shapes of VARIANTS.
+"""Partitions: links that drop every packet, in the eight shapes of VARIANTS, or around nodes of a
+role (AIMED).
 
 The servers keep running, so two parts of the cluster may disagree. The effect is verified link by
 link: the chosen links are dead, and all others are alive.
@@ -18,6 +19,7 @@ from harness.core.topology import Link, LinkClass, Topology
 from nemesis import grudge
 from nemesis.family import Needs, NotBegunError, Watch
 from nemesis.fault import FaultChoice, FaultEntry
+from nemesis.targets import NodeSpec, nodes, why_unsupported
 
 Cut: TypeAlias = tuple[frozenset[Link], str]
 """Links to drop, and their description."""
@@ -95,6 +97,26 @@ def _pair(scope: PartitionScope, seed: Seed) -> Cut:
 
 FOLLOWER = "partition-keeper-follower"
 
+AIMED: Mapping[str, NodeSpec] = {
+    f"partition-{spec}": spec
+    for role in ("clickhouse", "zookeeper")
+    for target in ("one", "minority")
+    for spec in [NodeSpec(role, target)]
+}
+"""Partitions that cut nodes of a role off from all others, by name; from ZooKeeper alone if the
+link class is keeper. `partition` does not draw them."""
+
+
+def _aimed(spec: NodeSpec) -> "Callable[[PartitionScope, Seed], Cut]":
+    def draw(scope: PartitionScope, seed: Seed) -> Cut:
+        part = nodes(spec, scope.topology, seed)
+        dropped, _ = scope.split(part)
+        ends = {end for link in dropped for end in (link.source, link.target)}
+        return dropped, _braces((scope.ordered(part), scope.ordered(ends - set(part))))
+
+    return draw
+
+
 SHAPES: Mapping[str, Callable[[PartitionScope, Seed], Cut]] = {
     "partition-one": _one,
     "partition-majority": _majority,
@@ -103,6 +125,7 @@ SHAPES: Mapping[str, Callable[[PartitionScope, Seed], Cut]] = {
     "partition-bridge": _bridge,
     "partition-one-way": _one_way,
     "partition-pair": _pair,
+    **{name: _aimed(spec) for name, spec in AIMED.items()},
 }
 """Shapes that a seed can draw. The follower's is missing: only the run knows who leads."""
 
@@ -126,6 +149,7 @@ NODES_MIN: Mapping[str, int] = {
     "partition-one-way": 2,
     FOLLOWER: 2,
     "partition-pair": 3,
+    **dict.fromkeys(AIMED, 2),
 }
 """Minimum number of nodes (for FOLLOWER, ZooKeeper servers); with fewer there is no such shape."""
 
@@ -142,7 +166,7 @@ such as replicas from ZooKeeper servers if the links between them are left out."
 def unsupported(topology: Topology, classes: tuple[LinkClass, ...]) -> Mapping[str, str]:
     """Return the variants that cannot be made of the links of these classes, and why."""
     scope = PartitionScope.of(topology, classes)
-    reasons = {variant: _why_unsupported(variant, scope) for variant in VARIANTS}
+    reasons = {variant: _why_unsupported(variant, scope) for variant in (*VARIANTS, *AIMED)}
     return {variant: reason for variant, reason in reasons.items() if reason}
 
 
@@ -154,6 +178,8 @@ def _why_unsupported(variant: str, scope: PartitionScope) -> str | None:
         if len(scope.topology.keepers) < least:
             return f"it needs {least} ZooKeeper servers, {len(scope.topology.keepers)} given"
         return None
+    if variant in AIMED and (why := why_unsupported(AIMED[variant], scope.topology)):
+        return why
     if len(scope.nodes) < least:
         return f"it needs {least} nodes with such links, {len(scope.nodes)} given"
     if not _draw(variant, scope, Seed(0)):
@@ -290,6 +316,15 @@ def _make(choice: FaultChoice) -> Partition:
     return Partition(names, choice.topology, classes)
 
 
+_AIM_TEXTS: Final = {
+    "partition-clickhouse-one": "a replica is cut off from all others; with --links keeper from "
+    "ZooKeeper alone",
+    "partition-clickhouse-minority": "fewer than half of the replicas are cut off so",
+    "partition-zookeeper-one": "a ZooKeeper server is cut off from all others; with --links peer "
+    "from its peers alone",
+    "partition-zookeeper-minority": "fewer than half of the ZooKeeper servers are cut off so",
+}
+
 FAULTS: Final = tuple(
     FaultEntry(
         name=name,
@@ -302,5 +337,6 @@ FAULTS: Final = tuple(
     for name, text in {
         Partition.f: "the partitions below in turn: the last two first, the others in random order",
         **VARIANTS,
+        **_AIM_TEXTS,
     }.items()
 )

@@ -57,6 +57,43 @@ def test_two_sided_shapes_of_six_nodes(variant: str, sizes: set[int]) -> None:
     assert len(seen) > 1, "the seed chooses"
 
 
+@pytest.mark.parametrize(
+    ("variant", "role", "sizes"),
+    [
+        ("partition-clickhouse-one", THREE.replicas, {1}),
+        ("partition-zookeeper-one", THREE.keepers, {1}),
+        ("partition-zookeeper-minority", THREE.keepers, {1}),
+        ("partition-clickhouse-minority", THREE.replicas, {1}),
+    ],
+)
+def test_an_aimed_partition_cuts_off_nodes_of_a_role(
+    variant: str, role: tuple[str, ...], sizes: set[int]
+) -> None:
+    seen = set()
+    for seed in range(50):
+        text, dropped = planned(variant, seed)
+        alone, others = sides(text)
+        assert alone <= set(role)
+        assert len(alone) in sizes
+        assert others == set(THREE.names) - alone
+        assert dropped == crossing(alone, others)
+        seen |= alone
+    assert seen == set(role)
+
+
+def test_a_replica_can_be_cut_off_from_zookeeper_alone() -> None:
+    partition = Partition(["partition-clickhouse-one"], THREE, (LinkClass.KEEPER,))
+    plan = partition.plan(Seed(1), 0)
+    alone, others = sides(str(plan["text"]))
+    assert others == set(THREE.keepers)
+    assert from_json(plan["grudge"]) == crossing(alone, others)
+
+
+def test_the_partitions_in_turn_are_those_without_an_aim() -> None:
+    assert "partition-clickhouse-one" in SHAPES
+    assert "partition-clickhouse-one" not in VARIANTS
+
+
 def test_one_is_now_a_replica_and_now_a_zookeeper_server() -> None:
     alone = {min(sides(planned("partition-one", seed)[0]), key=len).pop() for seed in range(100)}
     assert alone == set(THREE.names)

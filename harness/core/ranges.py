@@ -147,6 +147,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "quiesce": SECONDS,
     "interval": SECONDS,
     "duration": SECONDS,
+    "jitter": Range(0.0, 0.99, "a share"),
     # The cluster.
     "replicas": Range(1, 32),
     "keepers": Range(1, 15),

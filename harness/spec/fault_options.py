@@ -18,6 +18,7 @@ def fault_options(
     return FaultOptions(
         interval_s=spec.interval_s,
         duration_s=spec.duration_s,
+        jitter=spec.jitter,
         link_classes=tuple(LinkClass(name) for name in spec.links),
         link_amounts=LinkAmounts.parse(spec.link_amounts),
         upgrade_to={role: next(iter(by_name)) for role, by_name in targets.items()},

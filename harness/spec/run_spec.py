@@ -25,6 +25,18 @@ from harness.spec.option_types import Choice, Repeated, SeedNumber, Text, WordLi
 from nemesis.options import ENDS
 
 
+def _fault_timing(name: str, help_: str) -> Option:
+    """Return an option of when faults begin and end, which a script decides by itself."""
+    return Option(
+        type=RANGES[name],
+        panel=Panel.FAULTS,
+        help=help_,
+        flag=f"--{name}",
+        chosen_by=Chooser.SCRIPT,
+        setting=False,
+    )
+
+
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that decides what a run does, but for what its servers do by themselves."""
 
@@ -293,27 +305,19 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     interval_s: Annotated[
-        float,
-        Option(
-            type=RANGES["interval"],
-            panel=Panel.FAULTS,
-            help="Seconds between faults. Default: 3.",
-            flag="--interval",
-            chosen_by=Chooser.SCRIPT,
-            setting=False,
-        ),
+        float, _fault_timing("interval", "Seconds between faults; see --jitter. Default: 3.")
     ] = 3.0
     duration_s: Annotated[
-        float,
-        Option(
-            type=RANGES["duration"],
-            panel=Panel.FAULTS,
-            help="Seconds that a fault lasts. Default: 3.",
-            flag="--duration",
-            chosen_by=Chooser.SCRIPT,
-            setting=False,
-        ),
+        float, _fault_timing("duration", "Seconds that a fault lasts; see --jitter. Default: 3.")
     ] = 3.0
+    jitter: Annotated[
+        float,
+        _fault_timing(
+            "jitter",
+            "Share by which each interval and each duration of a fault is longer or shorter at "
+            "most, as the seed draws it; 0: exact times. Default: 0.5.",
+        ),
+    ] = 0.5
     links: Annotated[
         tuple[str, ...],
         Option(

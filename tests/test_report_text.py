@@ -4,13 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checkers_cases import history, insert
+from checkers_cases import final, history, insert
 from report_cases import backwards, begun, finished, onset, sound, stale
 from rich.console import Console
 from test_checkers_registers import cas, read, write
 
 from checkers.judge import judge
 from checkers.suite import register_checkers
+from harness.report.pace import shortfall
 from harness.report.run_files import facts_in
 from harness.report.story import sentences
 from harness.report.text import text_report
@@ -147,6 +148,34 @@ def test_a_cas_is_a_write_and_a_read_of_nothing_a_read(tmp_path: Path) -> None:
 
 def test_a_witness_is_said_to_break_what_it_breaks_alone(tmp_path: Path) -> None:
     assert sentences(facts_in(finished(tmp_path, backwards())))[-1] == (
-        "That breaks linearizable, sequential, session (a process reads whatever it has read before); "
-        "eventual held."
+        "That breaks linearizable, sequential, session (a process reads whatever it has read "
+        "before); eventual held."
     )
+
+
+@pytest.mark.parametrize(
+    ("rate", "took_ms", "text"),
+    [
+        (None, 99, ""),
+        (10, 99, ""),
+        (
+            100,
+            99,
+            "10 calls a second of the 100 that --rate asks for: its 1 client waited for answers "
+            "99% of the time; --concurrency makes more",
+        ),
+        (
+            100,
+            10,
+            "10 calls a second of the 100 that --rate asks for: its 1 client waited for answers "
+            "only 10% of the time, so that the workload itself paused",
+        ),
+    ],
+)
+def test_a_rate_that_was_not_reached_is_said_with_its_reason(
+    rate: float | None, took_ms: int, text: str
+) -> None:
+    """A call begins every 100 ms; the final read is no part of the rate."""
+    calls = [insert(0, at, 100 * at, 100 * at + took_ms) for at in range(21)]
+    ops = history(*calls, final(0, range(21), 60_000, 60_001))
+    assert shortfall(ops, rate, 1) == text

@@ -26,6 +26,7 @@ from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import EXIT_CRASH, HarnessError, UsageError
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
+from harness.report.pace import shortfall
 from harness.run.campaign import Campaign, FinishedRun
 from harness.run.monitor import Monitor
 from harness.run.run_request import REPORTED, Invocation, RunRequest
@@ -220,9 +221,14 @@ def report_of(run: FinishedRun, options: Invocation) -> RunReport:
         title=str(path),
         workload=run.spec.workload,
         repro_command=run.spec.command,
-        troubles=outcome.troubles,
+        troubles=(*outcome.troubles, *filter(None, [_pace(run)])),
     )
     return RunReport(path, status, None, panel, headline=line)
+
+
+def _pace(run: FinishedRun) -> str:
+    """Return why a rate that was asked for was not reached; "" if it was."""
+    return shortfall(run.outcome.history, run.spec.rate, run.spec.concurrency)
 
 
 def isolated(request: RunRequest) -> Callable[[int], RunReport]:

@@ -234,7 +234,7 @@ def _print_try(console: Console, store: Store, on: VersionTries, one: Trial) -> 
     path = one.run or ""
     within = path.removeprefix(f"{store.root}/")
     line = Text.assemble(
-        f"{on.exact:<10}", (f"{one.result.value:<15}", RESULT_STYLE[one.result]), (within, "dim")
+        f"{on.exact:<10} ", (f"{one.result.value:<15}", RESULT_STYLE[one.result]), (within, "dim")
     )
     console.print(line, soft_wrap=True)
     if one.why and one.why not in [other.why for other in on.tries if other is not one]:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace as replace_struct
 
+from checkers.triage.explanation import KNOWN, NEW, Cause, Explained
 from harness.cli.main import app
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, UsageError
 from harness.core.history import History
@@ -160,6 +161,23 @@ def test_the_same_run_shrinks_to_the_same_bytes_and_nothing_can_be_left_out(red:
     singles = {frozenset([at]) for at in range(len(first.small.calls))}
     for dropped in faults | singles:
         assert not judged(without(first.small, set(dropped))).shown, dropped
+
+
+def test_a_candidate_with_another_cause_is_another_finding(red: RedRun) -> None:
+    own = red.kind.cause
+    assert own is not None
+    assert own.status == KNOWN
+    assert red.kind.keeps(own)
+    elsewhere = Cause(KNOWN, (Explained("merged-away", "24.8.0", 1, "evidence"),), ())
+    other = replace(red.kind, cause=elsewhere)
+    assert not other.keeps(own)
+    judged = OnSimulatedServers(other, ShrinkBudget())
+    assert judged(red.script).shown is None
+    assert judged.others == {",".join(one.name for one in own.defects): red.script}
+    unknown = Cause(NEW, (), ("set-full stale",))
+    assert not replace(red.kind, cause=unknown).keeps(own)
+    assert not red.kind.keeps(unknown)
+    assert not red.kind.keeps(None)
 
 
 def test_the_command_leaves_a_script_a_page_and_a_run(red: RedRun, store: Store) -> None:

@@ -77,7 +77,9 @@ def shrink(
     as_json: bool,
 ) -> int:
     """Make a stored INVALID run small: remove calls, faults, time, servers and options as long as
-    the same anomaly remains.
+    the same anomaly remains, with the same cause: it must be explained by known defects of the run
+    alone, or not at all if the run is not. What shows the anomaly by another cause on the way is
+    stored as a script and a run of its own.
 
     The smallest run is written to the run's directory: shrunk.toml, a script that `harness run
     --script` plays, and shrunk.html, which shows both runs. On simulated servers the same run
@@ -154,6 +156,8 @@ def _show(console: Console, result: Shrunk, page: str | None) -> None:
         console.print(f"! {result.why}", style="yellow")
     if page is not None:
         console.print(f"! {page}", style="yellow", markup=False)
+    for cause in result.others:
+        console.print(f"other   {cause}: {result.other_path(cause)}", soft_wrap=True)
     console.print(f"script  {result.path}", soft_wrap=True)
     console.print(f"again   {result.command}", soft_wrap=True)
     word = "shrunk" if result.minimal else "cut short"

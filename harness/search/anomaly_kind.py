@@ -1,9 +1,10 @@
 """The kind of anomaly that a search looks for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from checkers.judge import Judgement
+from checkers.triage.explanation import KNOWN, Cause
 from harness.core.history import History
 from harness.core.verdict import Status
 from harness.generators.script import ScriptStep, broke_off
@@ -18,6 +19,8 @@ class AnomalyKind:
 
     checker: str
     kind: str
+    cause: Cause | None = field(default=None, compare=False)
+    """Explanation that a candidate must keep; None: any will do."""
 
     def __str__(self) -> str:
         return f"{self.checker}:{self.kind}"
@@ -29,7 +32,10 @@ class AnomalyKind:
         return AnomalyKind(checker, kind)
 
     def find_in(self, judgement: Judgement, history: History) -> Reproduction | None:
-        """Return when it was seen and by which calls, if it decides the verdict."""
+        """Return when it was seen and by which calls, if it decides the verdict and has the
+        cause."""
+        if not self.keeps(judgement.explanation):
+            return None
         found = [
             anomaly
             for verdict in judgement.deciding
@@ -47,6 +53,18 @@ class AnomalyKind:
             if pair.invoke.index in ops or (pair.end is not None and pair.end.index in ops)
         )
         return Reproduction(max(history[op].time_ns for op in ops), proof)
+
+    def keeps(self, found: Cause | None) -> bool:
+        """Return whether an explanation has no other cause: known defects must be among those of
+        the run itself, and what is not explained must not be explained."""
+        if self.cause is None:
+            return True
+        if found is None:
+            return False
+        if self.cause.status != KNOWN:
+            return found.status != KNOWN
+        names = {one.name for one in self.cause.defects}
+        return found.status == KNOWN and names >= {one.name for one in found.defects}
 
     def judge(self, run: FinishedRun, steps: Sequence[ScriptStep] = ()) -> Trial:
         """Return the try that a run was; it is inconclusive if it broke off in these steps."""

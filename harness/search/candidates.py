@@ -11,10 +11,11 @@ from msgspec import structs
 
 from checkers.every_run import applicable
 from checkers.judge import Judgement, judge, judgement_of
+from checkers.triage.explanation import KNOWN
 from checkers.witness import gravest
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.errors import HarnessError, UsageError
-from harness.core.protocols import Generator
+from harness.core.history import History
 from harness.core.ranges import quoted
 from harness.core.seed import Seed
 from harness.core.verdict import Status
@@ -95,11 +96,11 @@ def _kind(given: str | None, name: str, judgement: Judgement) -> AnomalyKind:
     if given is None:
         found = gravest(judgement)
         assert found is not None, "the run is INVALID"
-        return AnomalyKind(found[0].checker, found[1].kind)
+        return AnomalyKind(found[0].checker, found[1].kind, judgement.explanation)
     known = kinds_of(judgement)
     if given not in known:
         raise UsageError(f"--kind {quoted(given)}: run {name} has {' '.join(known)}")
-    return AnomalyKind.parse(given)
+    return replace(AnomalyKind.parse(given), cause=judgement.explanation)
 
 
 def request_of(
@@ -130,6 +131,8 @@ class OnSimulatedServers:
 
     kind: AnomalyKind
     budget: ShrinkBudget
+    others: dict[str, ScriptedRun] = field(default_factory=dict)
+    """The smallest candidate that showed the anomaly by another cause, by that cause."""
     _options: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     _request: RunRequest | None = None
     """The request of the options above; None: they cannot be run."""
@@ -143,7 +146,7 @@ class OnSimulatedServers:
         cluster = request.simulated_cluster(spec, lambda _: None)
         try:
             cluster.up()
-            return self._judge(spec, cluster, timetable(candidate.calls))
+            return self._judge(candidate, spec, cluster)
         except HarnessError:
             return CandidateResult(None)
         finally:
@@ -161,15 +164,31 @@ class OnSimulatedServers:
                 self._request = None
         return self._request
 
-    def _judge(self, spec: RunSpec, cluster: SimCluster, script: Generator) -> CandidateResult:
-        context = RunContext.of(spec, cluster, script=script)
+    def _judge(self, candidate: ScriptedRun, spec: RunSpec, cluster: SimCluster) -> CandidateResult:
+        context = RunContext.of(spec, cluster, script=timetable(candidate.calls))
         history = record(context).history()
         own = [one for one in checkers_of(context) if one.name == self.kind.checker]
-        judgement = judge(history, applicable(own, history), spec.check_s, spec.promise)
+        explain = self.kind.cause is not None
+        judgement = judge(
+            history, applicable(own, history), spec.check_s, spec.promise, explain=explain
+        )
+        self._note_other(candidate, judgement, history)
         limit_ns = spec.time_limit_s * 1e9  # final reads begin later
         made = [pair for pair in history.pairs if pair.invoke.time_ns < limit_ns]
         ends_ns = [(pair.end or pair.invoke).time_ns for pair in made]
         return CandidateResult(self.kind.find_in(judgement, history), ends_ns)
+
+    def _note_other(self, candidate: ScriptedRun, judgement: Judgement, history: History) -> None:
+        """Note a candidate that shows the anomaly by another cause, if it is the smallest."""
+        found = judgement.explanation
+        if found is None or self.kind.keeps(found):
+            return
+        if replace(self.kind, cause=None).find_in(judgement, history) is None:
+            return
+        name = ",".join(one.name for one in found.defects) if found.status == KNOWN else "unknown"
+        least = self.others.get(name)
+        if least is None or len(candidate.calls) < len(least.calls):
+            self.others[name] = candidate
 
 
 @dataclass(slots=True)

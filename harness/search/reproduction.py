@@ -167,6 +167,7 @@ class RunReproduction:
     def of(name: str, store: Store, kind: str | None) -> "RunReproduction":
         """Translate a stored run, or what it was shrunk to. Raises UsageError."""
         red = red_run(name, store, kind)
+        red = replace(red, kind=replace(red.kind, cause=None))  # other servers, other defects
         shrunk = red.directory.path / SCRIPT_FILE
         if shrunk.exists():
             red = replace(red, script=read_script(shrunk))

@@ -1,7 +1,7 @@
 """Shrinks a stored run: its smallest script, and the run and the page that show it."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from msgspec import structs
 from checkers.phrasing import number
 from harness.core.errors import UsageError
 from harness.core.op import Json
+from harness.run.campaign import FinishedRun
 from harness.run.run_request import Invocation
 from harness.run.scripted import ScriptedRun, write_script
 from harness.run.stop import Stop
@@ -46,6 +47,12 @@ class Shrunk:
     """Reason why it is not known to be minimal; "" if it is."""
     tries: TryCounts | None
     """Tries of the result on real servers; None on simulated ones."""
+    others: Mapping[str, ScriptedRun]
+    """The smallest candidates that showed the anomaly by another cause, by that cause."""
+
+    def other_path(self, cause: str) -> Path:
+        """Return the path of the script of another cause."""
+        return self.red.directory.path / f"other-{cause.replace(',', '+')}.toml"
 
     @property
     def path(self) -> Path:
@@ -91,6 +98,8 @@ class Shrunk:
             "events": self.budget.events,
             "minimal": self.minimal,
             "why": self.why or None,
+            "cause": None if self.red.kind.cause is None else self.red.kind.cause.text,
+            "others": {cause: str(self.other_path(cause)) for cause in self.others},
             "tries": None if tries is None else {"hits": tries.hits, "tries": tries.conclusive},
             "script": str(self.path),
             "page": str(self.red.directory.shrunk_page),
@@ -137,6 +146,7 @@ def shrink_run(
         shrinker.minimal,
         why,
         real.counts.get(small.text) if real else None,
+        run.others if isinstance(run, OnSimulatedServers) else {},
     )
 
 
@@ -157,16 +167,26 @@ def _shrink(shrinker: Shrinker) -> None:
     shrinker.shrink()
 
 
+def _play(script: ScriptedRun, path: Path, store: Store) -> FinishedRun:
+    """Play a script that was written, as a run of the store. Raises HarnessError."""
+    request = request_of(script, Invocation(store=str(store.root)), path)
+    command = shlex.join(["harness", "run", "--script", str(path)])
+    again = structs.replace(request.spec(request.given.seed), command=command)
+    return request.campaign(None, Stop()).run_once(again)
+
+
 def store_shrunk(result: Shrunk, store: Store) -> str | None:
-    """Write the script, play it once as a run of the store, and draw the page. Return why that was
+    """Write the scripts, play each once as a run of the store, and draw the page. Return why it was
     not drawn. Raises HarnessError."""
     from harness.report.run_files import facts_in
     from harness.report.shrunk import write_comparison  # its templates are slow to load
 
+    for cause, other in result.others.items():
+        path = result.other_path(cause)
+        write_script(path, other, [f"Met while {result.red.name} was shrunk; explained: {cause}."])
+        _play(other, path, store)
     text = write_script(result.path, result.small, result.comments)
-    request = request_of(result.small, Invocation(store=str(store.root)), result.path)
-    again = structs.replace(request.spec(request.given.seed), command=result.command)
-    run = request.campaign(None, Stop()).run_once(again)
+    run = _play(result.small, result.path, store)
     return write_comparison(
         result.red.directory.shrunk_page,
         [facts_in(result.red.directory), facts_in(run.directory)],

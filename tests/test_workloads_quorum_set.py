@@ -294,3 +294,13 @@ def test_a_synced_read_syncs_first_and_is_judged_by_what_was_acknowledged_before
         ]
     )
     assert judge.check(stale).status is Status.INVALID
+
+
+def test_a_share_of_the_calls_inserts_on_every_node() -> None:
+    ops = played(QuorumSetOptions(share=0.5), lambda _: (Kind.OK, 10 * MS))
+    calls = [op for op in ops if op.kind is Kind.INVOKE]
+    inserts_ = [op for op in calls if op.f == "insert"]
+    assert 0.4 < len(inserts_) / len(calls) < 0.6
+    assert {op.node for op in inserts_} == set(NODES)
+    with pytest.raises(UsageError, match=r"share.*expected a share from 0 to 0.99"):
+        QuorumSetOptions(share=1.0).validate(Topology.of())

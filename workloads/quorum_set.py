@@ -32,7 +32,7 @@ from harness.core.ranges import AUTO, Quorum, majority, quoted, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered, repeat
-from harness.generators.choose import key_rounds
+from harness.generators.choose import key_rounds, mix
 from harness.generators.order import FINAL_TRIES, final_reads_on, phases, until_ok
 from harness.generators.timing import rest_after_fail
 from harness.generators.workers import on_few_nodes
@@ -94,6 +94,9 @@ class QuorumSetOptions(WorkloadOptions):
     """Number of calls on a key before a new one takes its place."""
     writers: int = 3
     """Maximum number of replicas that insert at a time, one insert each; all other calls read."""
+    share: float = 0.0
+    """Share of the calls that insert, drawn by the seed for any replica, in place of `writers`; 0:
+    as many as `writers` allows."""
     cancel: str = "never"
     """Way in which inserts are cancelled: "kill", by KILL QUERY from another connection; "time", by
     a small `max_execution_time`; "both"; or "never"."""
@@ -260,15 +263,21 @@ def set_calls(options: QuorumSetOptions, seed: Seed) -> Generator:
 
     Only a few nodes insert, because the server has one quorum insert of a table in flight, and
     because a ZooKeeper session keeps its requests in order: a node whose write hangs cannot read.
-    Nodes without a write in flight then show old states.
+    Nodes without a write in flight then show old states. With a share of inserts any node makes
+    any call.
     """
-    calls = on_few_nodes(
-        numbered(lambda n: Call(f="insert", value=n)),
-        repeat(Call(f="read")),
-        seed,
-        nodes_max=options.writers,
-        turns=(BURST, PACED),
-        hanging_s=HANGING_S,
+    writes, reads_ = numbered(lambda n: Call(f="insert", value=n)), repeat(Call(f="read"))
+    calls = (
+        mix(seed.child("share"), [(options.share, writes), (1 - options.share, reads_)])
+        if options.share
+        else on_few_nodes(
+            writes,
+            reads_,
+            seed,
+            nodes_max=options.writers,
+            turns=(BURST, PACED),
+            hanging_s=HANGING_S,
+        )
     )
     keyed = key_rounds(calls, seed, keys=options.keys, ops_per_key=options.ops_per_key)
     return rest_after_fail(keyed, REFUSED_PAUSE_S)

@@ -168,6 +168,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "ops_per_key": _ROWS,
     "values_per_key": _ROWS,
     "writers": Range(1, 1_000),
+    "share": Range(0.0, 0.99, "a share"),
     "timeout_s": _CALL_SECONDS,
     "session_s": _CALL_SECONDS,
     "slack_s": _CALL_SECONDS,

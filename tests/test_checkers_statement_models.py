@@ -57,7 +57,7 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
     views = {have, *(_earlier(step, past) if sees is Sees.LOCAL else ())}
     there = places.get(call.to, ()) if isinstance(call.to, str) else ()
     match call.effect:
-        case Effect.NONE:
+        case Effect.NONE | Effect.KILL:
             go({})
         case Effect.INSERT | Effect.AGAIN:
             again = call.effect is Effect.AGAIN
@@ -74,16 +74,27 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
                     if {*kept} == {*have}:
                         go({call.table: kept})
         case Effect.APPEND:
-            go({call.table: [(*copy, call.update) for copy in have]})
+            for hit, left in _hits(step, have):
+                go({call.table: [*left, *((*copy, call.update) for copy in hit)]})
+        case Effect.CLEAR:
+            for hit, left in _hits(step, have):
+                go({call.table: [*left, *(() for _ in hit)]})
         case Effect.DELETE:
-            go({call.table: ()})
+            for hit, left in _hits(step, have):
+                if hit or not have or not _must(step):
+                    go({call.table: left})
         case Effect.ATTACH:
             aside = f"{call.table}@{step.node}"
             go({call.table: (*have, *places.get(aside, ())), aside: ()})
         case Effect.DETACH:
-            for on_each in product(views, repeat=2):
-                aside = {a: (*places.get(a, ()), *v) for a, v in zip(asides, on_each, strict=True)}
-                go({call.table: (), **aside})
+            for hit, left in _hits(step, have):
+                if have and not hit and _must(step):
+                    continue
+                for on_each in (
+                    [(hit,) * 2] if sees is Sees.ACKNOWLEDGED else product(views, repeat=2)
+                ):
+                    pairs = zip(asides, on_each, strict=True)
+                    go({call.table: left, **{a: (*places.get(a, ()), *v) for a, v in pairs}})
         case Effect.REPLACE:
             for view in views:
                 go({call.to: view})
@@ -105,6 +116,23 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
                 if step.end is None and half:
                     go({call.to: (*there, *view)})
     return found
+
+
+def _hits(step, have) -> list[tuple[Copies, Copies]]:
+    """Return which copies a statement may touch, each time with those that it does not."""
+    if not (step.killed or step.call.one_part):
+        return [(have, ())]
+    found = []
+    for size in range(len(have) + 1):
+        for hit in combinations(range(len(have)), size):
+            left = tuple(copy for at, copy in enumerate(have) if at not in hit)
+            found.append((tuple(have[at] for at in hit), left))
+    return found
+
+
+def _must(step) -> bool:
+    """Return whether a statement on one part touches a copy at least."""
+    return step.call.one_part and not step.killed and step.end is not None
 
 
 def _without(have, taken) -> list:
@@ -155,11 +183,15 @@ def some_steps(draw: random.Random) -> list[StatementStep]:
         to = "u" if table == "t" else "t"
         at += draw.randint(0, 3)
         end = None if draw.random() < 0.2 else at + draw.randint(1, 9)
+        one_part = effect in (Effect.DELETE, Effect.DETACH) and draw.random() < 0.5
+        killed = effect in (Effect.APPEND, Effect.CLEAR, Effect.DELETE) and draw.random() < 0.3
+        end = None if killed else end
         synced, view = draw.random() < 0.3, "v" if viewed else UNSET
-        call = StatementCall(effect, table, to=to, view=view, update=100 + place, synced=synced)
-        steps.append(
-            StatementStep(place, at * 100 + place, end and end * 100 + 50 + place, "ch1", call)
+        call = StatementCall(
+            effect, table, to=to, view=view, update=100 + place, synced=synced, one_part=one_part
         )
+        last = end and end * 100 + 50 + place
+        steps.append(StatementStep(place, at * 100 + place, last, "ch1", call, killed))
     return steps
 
 

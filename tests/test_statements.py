@@ -16,7 +16,7 @@ from harness.core.protocols import Context, Ready, Worker
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from workloads.statement_table import STATEMENTS
-from workloads.statement_tables import EXPIRED, TableShape
+from workloads.statement_tables import ENGINES, EXPIRED, TableShape
 from workloads.statements import (
     PARTITIONS,
     SELECTED,
@@ -82,6 +82,40 @@ def test_those_that_take_rows_are_preceded_by_a_sync_if_it_is_wanted() -> None:
         assert value.synced == STATEMENTS[call.f].takes_rows
 
 
+def test_a_retry_sends_the_block_of_the_call_before() -> None:
+    options = StatementsOptions(statements="insert-retried,insert-token")
+    calls = [call for call in calls_of(options, 600) if call.f != "insert-row"]
+    tries: dict[tuple[str, object], list[Call]] = {}
+    for call in calls:
+        tries.setdefault((call.f, convert(call.value, StatementCall).row), []).append(call)
+    assert len(tries) > 30
+    assert {len(same) for same in [*tries.values()][:-2]} == {2}
+    assert all(same[0] == same[-1] for same in tries.values())
+    tokens = {
+        convert(call.value, StatementCall).settings.get("insert_deduplication_token")
+        for call in calls
+        if call.f == "insert-token"
+    }
+    assert {f"row {row}" for f, row in tries if f == "insert-token"} == tokens
+
+
+def test_plain_tables_are_made_where_statements_use_them() -> None:
+    options = StatementsOptions(statements="insert-staged,attach-staged")
+    assert options.shape.staging
+    assert not StatementsOptions(statements="move").shape.staging
+    for call in calls_of(options, 300):
+        value = convert(call.value, StatementCall)
+        assert value.table == ("s@" if call.f.endswith("-staged") else value.table)
+        assert value.synced == (call.f == "attach-staged")
+
+
+def test_statements_on_all_hosts_are_those_of_one_host() -> None:
+    kind = STATEMENTS["move-on-cluster"]
+    assert kind.sql == "ALTER TABLE {table} ON CLUSTER harness MOVE PARTITION {p:d} TO TABLE {to}"
+    assert kind.effect is STATEMENTS["move"].effect
+    assert not kind.takes_rows, "the replica that makes it need not be the one that was synced"
+
+
 def test_inserts_are_always_among_the_chosen() -> None:
     names = {call.f for call in calls_of(StatementsOptions(statements="drop, move"), 200)}
     assert names == {"insert-row", "drop", "move"}
@@ -89,7 +123,7 @@ def test_inserts_are_always_among_the_chosen() -> None:
 
 OWN = """
 from checkers.statements.calls import Effect
-from workloads.statement_table import StatementKind
+from workloads.statement_kinds import StatementKind
 
 def kind(sql, effect, **more):
     return StatementKind(sql=sql, effect=effect, text="does something", promise="nowhere", **more)
@@ -137,7 +171,7 @@ def test_a_users_own_statement_is_drawn_like_any_other() -> None:
         ("own_statements:PURGED", "has no PURGED; did you mean PURGE"),
         ("own_statement:PURGE", "there is no module own_statement; expected"),
         ("own_statements:kind", "is a function, expected a StatementKind"),
-        ("own_statements:TWICE", "placeholder 'q' is unknown; expected one of table, to, p"),
+        ("own_statements:TWICE", "placeholder 'q' is unknown; expected one of table, to, staging"),
         ("own_statements:NOWHERE", "its effect is move and its text has no {to}"),
         ("own_statements:OTHER", "its effect is delete and its text has no {table}"),
         ("own_statements:UNNUMBERED", "its effect is append and its text has no {update}"),
@@ -188,6 +222,14 @@ def test_an_engine_that_replaces_rows_is_that_of_the_tables_and_of_the_calls() -
     assert "ReplacingMergeTree" in TableShape(engine="replacing").schema(()).engine
 
 
+@pytest.mark.parametrize("engine", ["summing", "aggregating"])
+def test_an_engine_that_counts_rows_keeps_all_of_them(engine: str) -> None:
+    rows = [convert(c.value, StatementCall) for c in calls_of(StatementsOptions(engine=engine), 50)]
+    assert not any(call.replacing for call in rows)
+    assert ENGINES[engine].columns == "p, id, v, n"
+    assert ENGINES[engine].copies == "sum(n)"
+
+
 def test_the_state_of_a_replica_is_that_of_all_its_tables() -> None:
     states = [{"rows": 3, "queue": 0, "to_check": 1}, {"rows": 4, "queue": 2}]
     assert sum_of(states) == {"rows": 7, "queue": 2, "to_check": 1}
@@ -199,7 +241,7 @@ def test_the_state_of_a_replica_is_that_of_all_its_tables() -> None:
     [
         (StatementsOptions(statements="move,dorp"), "statements 'dorp' is unknown; did you mean"),
         (StatementsOptions(sees="all"), "sees 'all' is unknown; expected one of ack"),
-        (StatementsOptions(engine="summing"), "engine 'summing' is unknown; expected one of"),
+        (StatementsOptions(engine="graphite"), "engine 'graphite' is unknown; expected one of"),
         (StatementsOptions(ops_per_s=0), "ops-per-s"),
     ],
 )

@@ -1,141 +1,34 @@
-"""The table of statements: what each of them does to a row, and how it is written.
+"""The table of statements.
 
 A statement is a row of this table. Generator, client, history, judge and manual follow from it; a
 user's own is a `StatementKind` in a module of theirs, named MODULE:NAME.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from string import Formatter
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
 
 from checkers.statements.calls import Effect
-from checkers.statements.effects import TAKING, TO_ANOTHER
-from harness.clients.clickhouse import SettingName
 from harness.core import plugins
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.ranges import unknown_name
+from workloads.statement_kinds import ANY_MUTATION, ANY_WAIT, PATCHED, StatementKind
 
-Drawn: TypeAlias = tuple[tuple[SettingName, tuple[int | str, ...]], ...]
-"""Settings of which the seed draws a value for each call."""
-
-ANY_WAIT: Final[Drawn] = (("replication_alter_partitions_sync", (0, 1, 2)),)
-"""Wait for nobody, for the replica that is asked, for all."""
-ANY_MUTATION: Final[Drawn] = (("mutations_sync", (0, 1, 2)),)
-PATCHED: Final = {"enable_block_number_column": 1, "enable_block_offset_column": 1}
-"""Settings of tables whose rows are patched."""
-PLACEHOLDERS: Final = ("table", "to", "p", "update", "where", "path")
-"""Names that the text of a statement may have in braces."""
 _MANUAL: Final = "sql-reference/statements"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatementKind:
-    """A kind of statement."""
-
-    sql: str
-    """Its text; {table} and {to} are tables, {path} is the first one's in ZooKeeper, {p:d} the
-    partition, {update:d} the number of an update that no other statement has, {where} the condition
-    on the rows that it touches. Without {p:d} and {where} it acts on whole tables. After that of an
-    insert come the rows."""
-    effect: Effect
-    """What it does to a copy of a row that it touches."""
-    text: str
-    """What it does, for a reader."""
-    promise: str
-    """Page of ClickHouse's manual that says so."""
-    settings: Drawn = ()
-    table_settings: Mapping[str, int] = field(default_factory=dict)
-    """Settings that the tables must have."""
-    weight: float = 1.0
-    """How often it is drawn, beside the others."""
-    by_name: bool = False
-    """Whether "all" leaves it out, because it gets in the way of others."""
-    spread: bool = False
-    """Whether it inserts its row into two partitions."""
-    needs: Sequence[Mechanism] = ()
-    """Mechanisms that the servers must have."""
-
-    @property
-    def takes_rows(self) -> bool:
-        """Return whether it takes from a table what its replica has, so that SYSTEM SYNC REPLICA
-        matters."""
-        return self.effect in TAKING
-
-    @property
-    def placeholders(self) -> frozenset[str]:
-        """Return the names in braces of its text. Raises ValueError for braces that do not
-        match."""
-        return frozenset(name for _, name, _, _ in Formatter().parse(self.sql) if name is not None)
-
-    @property
-    def has_partition(self) -> bool:
-        """Return whether it touches rows of one partition."""
-        return self.effect is Effect.INSERT or bool({"p", "where"} & self.placeholders)
-
-    @property
-    def is_one_block(self) -> bool:
-        """Return whether it inserts a block of its own, of which servers write all or nothing."""
-        gathered = any(name == "async_insert" for name, _ in self.settings)
-        return self.effect is Effect.INSERT and not self.spread and not gathered
-
-    @property
-    def description(self) -> str:
-        """Return what it does, its effect, the mechanisms that it needs, and its promise."""
-        needs = f"; needs {', '.join(self.needs)}" if self.needs else ""
-        named = "; only if it is named" if self.by_name else ""
-        return f"{self.text} (effect {self.effect}{needs}{named}; {self.promise})"
-
-    def validate(self, name: str) -> None:
-        """Raise UsageError if its text and its effect do not go together."""
-        if not isinstance(self.effect, Effect):
-            raise UsageError(f"statement {name}: effect {self.effect!r}: expected an Effect")
-        try:
-            for part in sorted(self.placeholders - {*PLACEHOLDERS}):
-                known = unknown_name(part, PLACEHOLDERS)
-                raise UsageError(f"statement {name}: placeholder {known}")
-            self.sql.format(**dict.fromkeys(("table", "to", "where", "path"), ""), p=1, update=1)
-        except ValueError as error:
-            raise UsageError(f"statement {name}: {error} in {self.sql!r}") from None
-        expected = {"table": self.effect is not Effect.FETCH, "to": self.effect in TO_ANOTHER}
-        expected |= {"update": self.effect is Effect.APPEND, "path": self.effect is Effect.FETCH}
-        for part, needed in expected.items():
-            if (part in self.placeholders) != needed:
-                has = "has no" if needed else "has a"
-                raise UsageError(
-                    f"statement {name}: its effect is {self.effect} and its text {has} "
-                    f"{{{part}}}: {self.sql!r}"
-                )
-        for setting, values in self.settings:
-            if not values:
-                raise UsageError(f"statement {name}: setting {setting} has no values to draw from")
-
-
-def statement_named(name: str) -> StatementKind:
-    """Return the statement of the table, or the user's own, of this name. Raises UsageError."""
-    if not plugins.is_reference(name):
-        if name not in STATEMENTS:
-            listed_by = "harness list statements"
-            raise UsageError(f"statements {unknown_name(name, STATEMENTS, listed_by)}")
-        return STATEMENTS[name]
-    kind = plugins.load_value(name, StatementKind)
-    kind.validate(name)
-    return kind
-
-
 _PARTITION: Final = f"{_MANUAL}/alter/partition"
+_COLUMN: Final = f"{_MANUAL}/alter/column"
 
-STATEMENTS: Final[Mapping[str, StatementKind]] = {
+_ONCE: Final[Mapping[str, StatementKind]] = {
     "insert-row": StatementKind(
-        sql="INSERT INTO {table} VALUES",
+        sql="INSERT INTO {table} (p, id, v) VALUES",
         effect=Effect.INSERT,
         text="inserts a row",
         promise=f"{_MANUAL}/insert-into",
         weight=12,
     ),
     "insert-quorum": StatementKind(
-        sql="INSERT INTO {table} VALUES",
+        sql="INSERT INTO {table} (p, id, v) VALUES",
         effect=Effect.INSERT,
         text="inserts a row that two replicas acknowledge",
         promise="operations/settings/settings#insert_quorum",
@@ -149,7 +42,7 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         by_name=True,
     ),
     "insert-async": StatementKind(
-        sql="INSERT INTO {table} VALUES",
+        sql="INSERT INTO {table} (p, id, v) VALUES",
         effect=Effect.INSERT,
         text="inserts a row into the block that the server gathers, and waits for that",
         promise="optimize/asynchronous-inserts",
@@ -158,15 +51,43 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         weight=2,
     ),
     "insert-spread": StatementKind(
-        sql="INSERT INTO {table} VALUES",
+        sql="INSERT INTO {table} (p, id, v) VALUES",
         effect=Effect.INSERT,
         text="inserts a row into each of two partitions, in one statement",
         promise=f"{_MANUAL}/insert-into",
         spread=True,
         weight=2,
     ),
+    "insert-retried": StatementKind(
+        sql="INSERT INTO {table} (p, id, v) VALUES",
+        effect=Effect.AGAIN,
+        text="inserts a row, and sends its block to another replica or the same one once more",
+        promise="engines/table-engines/mergetree-family/replication",
+        settings=(("deduplicate_blocks_in_dependent_materialized_views", (1,)),),
+        weight=2,
+    ),
+    "insert-token": StatementKind(
+        sql="INSERT INTO {table} (p, id, v) VALUES",
+        effect=Effect.AGAIN,
+        text="the same with a token",
+        promise="operations/settings/settings#insert_deduplication_token",
+        settings=(
+            ("insert_deduplication_token", ("row {row}",)),
+            ("deduplicate_blocks_in_dependent_materialized_views", (1,)),
+        ),
+        needs=(Mechanism.DEDUPLICATION_TOKEN,),
+        weight=2,
+    ),
+    "insert-staged": StatementKind(
+        sql="INSERT INTO {staging} (p, id, v) VALUES",
+        effect=Effect.INSERT,
+        text="inserts a row into a plain table of the replica that is asked",
+        promise=f"{_MANUAL}/insert-into",
+        weight=6,
+        by_name=True,
+    ),
     "insert-select": StatementKind(
-        sql="INSERT INTO {to} (p, id, v) SELECT p, id, v FROM {table} WHERE p = {p:d}",
+        sql="INSERT INTO {to} ({columns}) SELECT {columns} FROM {table} WHERE p = {p:d}",
         effect=Effect.SELECT,
         text="inserts the rows of a partition of another table",
         promise=f"{_MANUAL}/insert-into#inserting-the-results-of-select",
@@ -206,6 +127,15 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         settings=ANY_MUTATION,
         needs=(Mechanism.LIGHTWEIGHT_DELETES,),
         weight=0.2,
+    ),
+    "kill-mutation": StatementKind(
+        sql="KILL MUTATION WHERE concat(database, '.', table) = '{table}'",
+        effect=Effect.KILL,
+        text="stops the mutations of a table, which may have changed some of its parts",
+        promise=f"{_MANUAL}/kill#kill-mutation",
+        needs=(Mechanism.WAITED_MUTATIONS,),
+        weight=0.5,
+        by_name=True,
     ),
     "patch": StatementKind(
         sql="UPDATE {table} SET v = arrayPushBack(v, {update:d}) WHERE {where}",
@@ -267,6 +197,35 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         weight=0.5,
         needs=(Mechanism.COPIED_PARTITIONS,),
     ),
+    "attach-staged": StatementKind(
+        sql="ALTER TABLE {to} ATTACH PARTITION {p:d} FROM {staging}",
+        effect=Effect.COPY,
+        text="copies a partition from the plain table of the replica that is asked",
+        promise=f"{_PARTITION}#attach-partition-from",
+        settings=ANY_WAIT,
+        needs=(Mechanism.COPIED_PARTITIONS,),
+        by_name=True,
+    ),
+    "replace-staged": StatementKind(
+        sql="ALTER TABLE {to} REPLACE PARTITION {p:d} FROM {staging}",
+        effect=Effect.REPLACE,
+        text="replaces a partition by that of the plain table of the replica that is asked",
+        promise=f"{_PARTITION}#replace-partition",
+        settings=ANY_WAIT,
+        needs=(Mechanism.COPIED_PARTITIONS,),
+        by_name=True,
+    ),
+    "restore": StatementKind(
+        sql="BACKUP TABLE {table} PARTITION {p:d} TO File('{table}-{index:d}'); "
+        "RESTORE TABLE {table} AS {to} PARTITION {p:d} FROM File('{table}-{index:d}') "
+        "SETTINGS allow_non_empty_tables = 1, allow_different_table_def = 1",
+        effect=Effect.COPY,
+        text="makes a backup of a partition, and restores it into another table",
+        promise="operations/backup",
+        needs=(Mechanism.BACKUPS,),
+        weight=0.5,
+        by_name=True,
+    ),
     "drop": StatementKind(
         sql="ALTER TABLE {table} DROP PARTITION {p:d}",
         effect=Effect.DELETE,
@@ -289,6 +248,24 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         text="puts a partition aside, on each replica",
         promise=f"{_PARTITION}#detach-partitionpart",
         settings=ANY_WAIT,
+        weight=0.5,
+    ),
+    "drop-part": StatementKind(
+        sql="ALTER TABLE {table} DROP PART '{part}'",
+        effect=Effect.DELETE,
+        text="removes a part that the replica that is asked has",
+        promise=f"{_PARTITION}#drop-partitionpart",
+        settings=ANY_WAIT,
+        needs=(Mechanism.NAMED_PARTS,),
+        weight=0.5,
+    ),
+    "detach-part": StatementKind(
+        sql="ALTER TABLE {table} DETACH PART '{part}'",
+        effect=Effect.DETACH,
+        text="puts a part aside, on each replica",
+        promise=f"{_PARTITION}#detach-partitionpart",
+        settings=ANY_WAIT,
+        needs=(Mechanism.NAMED_PARTS,),
         weight=0.5,
     ),
     "attach": StatementKind(
@@ -314,6 +291,22 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         settings=ANY_WAIT,
         weight=0.5,
     ),
+    "optimize-some": StatementKind(
+        sql="OPTIMIZE TABLE {table} PARTITION {p:d}",
+        effect=Effect.NONE,
+        text="merges some parts of a partition",
+        promise=f"{_MANUAL}/optimize",
+        settings=(*ANY_WAIT, ("optimize_throw_if_noop", (0, 1))),
+        weight=0.2,
+    ),
+    "optimize-all": StatementKind(
+        sql="OPTIMIZE TABLE {table} FINAL",
+        effect=Effect.NONE,
+        text="merges the parts of each partition",
+        promise=f"{_MANUAL}/optimize",
+        settings=(*ANY_WAIT, ("optimize_skip_merged_partitions", (0, 1))),
+        weight=0.1,
+    ),
     "deduplicate": StatementKind(
         sql="OPTIMIZE TABLE {table} PARTITION {p:d} FINAL DEDUPLICATE",
         effect=Effect.COLLAPSE,
@@ -333,9 +326,84 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         sql="ALTER TABLE {table} MODIFY COLUMN v DEFAULT [{p:d}]",
         effect=Effect.NONE,
         text="changes a default that no insert uses",
-        promise=f"{_MANUAL}/alter/column#modify-column",
+        promise=f"{_COLUMN}#modify-column",
         settings=ANY_WAIT,
         weight=0.2,
+    ),
+    "column-clear": StatementKind(
+        sql="ALTER TABLE {table} CLEAR COLUMN v IN PARTITION {p:d}",
+        effect=Effect.CLEAR,
+        text="empties the list of each row of a partition",
+        promise=f"{_COLUMN}#clear-column",
+        settings=ANY_MUTATION,
+        needs=(Mechanism.WAITED_MUTATIONS,),
+        weight=0.5,
+    ),
+    "column-materialize": StatementKind(
+        sql="ALTER TABLE {table} MATERIALIZE COLUMN v IN PARTITION {p:d}",
+        effect=Effect.NONE,
+        text="writes the column of the lists again",
+        promise=f"{_COLUMN}#materialize-column",
+        settings=ANY_MUTATION,
+        needs=(Mechanism.WAITED_MUTATIONS,),
+        weight=0.2,
+    ),
+    "column-rename": StatementKind(
+        sql="ALTER TABLE {table} RENAME COLUMN v TO w; ALTER TABLE {table} RENAME COLUMN w TO v",
+        effect=Effect.NONE,
+        text="gives the column of the lists another name, and its own again",
+        promise=f"{_COLUMN}#rename-column",
+        settings=ANY_WAIT,
+        needs=(Mechanism.ALTER_IN_LOG,),
+        weight=0.2,
+        by_name=True,
+    ),
+    "column-type": StatementKind(
+        sql="ALTER TABLE {table} MODIFY COLUMN v Array(UInt64); "
+        "ALTER TABLE {table} MODIFY COLUMN v Array(UInt32)",
+        effect=Effect.NONE,
+        text="gives the column of the lists another type, and its own again",
+        promise=f"{_COLUMN}#modify-column",
+        settings=ANY_WAIT,
+        needs=(Mechanism.ALTER_IN_LOG,),
+        weight=0.2,
+        by_name=True,
+    ),
+    "column-add": StatementKind(
+        sql="ALTER TABLE {table} ADD COLUMN IF NOT EXISTS w UInt8 DEFAULT 7 AFTER p",
+        effect=Effect.NONE,
+        text="adds a column that no insert names",
+        promise=f"{_COLUMN}#add-column",
+        settings=ANY_WAIT,
+        weight=0.2,
+        by_name=True,
+    ),
+    "column-drop": StatementKind(
+        sql="ALTER TABLE {table} DROP COLUMN IF EXISTS w",
+        effect=Effect.NONE,
+        text="removes that column",
+        promise=f"{_COLUMN}#drop-column",
+        settings=ANY_WAIT,
+        weight=0.2,
+        by_name=True,
+    ),
+    "rename": StatementKind(
+        sql="RENAME TABLE {table} TO {table}_away, {table}_away TO {table}",
+        effect=Effect.NONE,
+        text="gives the table of a replica another name, and its own again",
+        promise=f"{_MANUAL}/rename",
+        needs=(Mechanism.ATOMIC_DATABASES,),
+        weight=0.2,
+        by_name=True,
+    ),
+    "reattach": StatementKind(
+        sql="DETACH TABLE {table} SYNC; ATTACH TABLE {table}",
+        effect=Effect.NONE,
+        text="puts the table of a replica out of use, and into use again",
+        promise=f"{_MANUAL}/detach",
+        needs=(Mechanism.ATOMIC_DATABASES,),
+        weight=0.2,
+        by_name=True,
     ),
     "restart-replica": StatementKind(
         sql="SYSTEM RESTART REPLICA {table}",
@@ -345,4 +413,37 @@ STATEMENTS: Final[Mapping[str, StatementKind]] = {
         weight=0.1,
     ),
 }
+ON_ALL_HOSTS: Final = ("update", "delete", "move", "replace", "attach-from", "drop")
+"""Statements that are also made on all hosts."""
+
+
+def _on_all_hosts(kind: StatementKind) -> StatementKind:
+    """Return a statement that alters a table, made on all hosts."""
+    words = kind.sql.split(" ", 3)
+    return replace(
+        kind,
+        sql=" ".join([*words[:3], "ON CLUSTER harness", *words[3:]]),
+        text=f"{kind.text}, on all hosts",
+        promise="sql-reference/distributed-ddl",
+        settings=(*kind.settings, ("distributed_ddl_task_timeout", (5,))),
+        by_name=True,
+    )
+
+
+STATEMENTS: Final[Mapping[str, StatementKind]] = {
+    **_ONCE,
+    **{f"{name}-on-cluster": _on_all_hosts(_ONCE[name]) for name in ON_ALL_HOSTS},
+}
 """Statements by their names, which are those of their calls."""
+
+
+def statement_named(name: str) -> StatementKind:
+    """Return the statement of the table, or the user's own, of this name. Raises UsageError."""
+    if not plugins.is_reference(name):
+        if name not in STATEMENTS:
+            listed_by = "harness list statements"
+            raise UsageError(f"statements {unknown_name(name, STATEMENTS, listed_by)}")
+        return STATEMENTS[name]
+    kind = plugins.load_value(name, StatementKind)
+    kind.validate(name)
+    return kind

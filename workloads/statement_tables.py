@@ -10,15 +10,59 @@ from harness.clients.replicated_table import ReplicatedTable, TableSchema, drop_
 from harness.core.dialect import Mechanism
 from harness.core.op import Json
 from harness.core.protocols import Cluster
-from workloads.statement_table import StatementKind
+from workloads.statement_kinds import StatementKind
 
 SCHEMA: Final = TableSchema("p Int64, id Int64, v Array(UInt32)", order_by="id", partition_by="p")
 TABLES: Final = ("t", "u")
-ENGINES: Final[Mapping[str, str]] = {
-    "merge": SCHEMA.engine,
-    "replacing": "ReplicatedReplacingMergeTree('{path}', '{replica}')",
-}
-"""Engines of the tables by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableEngine:
+    """Engine of the tables."""
+
+    name: str
+    """Its name, after "Replicated"."""
+    more: str = ""
+    """Arguments of the engine beside the path and the replica."""
+    column: str = ""
+    """Column beside those of the schema, with its type."""
+    order_by: str = SCHEMA.order_by
+    replaces: bool = True
+    """Whether merges leave one of the rows with equal keys."""
+
+    @property
+    def columns(self) -> str:
+        """Return the names of the columns."""
+        return ", ".join(["p", "id", "v", *self.column.split()[:1]])
+
+    @property
+    def copies(self) -> str:
+        """Return the expression that counts the copies of a row."""
+        return "count()" if self.replaces or not self.column else f"sum({self.column.split()[0]})"
+
+    def of(self, schema: TableSchema) -> TableSchema:
+        """Return a schema with this engine."""
+        return replace(
+            schema,
+            columns=", ".join(filter(None, [schema.columns, self.column])),
+            order_by=self.order_by,
+            engine=f"Replicated{self.name}('{{path}}', '{{replica}}'{self.more})",
+        )
+
+
+ENGINES: Final[Mapping[str, TableEngine]] = {
+    "merge": TableEngine("MergeTree", replaces=False),
+    "replacing": TableEngine("ReplacingMergeTree"),
+    "collapsing": TableEngine("CollapsingMergeTree", ", n", "n Int8 DEFAULT 1"),
+    "aggregating": TableEngine(
+        "AggregatingMergeTree", "", "n SimpleAggregateFunction(sum, UInt64) DEFAULT 1", "(id, v)",
+        replaces=False,
+    ),
+    "summing": TableEngine(
+        "SummingMergeTree", "", "n UInt64 DEFAULT 1", "(id, v)", replaces=False
+    ),
+}  # fmt: skip
+"""Engines of the tables by name. Rows that a merge has summed count as many copies."""
 EXPIRED: Final = 8
 """With a TTL, a row whose number this divides has expired when it is inserted."""
 _EXPIRES_SOON: Final = {"merge_with_ttl_timeout": 1}
@@ -54,7 +98,7 @@ class TableShape:
         for some in (*settings, _EXPIRES_SOON if self.ttl else {}, self.settings):
             merged |= some
         ttl = f"toDateTime(if(id % {EXPIRED} = 0, 1, 4000000000))" if self.ttl else ""
-        return replace(SCHEMA, settings=merged, ttl=ttl, engine=ENGINES[self.engine])
+        return ENGINES[self.engine].of(replace(SCHEMA, settings=merged, ttl=ttl))
 
 
 def tables_of(
@@ -64,10 +108,13 @@ def tables_of(
     tables = {name: ReplicatedTable(cluster, f"{token}_{name}", schema) for name in TABLES}
     if shape.view or shape.late_view:
         source = tables[TABLES[0]].name
-        tables[VIEW] = ViewTarget(cluster, f"{token}_{VIEW}", schema, source, late=shape.late_view)
+        columns = ENGINES[shape.engine].columns
+        tables[VIEW] = ViewTarget(
+            cluster, f"{token}_{VIEW}", schema, source, columns, late=shape.late_view
+        )
     if shape.staging:
         tables[STAGING] = StagingTable(
-            cluster, f"{token}_{STAGING}", replace(schema, engine="MergeTree")
+            cluster, f"{token}_{STAGING}", replace(schema, engine="MergeTree", ttl="")
         )
     return tables
 
@@ -76,11 +123,12 @@ class ViewTarget(ReplicatedTable):
     """Table into which a materialized view writes."""
 
     def __init__(
-        self, cluster: Cluster, token: str, schema: TableSchema, source: str, *, late: bool
-    ) -> None:
+        self, cluster: Cluster, token: str, schema: TableSchema, source: str, columns: str, *,
+        late: bool,
+    ) -> None:  # fmt: skip
         """Name the table and its view, which a statement creates if it is late."""
         super().__init__(cluster, token, schema)
-        self._source, self._late = source, late
+        self._source, self._columns, self._late = source, columns, late
         self._view_database = f"{self.database}_view" if late else self.database
         self.view = f"{self._view_database}.mv"
 
@@ -97,7 +145,7 @@ class ViewTarget(ReplicatedTable):
         else:
             connection.command(
                 f"CREATE MATERIALIZED VIEW {self.view} TO {self.name} AS "
-                f"SELECT p, id, v FROM {self._source}"
+                f"SELECT {self._columns} FROM {self._source}"
             )
 
     def drop(self) -> Sequence[str]:
@@ -133,7 +181,7 @@ def at_replica(node: str) -> str:
 
 SCRIPTED: Final[Mapping[str, StatementKind]] = {
     "insert-again": StatementKind(
-        sql="INSERT INTO {table} VALUES",
+        sql="INSERT INTO {table} (p, id, v) VALUES",
         effect=Effect.AGAIN,
         text="sends the block of an insert once more",
         promise="engines/table-engines/mergetree-family/replication",

@@ -29,7 +29,7 @@ from harness.clients.clickhouse import (
 from harness.clients.replicated_table import ReplicatedTable
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
-from harness.core.op import Call, Done, Json, Kind, Op
+from harness.core.op import Call, Done, Json, Kind, Op, Value
 from harness.core.outcomes import UNSENT
 from harness.core.protocols import Client, Cluster, Context, Generator, Step, Workload
 from harness.core.ranges import unknown_name, validate_numbers
@@ -38,15 +38,18 @@ from harness.core.topology import Topology
 from harness.generators.calls import numbered, sequence
 from harness.generators.choose import mix
 from workloads.options import PacedOptions
-from workloads.statement_table import STATEMENTS, StatementKind, statement_named
+from workloads.statement_kinds import SEPARATOR, StatementKind
+from workloads.statement_table import STATEMENTS, statement_named
 from workloads.statement_tables import (
     ENGINES,
     EXPIRED,
     LATE_VIEW,
     SCRIPTED,
+    STAGING,
     TABLES,
     VIEW,
     StagingTable,
+    TableEngine,
     TableShape,
     ViewTarget,
     tables_of,
@@ -89,8 +92,8 @@ class StatementsOptions(PacedOptions):
     """Whether the tables have a TTL, by which one in eight of the rows has expired when it is
     inserted; all others have to stay."""
     engine: str = "merge"
-    """Engine of the tables: "merge" for MergeTree, "replacing" for ReplacingMergeTree, whose merges
-    leave one of a row's copies in a partition."""
+    """Engine of the tables: "merge" for MergeTree; "replacing" and "collapsing", whose merges leave
+    one of a row's copies in a partition; "summing" and "aggregating", whose merges count them."""
     sees: str = Sees.ACKNOWLEDGED.value
     """What a statement sees of a table from which it takes rows: "acknowledged": all that was
     acknowledged; "local": what its replica has, which is all that the manual says."""
@@ -102,6 +105,12 @@ class StatementsOptions(PacedOptions):
             return {name: kind for name, kind in STATEMENTS.items() if not kind.by_name}
         names = [name.strip() for name in self.statements.split(",")]
         return {name: statement_named(name) for name in dict.fromkeys(["insert-row", *names])}
+
+    @property
+    def shape(self) -> TableShape:
+        """Return what there is beside the two replicated tables."""
+        staging = any("staging" in kind.placeholders for kind in self.chosen.values())
+        return TableShape(view=self.view, staging=staging, ttl=self.ttl, engine=self.engine)
 
     @property
     def needs(self) -> tuple[Mechanism, ...]:
@@ -141,12 +150,13 @@ def scripted_statements(
 ) -> TableWorkload:
     """Return the workload without calls, which a script makes; `shape` has the tables that it needs
     beside those of the options."""
-    shape = shape or TableShape(view=options.view, ttl=options.ttl, engine=options.engine)
     return TableWorkload(
         name=name,
         seed=Seed(1),
         promise=Level.EVENTUAL,
-        create=lambda cluster, token: StatementsSession(cluster, token, options, shape),
+        create=lambda cluster, token: StatementsSession(
+            cluster, token, options, shape or options.shape
+        ),
         calls=sequence(()),
         per_s=options.ops_per_s,
         final_reads=(FINAL_ROWS,),
@@ -188,17 +198,22 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
     step = len(chosen) | 1  # odd, so that numbers that are so far apart leave every rest
 
     def make(number: int) -> Call:
+        if kind.effect is Effect.AGAIN:  # two calls send the same block
+            number = number // 2 * 2
         own, unique = seed.child(number), number * step + at
         table, to = own.shuffled(0, TABLES)
+        if "staging" in placeholders:
+            table = f"{STAGING}@"
         key = int(number * weights / kind.weight) // CALLS * PARTITIONS + own.below(3, PARTITIONS)
         call = StatementCall(kind.effect, table)
-        if kind.effect is Effect.INSERT:
-            table = TABLES[own.below(1, 4) == 0]  # most into the first
+        if kind.inserts_row:
+            if "table" in placeholders:
+                table = TABLES[own.below(1, 4) == 0]  # most into the first
             call = StatementCall(kind.effect, table, row=unique)
             call = structs.replace(
                 call,
                 expires=options.ttl and unique % EXPIRED == 0,
-                replacing=options.engine != "merge",
+                replacing=ENGINES[options.engine].replaces,
             )
             if options.view and table == TABLES[0]:
                 call = structs.replace(call, view=VIEW)
@@ -212,12 +227,16 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
             call = structs.replace(call, update=unique)
         if "where" in placeholders:
             call = structs.replace(call, one_in=SELECTED, rest=own.below(2, SELECTED))
+        if "part" in placeholders:
+            call = structs.replace(call, one_part=True)
         if kind.settings:
             settings = {
-                setting: own.child(setting).choice(0, values) for setting, values in kind.settings
+                setting: value.format(row=unique) if isinstance(value, str) else value
+                for setting, values in kind.settings
+                for value in [own.child(setting).choice(0, values)]
             }
             call = structs.replace(call, settings=settings)
-        if kind.takes_rows and options.sync:
+        if (kind.takes_rows and options.sync) or kind.takes_staged:
             call = structs.replace(call, synced=True)
         return Call(f=name, key=key if has_partition else None, value=encode(call))
 
@@ -243,7 +262,9 @@ class StatementsSession:
         """Create the tables on every replica of the first shard. Raises ClusterError."""
         self._cluster = cluster
         self._options = options
-        settings = [kind.table_settings for kind in options.chosen.values()]
+        kinds = options.chosen.values()
+        settings = [kind.table_settings for kind in kinds]
+        self._on_all_hosts = any("ON CLUSTER" in kind.sql for kind in kinds)
         self._tables = tables_of(cluster, token, shape.schema(settings), shape)
         for table in self._tables.values():
             table.create()
@@ -251,7 +272,9 @@ class StatementsSession:
     def client(self, node: str) -> Client:
         """Return a new client of a node."""
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
-        return _StatementsClient(connection, self._tables, {**SCRIPTED, **self._options.chosen})
+        chosen = {**SCRIPTED, **self._options.chosen}
+        engine = ENGINES[self._options.engine]
+        return _StatementsClient(connection, self._tables, chosen, engine)
 
     def pending(self) -> Sequence[str]:
         """Return why the tables are not at rest, a reason each: what is queued, mutations to do,
@@ -288,6 +311,13 @@ class StatementsSession:
                     f"AND match(query, '{names}')",
                     (int,),
                 )
+                if self._on_all_hosts:
+                    (waiting,) = connection.row(
+                        "SELECT count() FROM system.distributed_ddl_queue "
+                        f"WHERE status IN ('Inactive', 'Active') AND match(query, '{names}')",
+                        (int,),
+                    )
+                    count += waiting
             except DatabaseError as error:
                 reasons.append(f"{node} does not answer: {error.text}")
                 continue
@@ -315,6 +345,7 @@ class _StatementsClient:
         connection: ClickHouse,
         tables: Mapping[str, ReplicatedTable],
         chosen: Mapping[str, StatementKind],
+        engine: TableEngine,
     ) -> None:
         self._connection = connection
         self._tables = tables
@@ -324,6 +355,7 @@ class _StatementsClient:
             self._names[LATE_VIEW] = view.view
         self._shown = [n for n, table in tables.items() if not isinstance(table, StagingTable)]
         self._chosen = chosen
+        self._engine = engine
 
     def invoke(self, op: Op) -> Done:
         """Execute the statement, or read the rows of a partition."""
@@ -333,14 +365,13 @@ class _StatementsClient:
             except DatabaseError as error:
                 return failed_read(error)
         try:
-            self._execute(op)
+            return Done(Kind.OK, self._execute(op))
         except DatabaseError as error:
             done = failed_write(error)
             # An insert that is refused where its view writes may have added its own row.
             whole = self._chosen[op.f].is_one_block and VIEW not in self._tables
             certain = whole or error.code in REFUSALS
             return done if certain or done.kind is Kind.INFO else Done(Kind.INFO, error=done.error)
-        return Done(Kind.OK, op.value)
 
     def function_of(self, f: str) -> object:
         """Return the function that makes the calls of this name."""
@@ -350,28 +381,54 @@ class _StatementsClient:
         """Close the connection; idempotent."""
         self._connection.close()
 
-    def _execute(self, op: Op) -> None:
+    def _execute(self, op: Op) -> Value:
+        """Execute the statements of a call. Return its value, with the rows of the part that it
+        names. Raises DatabaseError."""
         kind, call = self._chosen[op.f], decode(op, StatementCall)
         name, settings = call.table.partition("@")[0], cast(QuerySettings, call.settings)
         table = self._names[name]
         if call.row is not UNSET:
             partitions = [op.key] if call.also is UNSET else [op.key, call.also]
             rows: list[tuple[int | None, int, list[int]]] = [(p, call.row, []) for p in partitions]
-            self._connection.insert(table, rows, settings)
-            return
-        if call.synced:
+            self._connection.insert(f"{table} (p, id, v)", rows, settings)
+            return op.value
+        if call.synced and "@" not in call.table:
             self._connection.command(f"SYSTEM SYNC REPLICA {table}")
+        part = self._part(op, name) if call.one_part else ""
+        if part:
+            call = structs.replace(call, rows=self._connection.numbers(
+                f"SELECT DISTINCT id FROM {table} WHERE _part = '{part}' ORDER BY id"
+            ))  # fmt: skip
         sql = kind.sql.format(
             table=table,
             to=self._names[call.to] if call.to is not UNSET else "",
+            staging=self._names.get(STAGING, ""),
+            columns=self._engine.columns,
+            part=part,
             path=self._tables[name].path,
             view=self._names.get(VIEW, ""),
             node=op.node,
             p=op.key,
+            index=op.index,
             update=0 if call.update is UNSET else call.update,
-            where=f"p = {op.key} AND id % {call.one_in} = {call.rest}",
+            where=call.condition(op.key),
         )
-        self._connection.command(sql, settings)
+        for statement in sql.split(SEPARATOR):
+            self._connection.command(statement, settings)
+        return encode(call)
+
+    def _part(self, op: Op, name: str) -> str:
+        """Return one of the parts that the replica has of a partition. Raises DatabaseError if it
+        has none."""
+        rows = self._connection.rows(
+            "SELECT name FROM system.parts WHERE active AND rows > 0 AND "
+            f"database = '{self._tables[name].database}' AND partition_id = '{op.key}' "
+            f"ORDER BY sipHash64(name, {op.index}) LIMIT 1",
+            (str,),
+        )
+        if not rows:
+            raise DatabaseError(UNSENT, f"{op.node} has no part of partition {op.key} of {name}")
+        return str(rows[0][0])
 
     def _rows(self, op: Op) -> RowsShown:
         tables = {}
@@ -379,8 +436,8 @@ class _StatementsClient:
             tables[name] = [
                 (row, [*updates], copies)
                 for row, updates, copies in self._connection.rows(
-                    f"SELECT id, v, count() FROM {self._names[name]} WHERE p = {op.key:d} "
-                    "GROUP BY id, v ORDER BY id, v",
+                    f"SELECT id, v, {self._engine.copies} FROM {self._names[name]} "
+                    f"WHERE p = {op.key:d} GROUP BY id, v ORDER BY id, v",
                     (int, list, int),
                 )
             ]

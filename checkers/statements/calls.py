@@ -16,6 +16,9 @@ FINAL_ROWS = "final-rows"
 READ_ROWS = "read-rows"
 """Call that reads the rows of a partition during the run, as the final one does at rest."""
 
+_MUTATION_SETTINGS = frozenset({"mutations_sync", "lightweight_deletes_sync"})
+"""Settings that only mutations have."""
+
 
 class Effect(StrEnum):
     """What a statement does to the copies of a row in a table."""
@@ -40,6 +43,10 @@ class Effect(StrEnum):
     """Adds the copies that were put aside on the replica that is asked."""
     FETCH = "fetch"
     """Puts a copy of each aside for another table, on the replica that is asked."""
+    CLEAR = "clear"
+    """Empties the list of each copy."""
+    KILL = "kill"
+    """Stops the mutations of a table: each copy may have taken them or not."""
     COLLAPSE = "collapse"
     """May remove copies that equal another one."""
     AGAIN = "again"
@@ -53,7 +60,8 @@ class StatementCall(msgspec.Struct, frozen=True):
 
     effect: Effect
     table: str
-    """Table whose rows it reads or changes."""
+    """Table whose rows it reads or changes. One that ends with "@" is a plain one, of which each
+    replica has its own."""
     row: int | UnsetType = UNSET
     """Number of the row that is inserted."""
     also: int | UnsetType = UNSET
@@ -74,10 +82,16 @@ class StatementCall(msgspec.Struct, frozen=True):
     """It touches the rows whose number divided by this ..."""
     rest: int = 0
     """... leaves this."""
+    one_part: bool = False
+    """Whether it acts on one part alone, which has one copy at least of each row that it
+    touches."""
+    rows: tuple[int, ...] | UnsetType = UNSET
+    """The rows of that part, which the answer names."""
     settings: Mapping[str, int | str] = {}
     """Settings of the query."""
     synced: bool = False
-    """Whether SYSTEM SYNC REPLICA on the same replica preceded it."""
+    """Whether SYSTEM SYNC REPLICA on the same replica preceded it, or it takes rows from a plain
+    table, of which nobody else knows."""
 
     @property
     def is_current(self) -> bool:
@@ -85,9 +99,20 @@ class StatementCall(msgspec.Struct, frozen=True):
         REPLICA, or for a sequentially consistent read, if all inserts have a quorum."""
         return self.synced or bool(self.settings.get("select_sequential_consistency"))
 
+    @property
+    def is_mutation(self) -> bool:
+        """Return whether it changes parts one by one, in the background."""
+        return not _MUTATION_SETTINGS.isdisjoint(self.settings)
+
     def touches(self, row: int) -> bool:
         """Return whether it touches a row of its partition."""
-        return self.row == row if self.row is not UNSET else row % self.one_in == self.rest
+        if self.row is not UNSET:
+            return self.row == row
+        return row % self.one_in == self.rest and (self.rows is UNSET or row in self.rows)
+
+    def condition(self, key: int | None) -> str:
+        """Return the condition that selects the rows of its partition that it touches."""
+        return f"p = {key} AND id % {self.one_in} = {self.rest}"
 
 
 class RowsShown(msgspec.Struct, frozen=True):

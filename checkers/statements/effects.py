@@ -55,6 +55,18 @@ class StatementStep(NamedTuple):
     """Index of the op that ended it; None if it may take effect at any later time, or never."""
     node: str | None
     call: StatementCall
+    killed: bool = False
+    """Whether it is a mutation that another statement may have stopped."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether it may change some copies of the row and not others."""
+        return self.killed or self.call.one_part
+
+    @property
+    def least(self) -> int:
+        """Return how many of the copies it changes at least, if it is partial."""
+        return int(self.call.one_part and self.end is not None and not self.killed)
 
     @property
     def is_taking(self) -> bool:
@@ -103,7 +115,7 @@ class Exact:
         call, places = step.call, dict(state.places)
         table, have = call.table, places.get(call.table, ())
         match call.effect:
-            case Effect.NONE:
+            case Effect.NONE | Effect.KILL:
                 return {state}
             case Effect.INSERT | Effect.AGAIN:
                 return _kept(step, state) | {
@@ -115,17 +127,26 @@ class Exact:
                 }
             case Effect.APPEND:
                 assert call.update is not UNSET, "an update has a number"
-                return {state.put({table: _sorted((*copy, call.update) for copy in have)})}
+                changed = [((*copy, call.update), copy) for copy in have]
+                return {state.put({table: now}) for now in _partly(step, changed)}
+            case Effect.CLEAR:
+                changed = [((), copy) for copy in have]
+                return {state.put({table: now}) for now in _partly(step, changed)}
             case Effect.DELETE:
-                return {state.put({table: ()})}
+                return {state.put({table: left}) for left, _ in _removed(step, have)}
             case Effect.COLLAPSE:
                 return {state.put({table: kept}) for kept in _collapsed(have)}
             case Effect.ATTACH:
                 aside = f"{table}@{step.node}"
                 return {state.put({table: _sorted(have, places.get(aside, ())), aside: ()})}
             case Effect.DETACH:
-                asides = {at: _sorted(places.get(at, ()), have) for at in _of(table, self.asides)}
-                return {state.put({table: (), **asides})}
+                return {
+                    state.put(
+                        {table: left, **{at: _sorted(places.get(at, ()), gone) for at in own}}
+                    )
+                    for own in [_of(table, self.asides)]
+                    for left, gone in _removed(step, have)
+                }
         to = _target(step)
         added = {to: _sorted(places.get(to, ()), have)}
         match call.effect:
@@ -171,7 +192,7 @@ class LocalView:
         call, places = step.call, dict(state.places)
         table, have = call.table, places.get(call.table, 0)
         match call.effect:
-            case Effect.NONE | Effect.APPEND:
+            case Effect.NONE | Effect.APPEND | Effect.CLEAR | Effect.KILL:
                 return {state}
             case Effect.INSERT | Effect.AGAIN:
                 return _kept(step, state) | {
@@ -184,7 +205,7 @@ class LocalView:
                     for receiving in _receiving(step, state)
                 }
             case Effect.DELETE:
-                return {self._put(step, state, {table: 0})}
+                return {self._put(step, state, {table: left}) for left in _left(step, have)}
             case Effect.COLLAPSE:
                 few = range(min(have, 1), have + 1)
                 return {self._put(step, state, {table: kept}) for kept in few}
@@ -194,10 +215,11 @@ class LocalView:
                 return {self._put(step, state, {table: added, aside: 0})}
             case Effect.DETACH:
                 own = _of(table, self.asides)
-                views = [{view for view, _ in self._views(step, state)}] * len(own)
+                views = {view for view, _ in self._views(step, state)}
                 return {
-                    self._put(step, state, {table: 0, **_added(places, own, chosen)})
-                    for chosen in product(*views)
+                    self._put(step, state, {table: left, **_added(places, own, chosen)})
+                    for left in _left(step, have)
+                    for chosen in product(views, repeat=len(own))
                 }
         to = _target(step)
         there = places.get(to, 0)
@@ -340,6 +362,29 @@ def _kept(step: StatementStep, state: RowState) -> set[RowState]:
     or in another one, and what took it there need not have forgotten the block."""
     there = any(table != step.call.view for table, _ in in_tables(state))
     return {state} if step.call.effect is Effect.AGAIN and there else set()
+
+
+def _partly(step: StatementStep, changed: Sequence[tuple[Copy, Copy]]) -> set[Copies]:
+    """Return what a statement may leave of copies, each given as it is after it and before."""
+    if not step.is_partial:
+        return {_sorted(after for after, _ in changed)}
+    return {_sorted(copies) for copies in product(*changed)}
+
+
+def _removed(step: StatementStep, have: Copies) -> Iterator[tuple[Copies, Copies]]:
+    """Yield which copies a statement that removes copies may leave, and those that it removes."""
+    least = min(step.least, len(have)) if step.is_partial else len(have)
+    for size in range(least, len(have) + 1):
+        for gone in combinations(range(len(have)), size):
+            left = (copy for at, copy in enumerate(have) if at not in gone)
+            yield tuple(left), tuple(have[at] for at in gone)
+
+
+def _left(step: StatementStep, have: int) -> Iterable[int]:
+    """Return how many copies a statement that removes copies may leave."""
+    if not step.is_partial:
+        return (0,)
+    return range(have + 1 - (min(step.least, have) if have < MANY else 0))
 
 
 def _sorted(*several: Iterable[Copy]) -> Copies:

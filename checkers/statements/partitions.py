@@ -1,15 +1,16 @@
 """Reads the calls of the workload `statements` from a history, by the partition of their rows."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from checkers.look import decode
 from checkers.statements.calls import FINAL_ROWS, Effect, RowsShown, StatementCall
 from checkers.statements.effects import Shown, StatementStep
-from harness.core.history import History
+from harness.core.history import History, Pair
 from harness.core.op import Kind
 
 
@@ -43,7 +44,7 @@ def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Coun
             partition.finals[str(pair.invoke.node)] = place
             partition.shown[str(pair.invoke.node)] = rows_shown(decode(pair.end, RowsShown))
         elif isinstance(pair.invoke.value, Mapping) and "effect" in pair.invoke.value:
-            call = decode(pair.invoke, StatementCall)
+            call = _call_of(pair)
             acknowledged[call.effect] += pair.kind is Kind.OK
             end = pair.end.index if pair.kind is Kind.OK and pair.end is not None else None
             step = StatementStep(place, pair.invoke.index, end, pair.invoke.node, call)
@@ -62,9 +63,34 @@ def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Coun
                     (partition.refused if refused else partition.inserts)[call.row] = step
             elif pair.kind is not Kind.FAIL:
                 partition.statements.append(step)
+    kills = [step for step in everywhere if step.call.effect is Effect.KILL]
     for partition in found.values():
-        partition.statements = sorted((*partition.statements, *everywhere), key=lambda s: s.begin)
+        statements = sorted((*partition.statements, *everywhere), key=lambda step: step.begin)
+        partition.statements = [_if_killed(step, kills) for step in statements]
     return found, acknowledged
+
+
+def _call_of(pair: Pair) -> StatementCall:
+    """Return what a call says, with what its answer adds; a plain table is that of the replica."""
+    call = decode(pair.invoke, StatementCall)
+    if call.one_part and pair.kind is Kind.OK and pair.end is not None:
+        call = decode(pair.end, StatementCall)
+    at = pair.invoke.node if call.table.endswith("@") else ""
+    return replace(call, table=f"{call.table}{at}")
+
+
+def _if_killed(step: StatementStep, kills: Sequence[StatementStep]) -> StatementStep:
+    """Return a step as it is if one of these statements may have stopped it, which those may that
+    ended after it began, unless all replicas had made it before."""
+    if not step.call.is_mutation:
+        return step
+    made = "mutations_sync" in step.call.settings and step.call.settings["mutations_sync"] == 2
+    for kill in kills:
+        ended_before = kill.end is not None and kill.end < step.begin
+        made_before = made and step.end is not None and step.end < kill.begin
+        if kill.call.table == step.call.table and not ended_before and not made_before:
+            return step._replace(end=None, killed=True)
+    return step
 
 
 def rows_shown(look: RowsShown) -> dict[int, Shown]:

@@ -269,15 +269,19 @@ def _mutations(accused: AccusedRow, step: StatementStep) -> Iterator[_RowMutatio
         for other in accused.steps
     )
     followed = call.effect in _FOLLOWED or (call.effect is Effect.ATTACH and not attached)
-    if not followed or lightweight or "@" in call.table:
+    if not followed or lightweight or "@" in call.table or step.is_partial:
         raise UnknownPathError
     if call.effect not in (Effect.APPEND, Effect.DELETE) or call.one_in == 1:
         return
     own = accused.facts(call.table, "mutation").on(str(step.node))
     own = own.since(made.invoke.time_ns - DATED_NS).until(ended_ns(made) + DATED_NS)
-    condition = f"(p = {accused.violation.key}) AND ((id % {call.one_in}) = {call.rest})"
+    condition = call.condition(accused.violation.key)
     appended = f", {call.update})" if call.effect is Effect.APPEND else ""
-    alike = [event for event in own if condition in event.blob and appended in event.blob]
+    alike = [
+        event
+        for event in own
+        if condition in re.sub("[()]", "", event.blob) and appended in event.blob
+    ]
     if len(alike) > 1 or (not alike and step.end is not None):
         raise UnknownPathError
     for event in alike:

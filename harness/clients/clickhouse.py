@@ -21,6 +21,7 @@ from harness.core.protocols import Cluster
 ServerSetting: TypeAlias = Literal[
     "allow_experimental_database_replicated",
     "async_insert",
+    "deduplicate_blocks_in_dependent_materialized_views",
     "distributed_ddl_task_timeout",
     "enable_lightweight_update",
     "insert_deduplicate",
@@ -36,6 +37,7 @@ ServerSetting: TypeAlias = Literal[
     "lightweight_deletes_sync",
     "max_execution_time",
     "mutations_sync",
+    "optimize_skip_merged_partitions",
     "optimize_throw_if_noop",
     "receive_timeout",
     "replication_alter_partitions_sync",

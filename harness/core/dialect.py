@@ -104,6 +104,10 @@ class Mechanism(StrEnum):
     """DELETE FROM, `lightweight_deletes_sync`, APPLY DELETED MASK; in 24.8 at the latest."""
     LIGHTWEIGHT_UPDATES = "lightweight updates"
     """UPDATE and DELETE FROM as patch parts; since 25.7."""
+    NAMED_PARTS = "parts that statements name"
+    """DROP PART and DETACH PART (ClickHouse#15511); in 24.8 at the latest."""
+    BACKUPS = "backups"
+    """BACKUP and RESTORE; in 24.8 at the latest."""
     TRANSACTION_LOG = "ZooKeeper's transaction log"
     """ClickHouse Keeper lacks it: it writes a log in another format."""
 
@@ -137,6 +141,8 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.MOVE_TO_TABLE: Version(24, 8),
     Mechanism.WAITED_MUTATIONS: Version(24, 8),
     Mechanism.LIGHTWEIGHT_DELETES: Version(24, 8),
+    Mechanism.NAMED_PARTS: Version(24, 8),
+    Mechanism.BACKUPS: Version(24, 8),
     Mechanism.LIGHTWEIGHT_UPDATES: Version(25, 7),
 }
 _UNTIL: Final[Mapping[Mechanism, Version]] = {Mechanism.TABLE_LEADER: Version(20, 5)}

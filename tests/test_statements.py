@@ -10,6 +10,7 @@ from msgspec import UNSET, convert
 
 from checkers.ladder import Level
 from checkers.statements.calls import Effect, StatementCall
+from harness.clients.several_tables import sum_of
 from harness.core.errors import UsageError
 from harness.core.op import Call
 from harness.core.protocols import Context, Ready, Worker
@@ -22,7 +23,6 @@ from workloads.statements import (
     SELECTED,
     StatementsOptions,
     statements,
-    sum_of,
 )
 from workloads.table import TableWorkload
 
@@ -114,6 +114,14 @@ def test_statements_on_all_hosts_are_those_of_one_host() -> None:
     assert kind.sql == "ALTER TABLE {table} ON CLUSTER harness MOVE PARTITION {p:d} TO TABLE {to}"
     assert kind.effect is STATEMENTS["move"].effect
     assert not kind.takes_rows, "the replica that makes it need not be the one that was synced"
+
+
+def test_calls_are_spread_over_all_tables() -> None:
+    calls = calls_of(StatementsOptions(tables=8), 600)
+    values = [convert(call.value, StatementCall) for call in calls]
+    assert len({value.table for value in values}) == 8
+    assert len({value.to for value in values} - {UNSET}) == 8
+    assert all(value.table != value.to for value in values)
 
 
 def test_inserts_are_always_among_the_chosen() -> None:
@@ -243,6 +251,7 @@ def test_the_state_of_a_replica_is_that_of_all_its_tables() -> None:
         (StatementsOptions(sees="all"), "sees 'all' is unknown; expected one of ack"),
         (StatementsOptions(engine="graphite"), "engine 'graphite' is unknown; expected one of"),
         (StatementsOptions(ops_per_s=0), "ops-per-s"),
+        (StatementsOptions(tables=1), "tables 1: expected at least 2"),
     ],
 )
 def test_a_wrong_option_is_refused(options: StatementsOptions, error: str) -> None:

@@ -19,6 +19,7 @@ from harness.clients.clickhouse import ClickHouse, QuerySettings, SettingName, c
 from harness.clients.insert_modes import InsertMode, mechanisms_of, modes_of, settings_of
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clients.set_calls import SEQUENTIAL, SET_SCHEMA, inserts, reads, synced_reads
+from harness.clients.several_tables import SpreadSession
 from harness.clients.statement import TimedStatement, statements
 from harness.clients.table_client import Call as Write
 from harness.clients.table_client import TableClient
@@ -90,6 +91,8 @@ class QuorumSetOptions(WorkloadOptions):
     keys: int = 1
     """Number of keys in use at a time. A table has one quorum insert in flight, so that with more
     keys fewer reads hit the one that has just changed."""
+    tables: int = 1
+    """Number of tables, each of which has a quorum insert in flight, and as many keys."""
     ops_per_key: int = 1_000
     """Number of calls on a key before a new one takes its place."""
     writers: int = 3
@@ -207,7 +210,7 @@ class QuorumSet:
         return self.promise is Level.LINEARIZABLE or self.options.fresh
 
     def session(self, cluster: Cluster, token: str) -> Session:
-        """Create the table on every replica of the first shard."""
+        """Create the tables on every replica of the first shard."""
         self.options.validate(cluster.topology)
         if self.options.read in set(SIMULATED_READINGS).difference(cluster.readings):
             raise UsageError(
@@ -220,6 +223,13 @@ class QuorumSet:
                     f"--read sync: {node} may read through several ZooKeeper servers, so it is "
                     "unknown on which to sync; expected --keeper-route own"
                 )
+        sessions = [
+            self._on_table(cluster, f"{token}_{number}" if number else token)
+            for number in range(self.options.tables)
+        ]
+        return SpreadSession(sessions) if len(sessions) > 1 else sessions[0]
+
+    def _on_table(self, cluster: Cluster, token: str) -> Session:
         table = ReplicatedTable(cluster, token, SET_SCHEMA)
         table.create()
         return _QuorumSetSession(cluster, table, self.options, self.seed)
@@ -279,7 +289,8 @@ def set_calls(options: QuorumSetOptions, seed: Seed) -> Generator:
             hanging_s=HANGING_S,
         )
     )
-    keyed = key_rounds(calls, seed, keys=options.keys, ops_per_key=options.ops_per_key)
+    keys = options.keys * options.tables
+    keyed = key_rounds(calls, seed, keys=keys, ops_per_key=options.ops_per_key)
     return rest_after_fail(keyed, REFUSED_PAUSE_S)
 
 

@@ -14,6 +14,7 @@ from workloads.statement_kinds import StatementKind
 
 SCHEMA: Final = TableSchema("p Int64, id Int64, v Array(UInt32)", order_by="id", partition_by="p")
 TABLES: Final = ("t", "u")
+"""Names of the first two replicated tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,8 @@ class TableShape:
     """Whether rows expire."""
     engine: str = "merge"
     """Engine of the tables, a name of `ENGINES`."""
+    tables: int = len(TABLES)
+    """Number of replicated tables."""
     settings: Mapping[str, int] = field(default_factory=dict)
     """Settings of the tables beside those that their statements need."""
 
@@ -101,11 +104,18 @@ class TableShape:
         return ENGINES[self.engine].of(replace(SCHEMA, settings=merged, ttl=ttl))
 
 
+def names_of(count: int) -> Sequence[str]:
+    """Return the names of this many replicated tables."""
+    return [*TABLES, *(f"t{number}" for number in range(len(TABLES) + 1, count + 1))]
+
+
 def tables_of(
     cluster: Cluster, token: str, schema: TableSchema, shape: TableShape
 ) -> Mapping[str, ReplicatedTable]:
     """Return the tables by name, in the order in which they are created."""
-    tables = {name: ReplicatedTable(cluster, f"{token}_{name}", schema) for name in TABLES}
+    tables = {
+        name: ReplicatedTable(cluster, f"{token}_{name}", schema) for name in names_of(shape.tables)
+    }
     if shape.view or shape.late_view:
         source = tables[TABLES[0]].name
         columns = ENGINES[shape.engine].columns

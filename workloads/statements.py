@@ -7,7 +7,7 @@ at rest is judged row by row, by the statements that may have touched it (`state
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 from msgspec import UNSET, structs
 
@@ -27,9 +27,10 @@ from harness.clients.clickhouse import (
     failed_write,
 )
 from harness.clients.replicated_table import ReplicatedTable
+from harness.clients.several_tables import SeveralTables
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
-from harness.core.op import Call, Done, Json, Kind, Op, Value
+from harness.core.op import Call, Done, Kind, Op, Value
 from harness.core.outcomes import UNSENT
 from harness.core.protocols import Client, Cluster, Context, Generator, Step, Workload
 from harness.core.ranges import unknown_name, validate_numbers
@@ -52,6 +53,7 @@ from workloads.statement_tables import (
     TableEngine,
     TableShape,
     ViewTarget,
+    names_of,
     tables_of,
 )
 from workloads.table import TableWorkload
@@ -67,8 +69,6 @@ SELECTED: Final = 4
 REFUSALS: Final = frozenset({UNSENT, 164, 202})
 """Codes of errors with which a statement certainly did nothing: no connection, read-only by its
 settings, too many queries. Any other may follow a part of the work."""
-_State: TypeAlias = dict[str, Json]
-"""Figures of a table on one replica by name, or its "error"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +80,8 @@ class StatementsOptions(PacedOptions):
     statements: str = "all"
     """Names of statements, separated by commas, or "all" (see `harness list statements`);
     MODULE:NAME is one of your own."""
+    tables: int = 2
+    """Number of replicated tables."""
     sync: bool = False
     """Whether SYSTEM SYNC REPLICA precedes each statement that takes rows from a table, on the same
     replica."""
@@ -110,7 +112,9 @@ class StatementsOptions(PacedOptions):
     def shape(self) -> TableShape:
         """Return what there is beside the two replicated tables."""
         staging = any("staging" in kind.placeholders for kind in self.chosen.values())
-        return TableShape(view=self.view, staging=staging, ttl=self.ttl, engine=self.engine)
+        return TableShape(
+            view=self.view, staging=staging, ttl=self.ttl, engine=self.engine, tables=self.tables
+        )
 
     @property
     def needs(self) -> tuple[Mechanism, ...]:
@@ -120,6 +124,8 @@ class StatementsOptions(PacedOptions):
     def validate(self, topology: Topology) -> None:  # noqa: ARG002
         """Raise UsageError if a number is out of range, or a name is unknown."""
         validate_numbers(self)
+        if self.tables < len(TABLES):
+            raise UsageError(f"tables {self.tables}: expected at least {len(TABLES)}")
         if self.engine not in ENGINES:
             raise UsageError(f"engine {unknown_name(self.engine, ENGINES)}")
         if self.sees not in list(Sees):
@@ -195,20 +201,22 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
     chosen = options.chosen
     kind = chosen[name]
     placeholders, has_partition = kind.placeholders, kind.has_partition
+    tables = names_of(options.tables)
     step = len(chosen) | 1  # odd, so that numbers that are so far apart leave every rest
 
     def make(number: int) -> Call:
         if kind.effect is Effect.AGAIN:  # two calls send the same block
             number = number // 2 * 2
         own, unique = seed.child(number), number * step + at
-        table, to = own.shuffled(0, TABLES)
+        table, to = own.shuffled(0, tables)[: len(TABLES)]
         if "staging" in placeholders:
             table = f"{STAGING}@"
         key = int(number * weights / kind.weight) // CALLS * PARTITIONS + own.below(3, PARTITIONS)
         call = StatementCall(kind.effect, table)
         if kind.inserts_row:
             if "table" in placeholders:
-                table = TABLES[own.below(1, 4) == 0]  # most into the first
+                others = own.below(1, 4) == 0  # most into the first of a pair
+                table = tables[own.below(4, len(tables) // 2) * 2 + others]
             call = StatementCall(kind.effect, table, row=unique)
             call = structs.replace(
                 call,
@@ -253,7 +261,7 @@ def _reads(seed: Seed) -> Generator:
     return numbered(make)
 
 
-class StatementsSession:
+class StatementsSession(SeveralTables):
     """Session on the tables, each in a database of its own."""
 
     def __init__(
@@ -266,6 +274,7 @@ class StatementsSession:
         settings = [kind.table_settings for kind in kinds]
         self._on_all_hosts = any("ON CLUSTER" in kind.sql for kind in kinds)
         self._tables = tables_of(cluster, token, shape.schema(settings), shape)
+        super().__init__(self._tables)
         for table in self._tables.values():
             table.create()
 
@@ -279,26 +288,12 @@ class StatementsSession:
     def pending(self) -> Sequence[str]:
         """Return why the tables are not at rest, a reason each: what is queued, mutations to do,
         and statements that still run."""
-        reasons = [
+        mutations = [
             f"{name}: {reason}"
             for name, table in self._tables.items()
-            for reason in (*table.pending(), *table.unfinished_mutations())
+            for reason in table.unfinished_mutations()
         ]
-        return [*reasons, *self._running()]
-
-    def observe(self) -> Mapping[str, Json]:
-        """Return the state of each replica: what its tables have together, or the first error."""
-        states = [table.observe() for table in self._tables.values()]
-        return {node: sum_of([cast(_State, state[node]) for state in states]) for node in states[0]}
-
-    def drop(self) -> Sequence[str]:
-        """Drop the tables. Return where they stay, a sentence each."""
-        return [line for table in self._tables.values() for line in table.drop()]
-
-    def close(self) -> None:
-        """Close the connections; idempotent."""
-        for table in self._tables.values():
-            table.close()
+        return [*super().pending(), *mutations, *self._running()]
 
     def _running(self) -> list[str]:
         reasons = []
@@ -326,15 +321,6 @@ class StatementsSession:
             if count:
                 reasons.append(f"{node} still runs {count} statements")
         return reasons
-
-
-def sum_of(states: Sequence[_State]) -> _State:
-    """Return the sums of figures of one replica; the first error if there is one."""
-    for state in states:
-        if "error" in state:
-            return state
-    names = dict.fromkeys(name for state in states for name in state)
-    return {name: sum(cast(int, state.get(name, 0)) for state in states) for name in names}
 
 
 class _StatementsClient:

@@ -69,8 +69,43 @@ DEDUPLICATE = call("deduplicate", "collapse", 50, 55)
 FETCH = call("fetch", "fetch", 30, 40, to="u")
 ATTACH = call("attach", "attach", 50, 55, table="u")
 ATTACH_ON_CH2 = call("attach", "attach", 50, 55, table="u", node="ch2")
+CLEAR = call("column-clear", "clear", 20, 25)
+KILL = call("kill-mutation", "kill", 20, 25, key=None)
 TRUNCATE = call("truncate", "delete", 60, 65, key=None)
 VERDICTS = {
+    "a row whose column was cleared has no updates": (
+        (ONE, update(7, 3, 4), CLEAR, both_show(t=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "a row whose column was cleared and that has an update from before is changed": (
+        (ONE, update(7, 3, 4), CLEAR, both_show(t=[(1, [7], 1)])),
+        (Status.INVALID, ["changed"]),
+    ),
+    "a row may lack an update that was killed": (
+        (ONE, update(7, 3, 4, settings={"mutations_sync": 1}), KILL, both_show(t=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "a row that lacks an update which all replicas had made before the kill is undone": (
+        (ONE, update(7, 3, 4, settings={"mutations_sync": 2}), KILL, both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["undone"]),
+    ),
+    "a row of the part that was dropped is gone": (
+        (ONE, call("drop-part", "delete", 10, 15, one_part=True, rows=[1]), both_show()),
+        (Status.VALID, []),
+    ),
+    "a row of another part than the one that was dropped is lost": (
+        (ONE, call("drop-part", "delete", 10, 15, one_part=True, rows=[2]), both_show()),
+        (Status.INVALID, ["lost"]),
+    ),
+    "of two copies a part has one at least": (
+        (
+            *(ONE, copy(10, 20, synced=True)),
+            *(copy(30, 40, synced=True),),
+            call("drop-part", "delete", 50, 60, table="u", one_part=True, rows=[1]),
+            both_show(t=[(1, [], 1)], u=[(1, [], 2)]),
+        ),
+        (Status.INVALID, ["doubled"]),
+    ),
     "a row that was moved is in the other table": (
         (ONE, move(10, 20), both_show(u=[(1, [], 1)])),
         (Status.VALID, []),
@@ -289,6 +324,17 @@ def test_verdict(name: str) -> None:
     calls, expected = VERDICTS[name]
     verdict = StatementRows().check(history(*calls, AT_REST))
     assert (verdict.status, [one.kind for one in verdict.anomalies]) == expected
+
+
+def test_a_stale_copy_names_the_statement_that_took_an_earlier_state() -> None:
+    copies = copy(3, 5, synced=True)
+    verdict = StatementRows().check(
+        history(ONE, copies, REPLACE, AT_REST, both_show(t=[(1, [], 1)]))
+    )
+    (found,) = verdict.anomalies
+    assert found.kind == "stale-copy"
+    assert "#4 replace t to u on ch2" in "".join(found.steps)
+    assert "; explained if #4 took an earlier state" in found.text
 
 
 def test_before_rest_nothing_is_certain() -> None:

@@ -16,7 +16,7 @@ from checkers.ladder import Level
 from checkers.suite import set_checkers
 from checkers.triage.defects import DEFECTS, known_in
 from checkers.triage.evidence import evidence_of
-from checkers.triage.explanation import Cause
+from checkers.triage.explanation import Cause, explained_by
 from checkers.triage.triage import triage
 from harness.core.clock import WallClock
 from harness.core.dialect import Version
@@ -470,3 +470,11 @@ def test_what_simulated_servers_do_as_25_8_does_is_explained() -> None:
     assert judged.explanation is not None
     assert judged.explanation.status == "known", judged.explanation.text
     assert [one.name for one in judged.explanation.defects] == ["early-snapshot"]
+
+
+def test_a_defect_that_breaks_no_promise_says_so() -> None:
+    found = explained_by([("stale-replace", "w"), ("overlapped", "w"), ("moved-away", "w")])
+    assert Cause("known", tuple(found.values()), ()).text == (
+        "explained by stale-replace (known since 24.8.0, nobody promises otherwise), "
+        "overlapped (documented), moved-away"
+    )

@@ -48,7 +48,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from checkers.conclusion import Findings, anomaly
 from checkers.look import decode
@@ -345,6 +345,8 @@ class _Judge:
             fewest = _fewest(kind, steps, shown, self._states)
             indices = listed([f"#{step.begin}" for step in fewest], TOLD_MAX)
             by += f"; no order of {indices} leads there" if len(fewest) < len(steps) else ""
+        stale = self._stale(steps, shown) if kind == "stale-copy" else None
+        by += f"; explained if #{stale.begin} took an earlier state" if stale else ""
         for step in strays:
             by += f"; update {step.call.update} is of #{step.begin}, which does not select the row"
         yield anomaly(
@@ -357,6 +359,21 @@ class _Judge:
             value=row,
             steps=[_line(pair) for pair in pairs],
         )
+
+    def _stale(self, steps: Sequence[StatementStep], shown: Shown) -> StatementStep | None:
+        """Return the statement that explains what is shown if it alone took an earlier state."""
+        for step in steps:
+            others = [
+                other._replace(call=structs.replace(other.call, synced=other is not step))
+                for other in steps
+            ]
+            try:
+                states = self._states(others, Sees.LOCAL) if step.is_taking else ()
+            except TooManyOrdersError:
+                return None
+            if explains(states, shown, others, Sees.LOCAL):
+                return step
+        return None
 
     def _strays(
         self, steps: Sequence[StatementStep], seen: Mapping[str, Shown]

@@ -8,6 +8,8 @@ from harness.core.dialect import FIRST, Version
 
 _TODAY: Final = Version(24, 8)
 """The oldest version after 18.16.1 that was examined."""
+_UNPROMISED: Final = frozenset({"half-moved", "missed-view", "stale-replace"})
+"""Defects that break what nobody promises."""
 _PATCHES: Final = Version(25, 7)
 """The first version whose UPDATE writes patch parts."""
 
@@ -28,6 +30,13 @@ class KnownDefect:
     text: str
     setting: str = ""
     """The option that servers have it by, and the one that they do not, if it is no defect."""
+
+    @property
+    def status(self) -> str:
+        """Return what else it is than the break of a promise; "" if it is one."""
+        if "documented" in self.source:
+            return "documented"
+        return "nobody promises otherwise" if self.name in _UNPROMISED else ""
 
     def in_(self, version: Version) -> bool:
         """Return whether the version has the defect."""

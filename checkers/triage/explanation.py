@@ -22,6 +22,8 @@ class Explained(msgspec.Struct, frozen=True):
     """Number of values, in reads, for which the record proves it."""
     evidence: str
     """The first of these, in one sentence."""
+    status: str = ""
+    """What else it is than the break of a promise: "documented", or what nobody promises."""
 
 
 def explained_by(found: Iterable[tuple[str, str]]) -> dict[str, Explained]:
@@ -30,7 +32,8 @@ def explained_by(found: Iterable[tuple[str, str]]) -> dict[str, Explained]:
     for name, why in found:
         whys.setdefault(name, []).append(why)
     return {
-        name: Explained(name, str(DEFECTS[name].since), len(of), of[0]) for name, of in whys.items()
+        name: Explained(name, str(DEFECTS[name].since), len(of), of[0], DEFECTS[name].status)
+        for name, of in whys.items()
     }
 
 
@@ -55,7 +58,7 @@ class Cause(msgspec.Struct, frozen=True):
         """Return one line: "explained by stale-read (known since 18.16.1), skipped-part" or "not
         explained: set-full stale: …"."""
         names = ", ".join(
-            title_of(one.name) if at and one.since == self.defects[at - 1].since else _since(one)
+            _title(one, known=not at or one.since != self.defects[at - 1].since)
             for at, one in enumerate(self.defects)
         )
         if self.status == KNOWN:
@@ -80,6 +83,9 @@ def described(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     )
 
 
-def _since(one: Explained) -> str:
+def _title(one: Explained, *, known: bool) -> str:
+    """Return a defect in prose; `known` says whether its version is told."""
     title = title_of(one.name)
-    return f"{title} (known since {one.since})" if title == one.name else title
+    since = f"known since {one.since}" if known and title == one.name else ""
+    told = ", ".join(filter(None, [since, one.status]))
+    return f"{title} ({told})" if told else title

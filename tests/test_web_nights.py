@@ -15,8 +15,9 @@ from harness.run.rates import Share, percent
 from harness.store.store import RunDirectory, Store
 from harness.web.app import run_url
 from harness.web.diff import causes_of
+from harness.web.matrix import heat_map_of
 from harness.web.nights import Nights
-from harness.web.runs import Runs
+from harness.web.runs import Query, Runs
 from harness.web.trends import settings_table, trends
 
 CELLS = {"quorum-set (server) + partition": stale, "quorum-set (plain) + none": sound}
@@ -128,3 +129,21 @@ def test_causes_come_before_counters(tmp_path: Path) -> None:
     assert "partition {ch2 | ch1 ch3}" in causes.faults[0].left
     assert causes.first_call is not None
     assert causes.first_call[0] == 4
+
+
+def test_a_cell_shows_first_what_no_known_defect_explains(tmp_path: Path) -> None:
+    """An INVALID run that known defects explain is KNOWN, whatever its number of anomalies."""
+    explained = {"status": "known", "defects": [{"name": "stale-read"}], "unexplained": []}
+    for seed, cause in ((1, explained), (2, None), (3, explained)):
+        run = a_run(tmp_path, stale(), seed, 0)
+        results = json.loads(run.results_file.read_text())
+        run.results_file.write_text(json.dumps({**results, "explanation": cause}))
+    known, unexplained, other = sorted(Runs(Store(tmp_path)).all(), key=lambda run: run.seed)
+    assert [run.outcome for run in (known, unexplained, other)] == ["KNOWN", "INVALID", "KNOWN"]
+    (cell,) = heat_map_of([known, unexplained, other]).cells.values()
+    assert (cell.worst, dict(cell.counts)) == ("INVALID", {"INVALID": 1, "KNOWN": 2})
+    (cell,) = heat_map_of([known, other]).cells.values()
+    assert (cell.worst, cell.share) == ("KNOWN", 1.0)
+    assert Query(status="KNOWN").fits(known)
+    assert Query(status="INVALID").fits(known)
+    assert not Query(status="KNOWN").fits(unexplained)

@@ -130,9 +130,11 @@ class Reads:
             at_ns = self._evidence.ended.get(part.name)
             return None if at_ns is None else Settled(insert, part, at_ns, quorum)
         acks = [a.end_ns for a in insert.attempts if a.pair.kind.value == "ok"]
-        known = [*acks, self._seen_ns.get(insert.value)]
-        at_ns = min((ns for ns in known if ns is not None), default=None)
-        return None if at_ns is None else Settled(insert, part, at_ns, quorum)
+        ack_ns = min((ns for ns in acks if ns is not None), default=None)
+        if ack_ns is None:
+            return None
+        at_ns = min(ack_ns, self._seen_ns.get(insert.value, ack_ns))
+        return Settled(insert, part, at_ns, quorum)
 
     def misses(self, read: AnsweredRead) -> Iterator[Miss]:
         """Return the values that the read had to return and did not, with their explanations."""

@@ -298,8 +298,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         Option(
             type=WordList(REPORTED),
             panel=Panel.WORKLOAD,
-            help="Checkers that decide the verdict, too, although they are only reported "
-            f"otherwise: {' and '.join(REPORTED)}.",
+            help=f"Checkers that decide, too, and else only report: {' and '.join(REPORTED)}.",
             on=On.CONTAINERS,
             setting=False,
         ),
@@ -423,11 +422,10 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         Option(
             type=Text("URL"),
             panel=Panel.CLUSTER,
-            help="With --workload zero-copy: bucket of an object store of your own, as in "
-            "http://HOST:PORT/BUCKET/PREFIX. Containers must reach it at that address. The "
-            "environment has its keys (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), region "
-            "(AWS_REGION) and, for https, certificate authorities (AWS_CA_BUNDLE). Default: a "
-            "store in the cluster.",
+            help="With --workload zero-copy: bucket of an object store of your own that containers "
+            "reach, as in http://HOST:PORT/BUCKET/PREFIX. The environment has AWS_ACCESS_KEY_ID, "
+            "AWS_SECRET_ACCESS_KEY, AWS_REGION and, for https, AWS_CA_BUNDLE. Default: a store in "
+            "the cluster.",
             on=On.CONTAINERS,
             of_cluster=True,
             fixed=True,
@@ -465,8 +463,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             panel=Panel.CLUSTER,
             help="What servers make durable before they acknowledge it: default, what they do by "
             "default (ZooKeeper its log, ClickHouse no part); inserts, also inserted parts; all, "
-            "also merged, mutated and fetched ones; never, not even ZooKeeper its log. "
-            "Default: default.",
+            "also merged, mutated and fetched ones; never, not even a log. Default: default.",
             on=On.STARTED,
             of_cluster=True,
             fixed=True,

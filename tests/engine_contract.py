@@ -42,6 +42,7 @@ _STATEMENT = re.compile(
 )
 _NOT_SERVER_SETTINGS = frozenset(
     {
+        "backups",
         "logger",
         "listen_host",
         "tcp_port",

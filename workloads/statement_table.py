@@ -13,7 +13,7 @@ from harness.core import plugins
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.ranges import unknown_name
-from workloads.statement_kinds import ANY_MUTATION, ANY_WAIT, PATCHED, StatementKind
+from workloads.statement_kinds import ANY_MUTATION, ANY_WAIT, PATCHED, SEPARATOR, StatementKind
 
 _MANUAL: Final = "sql-reference/statements"
 _PARTITION: Final = f"{_MANUAL}/alter/partition"
@@ -349,7 +349,12 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         weight=0.2,
     ),
     "column-rename": StatementKind(
-        sql="ALTER TABLE {table} RENAME COLUMN v TO w; ALTER TABLE {table} RENAME COLUMN w TO v",
+        sql=SEPARATOR.join(
+            (
+                "ALTER TABLE {table} RENAME COLUMN v TO w",
+                "ALTER TABLE {table} RENAME COLUMN w TO v",
+            )
+        ),
         effect=Effect.NONE,
         text="gives the column of the lists another name, and its own again",
         promise=f"{_COLUMN}#rename-column",
@@ -359,8 +364,12 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         by_name=True,
     ),
     "column-type": StatementKind(
-        sql="ALTER TABLE {table} MODIFY COLUMN v Array(UInt64); "
-        "ALTER TABLE {table} MODIFY COLUMN v Array(UInt32)",
+        sql=SEPARATOR.join(
+            (
+                "ALTER TABLE {table} MODIFY COLUMN v Array(UInt64)",
+                "ALTER TABLE {table} MODIFY COLUMN v Array(UInt32)",
+            )
+        ),
         effect=Effect.NONE,
         text="gives the column of the lists another type, and its own again",
         promise=f"{_COLUMN}#modify-column",

@@ -409,7 +409,7 @@ class _StatementsClient:
         rows = self._connection.rows(
             "SELECT name FROM system.parts WHERE active AND rows > 0 AND "
             f"database = '{self._tables[name].database}' AND partition_id = '{op.key}' "
-            f"ORDER BY sipHash64(name, {op.index}) LIMIT 1",
+            f"ORDER BY sipHash64(name, '{op.index}') LIMIT 1",
             (str,),
         )
         if not rows:

@@ -296,3 +296,112 @@ def test_no_file_is_judged_twice(tmp_path: Path) -> None:
     ]
     with pytest.raises(UsageError, match=r"a directory with files ending in \.txt"):
         files([str(tmp_path)], "porcupine-kv")
+
+
+OWN_MODEL = '''
+from pyporcupine import UNKNOWN
+
+class Largest:
+    """Keeps the largest value that was written."""
+
+    reads = frozenset({"peek"})
+
+    def init(self):
+        return 0
+
+    def step(self, state, call, output):
+        if call.f == "write":
+            return max(state, call.value)
+        return state if output is UNKNOWN or output == state else None
+
+class Broken(Largest):
+    def step(self, state, call, output):
+        raise KeyError(call.f)
+
+class Needy(Largest):
+    def __init__(self, size):
+        self.size = size
+
+LIMIT = 3
+'''
+OF_LARGEST = """{:process 0, :type :invoke, :f :write, :value 5}
+{:process 0, :type :ok, :f :write, :value 5}
+{:process 0, :type :invoke, :f :write, :value 3}
+{:process 0, :type :ok, :f :write, :value 3}
+{:process 1, :type :invoke, :f :peek, :value nil}
+{:process 1, :type :ok, :f :peek, :value 3}
+"""
+
+
+@pytest.fixture
+def own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the path of a history, and put a module with models beside it."""
+    (tmp_path / "largest_model.py").write_text(OWN_MODEL)
+    (tmp_path / "history.edn").write_text(OF_LARGEST)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return str(tmp_path / "history.edn")
+
+
+def test_a_model_of_ones_own_judges_a_file(check: Check, own_model: str) -> None:
+    status, output = check(own_model, "--model", "largest_model:Largest")
+    assert status == 1, output
+    (one,) = output["files"]
+    assert (status, one["status"]) == (1, "INVALID")
+    (failure,) = one["failures"]
+    assert [line["where"] for line in failure["witness"]] == ["1–2", "3–4", "5–6"]
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("largest_model:Smallest", "has no Smallest"),
+        ("largest_model:LIMIT", "is a int, expected a class"),
+        ("largest_model:Needy", "expected a class that is made without arguments"),
+        ("largest_model:Broken", "raised KeyError"),
+    ],
+)
+def test_a_bad_model_of_ones_own_is_refused(
+    check: Check, own_model: str, model: str, says: str
+) -> None:
+    status, output = check(own_model, "--model", model)
+    assert status == 254
+    assert says in output["error"]
+
+
+def test_the_initial_value_of_a_model_of_ones_own_is_its_own(check: Check, own_model: str) -> None:
+    status, output = check(own_model, "--model", "largest_model:Largest", "--initial", "1")
+    assert status == 254
+    assert "--initial is not for largest_model:Largest" in output["error"]
+
+
+def test_a_picture_is_drawn_of_one_file(check: Check, tmp_path: Path) -> None:
+    picture = tmp_path / "out.html"
+    status, _ = check("register-stale.log", "--model", "cas-register", "--picture", str(picture))
+    assert status == 1
+    page = picture.read_text()
+    assert "register-stale.log" in page
+    assert "INVALID" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["*.log", "--model", "cas-register"], "--picture draws one file, and these are 2"),
+        (["latest"], "--picture is for files"),
+        (["register-ok.log", "--model", "list-append"], "--picture is not for transactions"),
+    ],
+)
+def test_a_picture_of_anything_else_is_refused(
+    check: Check, tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    status, output = check(*arguments, "--picture", str(tmp_path / "out.html"))
+    assert status == 254
+    assert says in output["error"]
+
+
+def test_a_picture_that_cannot_be_written_is_an_error(check: Check, tmp_path: Path) -> None:
+    place = str(tmp_path / "missing" / "out.html")
+    status, output = check("register-ok.log", "--model", "cas-register", "--picture", place)
+    assert status == 254
+    assert "expected a file to write" in output["error"]

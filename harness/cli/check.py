@@ -1,22 +1,19 @@
 """`harness check`: judge a stored run again, or histories of other systems."""
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args
 
 import rich_click as click
 from click.core import ParameterSource
 from msgspec import structs
 from pyporcupine import LEVELS
-from pyporcupine.importers.calls import FailedCas
-from pyporcupine.importers.formats import FORMATS, MODELS, Model
-from pyporcupine.importers.transactions import TRANSACTION_MODELS, TransactionModel
+from pyporcupine.importers.calls import READ_LIKE, FailedCas
+from pyporcupine.importers.formats import FORMATS, MODELS
+from pyporcupine.importers.transactions import TRANSACTION_MODELS
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
@@ -30,6 +27,7 @@ from harness.cli import check_files
 from harness.cli.parameter_types import (
     WORD,
     Name,
+    NameOrReference,
     json_option,
     number,
     open_option,
@@ -53,8 +51,8 @@ from harness.fleet.found_runs import Found, found, runs_at
 from harness.fleet.location import Location
 from harness.importers.files import check_files as judge_files
 from harness.importers.files import exit_status, files
-from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, Consistency
-from harness.importers.transactions import SERIALIZABLE, TransactionParameters
+from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, draw_file, reads_of
+from harness.importers.options import ORDERS, CheckOptions, parameters, refuse
 from harness.report.run_files import draw
 from harness.spec.workload_options import workload_of
 from harness.store.store import LATEST, RunDirectory, Store, run_in
@@ -67,38 +65,10 @@ SHOWN_MAX = 20
 RUN_OPTIONS = ("store", "promise", "check_time", "open_")
 STORE_OPTIONS = ("spark", "engine", "force", "checkers")
 FILE_OPTIONS = (
-    "model", "format_", "consistency", "initial", "time_s", "memory_mb", "keyed",
-    "failed_cas", "writes_follow_reads", "sequential_keys", "linearizable_keys",
+    "model", "format_", "consistency", "initial", "time_s", "memory_mb", "keyed", "failed_cas",
+    "picture", "writes_follow_reads", "sequential_keys", "linearizable_keys",
 )  # fmt: skip
-OPERATION_OPTIONS = ("initial", "keyed", "failed_cas")
-REGISTER_OPTIONS = ("writes_follow_reads", "sequential_keys", "linearizable_keys")
-ORDERS: tuple[Consistency, ...] = get_args(Consistency)
 _Stored: TypeAlias = RunDirectory | Found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckOptions:
-    """Values of the options of `harness check`; a field has the name that click gives it."""
-
-    store: str
-    promise: str | None
-    check_time: float
-    spark: str | None
-    engine: str
-    force: bool
-    checkers: str | None
-    model: Model | TransactionModel | None
-    format_: str | None
-    consistency: str | None
-    initial: str | None
-    time_s: float
-    memory_mb: float
-    keyed: bool | None
-    failed_cas: FailedCas | None
-    writes_follow_reads: bool
-    sequential_keys: bool
-    linearizable_keys: bool
-    open_: bool
 
 
 @click.command("check")
@@ -139,8 +109,8 @@ class CheckOptions:
 )
 @click.option(
     "--model",
-    type=Name([*MODELS, *TRANSACTION_MODELS]),
-    help="Files: model of the object in the histories.",
+    type=NameOrReference([*MODELS, *TRANSACTION_MODELS]),
+    help="Files: model of the object in the histories; MODULE:CLASS for one of your own.",
 )
 @click.option(
     "--format",
@@ -196,6 +166,12 @@ class CheckOptions:
     help="Files, rw-register: no transaction meets an older version of a key than one that "
     "returned before it was called.",
 )
+@click.option(
+    "--picture",
+    type=WORD,
+    metavar="OUT.html",
+    help="Files: draw the history of one file into this page, with the smallest failing part.",
+)
 @open_option
 @json_option
 @click.pass_context
@@ -215,9 +191,9 @@ def check(
     options = CheckOptions(**values)
     chosen = {name for name in values if _chosen(context, name)}
     if chosen & {"model", "format_"}:
-        _refuse(chosen & {*RUN_OPTIONS, *STORE_OPTIONS}, "for stored runs, and these are files")
+        refuse(chosen & {*RUN_OPTIONS, *STORE_OPTIONS}, "for stored runs, and these are files")
         return _check_files(targets, as_json, options, chosen)
-    _refuse(chosen & set(FILE_OPTIONS), "for files; give --model as well")
+    refuse(chosen & set(FILE_OPTIONS), "for files; give --model as well")
     if len(targets) == 1 and "://" in targets[0]:
         place = Location.of(targets[0])
         # A path is a path, also as a URI: what it names may be a run.
@@ -228,7 +204,7 @@ def check(
     what = _stored(Store(Path(options.store)), targets)
     if isinstance(what, Found):
         return _check_store(what, as_json, options, own_time="check_time" in chosen)
-    _refuse(chosen & set(STORE_OPTIONS), f"for stores, and {str(what.path)!r} is a run")
+    refuse(chosen & set(STORE_OPTIONS), f"for stores, and {str(what.path)!r} is a run")
     return _check_run(what, as_json, options)
 
 
@@ -287,88 +263,33 @@ def _chosen(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def _refuse(names: set[str], why: str) -> None:
-    if names:
-        flag = min(names).rstrip("_").replace("_", "-")
-        raise UsageError(f"--{flag} is {why}")
-
-
 def _check_files(
     targets: tuple[str, ...], as_json: bool, options: CheckOptions, chosen: set[str]
 ) -> int:
     if not targets:
         raise UsageError("no file; expected files, directories or patterns such as 'logs/*.log'")
     paths = files(targets, options.format_)
-    parameters = _parameters(options, {name for _, name in paths}, chosen)
+    given = parameters(options, {name for _, name in paths}, chosen)
+    if options.picture and len(paths) != 1:
+        raise UsageError(f"--picture draws one file, and these are {len(paths)}")
     console = Terminal(stderr=as_json)
     pace = Pace("files", len(paths), options.time_s)
     with console.status(pace.text(0)) if console.is_terminal else nullcontext() as spinner:
         judged = judge_files(
             paths,
-            parameters,
+            given,
             lambda done: None if spinner is None else spinner.update(pace.text(done)),
             keyed=options.keyed,
             failed_cas=options.failed_cas,
+            reads=READ_LIKE | reads_of(given),
         )
+    if options.picture and isinstance(given, CheckParameters):
+        draw_file(judged[0], given, Path(options.picture))
     if as_json:
         print_json(check_files.as_json(judged))
     else:
         check_files.show(judged, console)
     return exit_status(judged)
-
-
-def _parameters(
-    options: CheckOptions, formats: set[str], chosen: set[str]
-) -> CheckParameters | TransactionParameters:
-    """Return what the options say for files of these formats."""
-    models = {options.model or FORMATS[name].model for name in formats}
-    model = models.pop()
-    if model is None or models:
-        raise UsageError(f"no --model; expected one of {', '.join([*MODELS, *TRANSACTION_MODELS])}")
-    consistency = options.consistency
-    if model in TRANSACTION_MODELS:
-        _refuse(chosen & set(OPERATION_OPTIONS), f"not for transactions, and --model is {model}")
-        if model != "rw-register":
-            _refuse(chosen & set(REGISTER_OPTIONS), f"for rw-register, and --model is {model}")
-        if consistency in ORDERS:
-            levels = ", ".join(LEVELS)
-            raise UsageError(
-                f"--consistency is {consistency}, expected for {model} one of {levels}"
-            )
-        return TransactionParameters(
-            model,
-            consistency or SERIALIZABLE,
-            options.writes_follow_reads,
-            options.sequential_keys,
-            options.linearizable_keys,
-            options.time_s,
-            options.memory_mb,
-        )
-    _refuse(chosen & set(REGISTER_OPTIONS), f"for rw-register, and --model is {model}")
-    if consistency is not None and consistency not in ORDERS:
-        raise UsageError(
-            f"--consistency is {consistency}, expected for {model} {' or '.join(ORDERS)}; a level "
-            f"of isolation is for {' or '.join(TRANSACTION_MODELS)}"
-        )
-    return CheckParameters(
-        cast(Model, model),
-        consistency or ORDERS[0],
-        _initial(options.initial),
-        options.time_s,
-        options.memory_mb,
-    )
-
-
-def _initial(text: str | None) -> int | str | bool | EllipsisType | None:
-    if text is None:
-        return ...
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        value = text
-    if value is None or isinstance(value, int | str):
-        return value
-    raise UsageError(f"--initial is {text}, expected a whole number, text, true, false or null")
 
 
 def _check_run(directory: RunDirectory, as_json: bool, options: CheckOptions) -> int:

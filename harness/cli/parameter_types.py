@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import rich_click as click
 
+from harness.core.plugins import is_reference
 from harness.core.ranges import RANGES, Range
 from harness.spec.image_options import IMAGE_OPTIONS
 from harness.spec.option import Option
@@ -61,6 +62,14 @@ class Name(click.Choice[str]):
             return self.kind.parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class NameOrReference(Name):
+    """Choice of a name, or MODULE:NAME of a plug-in."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Fail for an unknown name."""
+        return str(value) if is_reference(str(value)) else super().convert(value, param, ctx)
 
 
 class StoreDirectory(click.ParamType[str]):

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import EllipsisType
 from typing import Any, Final, Literal, TypeAlias
 
@@ -13,6 +14,7 @@ from pyporcupine.importers.formats import Model
 from pyporcupine.importers.record import Key, Malformed, Reading, cut
 
 from checkers.phrasing import number
+from harness.core.errors import UsageError
 from harness.core.verdict import Status, worst
 from harness.importers.initial_values import doubt
 
@@ -31,7 +33,8 @@ held."""
 class CheckParameters:
     """Parameters of the check of each file."""
 
-    model: Model
+    model: Model | pyporcupine.Model[Any]
+    """The name of a model of the checker, or one of the user's own."""
     consistency: Consistency = "linearizable"
     initial: int | str | bool | EllipsisType | None = ...
     """Initial value of an object; ... means the model's own."""
@@ -89,6 +92,8 @@ def judge(path: str, reading: Reading, parameters: CheckParameters) -> FileVerdi
     began = time.perf_counter()
     try:
         result = _check(reading.operations, parameters)
+    except pyporcupine.ModelError as error:
+        raise UsageError(f"{path}: {error}") from error
     except pyporcupine.HistoryError as error:
         return FileVerdict(path, Status.UNKNOWN, _refused_rows(reading, parameters, error))
     status, reason = Status(result.status), ""
@@ -102,6 +107,32 @@ def judge(path: str, reading: Reading, parameters: CheckParameters) -> FileVerdi
     return FileVerdict(path, status, reading, objects, took_s, reason, doubts)
 
 
+def reads_of(parameters: object) -> frozenset[str]:
+    """Return the operations of a model of the user's own whose end says what they found."""
+    model = parameters.model if isinstance(parameters, CheckParameters) else None
+    return frozenset(getattr(model, "reads", ()))
+
+
+def draw_file(one: FileVerdict, parameters: CheckParameters, to: Path) -> None:
+    """Draw the history of a file that was read. Decides it again, with the same budgets. Raises
+    UsageError if the page cannot be written."""
+    if not one.read:
+        return
+    try:
+        pyporcupine.visualize(
+            one.reading.operations,
+            parameters.model,
+            path=to,
+            consistency=parameters.consistency,
+            initial=parameters.initial,
+            time_s=parameters.time_s,
+            memory_mb=parameters.memory_mb,
+            title=one.path,
+        )
+    except OSError as error:
+        raise UsageError(f"--picture {str(to)!r}: {error}; expected a file to write") from error
+
+
 def _doubts(
     operations: Sequence[pyporcupine.Operation],
     result: pyporcupine.Result,
@@ -109,7 +140,10 @@ def _doubts(
 ) -> dict[Key, str]:
     """Return the keys that are INVALID only with an initial value that is assumed, and why. All
     keys together have as much time as the check had."""
+    model = parameters.model
     if parameters.initial is not ... or result.status != Status.INVALID.value:
+        return {}
+    if not isinstance(model, str):
         return {}
     until = time.monotonic() + parameters.time_s
 
@@ -125,7 +159,7 @@ def _doubts(
     for operation in operations:
         if operation.key in parts:
             parts[operation.key].append(operation)
-    doubts = {key: doubt(part, parameters.model, check) for key, part in parts.items()}
+    doubts = {key: doubt(part, model, check) for key, part in parts.items()}
     return {key: why for key, why in doubts.items() if why}
 
 

@@ -7,7 +7,9 @@ from typing import Any, Final, Literal, TypeAlias
 from pyporcupine._pyporcupine import Operation
 from pyporcupine.importers.record import Event, EventKind, Malformed, Reading, shown
 
-READ_LIKE: Final = frozenset({"read", "get", "dequeue"})
+READ_LIKE: Final = frozenset(
+    {"read", "get", "dequeue", "pop", "pop-front", "pop-back", "delete-min"}
+)
 """Operations whose end says what they found; the value of their call says nothing."""
 CAS: Final = "cas"
 TXN: Final = "txn"

@@ -4,12 +4,12 @@ A reader turns the text of a file into events or operations. It does not stop at
 cannot read: it reports what is wrong with the line beside the rest. `files` opens files.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import Final, Literal, TypeAlias, get_args
 
-from pyporcupine.importers.calls import TXN, FailedCas, operations
+from pyporcupine.importers.calls import READ_LIKE, TXN, FailedCas, operations
 from pyporcupine.importers.edn import read_edn
 from pyporcupine.importers.jepsen_log import read_jepsen_log
 from pyporcupine.importers.json_events import read_json_events
@@ -27,6 +27,9 @@ Model: TypeAlias = Literal[
     "counter",
     "queue",
     "fifo-queue",
+    "stack",
+    "priority-queue",
+    "deque",
     "mutex",
     "multi-register",
 ]
@@ -94,17 +97,23 @@ def format_within(name: str, text: str) -> str:
 
 
 def read_text(
-    text: str, format_: str, *, keyed: bool | None = None, failed_cas: FailedCas | None = None
+    text: str,
+    format_: str,
+    *,
+    keyed: bool | None = None,
+    failed_cas: FailedCas | None = None,
+    reads: Collection[str] = READ_LIKE,
 ) -> Reading:
-    """Return the operations in a file's text. Options that are None follow the format."""
+    """Return the operations in a file's text. Options that are None follow the format; `reads` are
+    the operations whose end says what they found."""
     format_ = format_within(format_, text)
     how = FORMATS[format_]
     failed_cas = failed_cas or how.failed_cas
     if how.events is None:
-        reading = read_rows(text, failed_cas)
+        reading = read_rows(text, failed_cas, reads)
     else:
         events, malformed = how.events(text)
-        reading = operations(split_keys(events, keyed), failed_cas)
+        reading = operations(split_keys(events, keyed), failed_cas, reads=reads)
         reading.malformed = sorted([*malformed, *reading.malformed], key=lambda bad: bad.line)
     reading.format = format_
     if not reading.operations:

@@ -8,7 +8,7 @@ read is what it found. All times are on one clock.
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import NoneType
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -46,8 +46,11 @@ class _TooLargeError(ValueError):
     """A number that 64 bits cannot hold."""
 
 
-def read_rows(text: str, failed_cas: FailedCas = "observe") -> Reading:
-    """Return the operations of a file, in the order of their invocations."""
+def read_rows(
+    text: str, failed_cas: FailedCas = "observe", reads: Collection[str] = READ_LIKE
+) -> Reading:
+    """Return the operations of a file, in the order of their invocations. The value of `reads` is
+    what they found."""
     reading = Reading()
     rows: list[tuple[int, int, JsonOperation]] = []
     for line, written in enumerate(text.split("\n"), 1):
@@ -63,7 +66,7 @@ def read_rows(text: str, failed_cas: FailedCas = "observe") -> Reading:
         if row.ok is False and (row.f != CAS or failed_cas == "ignore"):
             reading.left_out += 1
             continue
-        reading.operations.append(_operation(row))
+        reading.operations.append(_operation(row, reads))
         reading.lines.append((line, None if row.return_ is None else line))
     return reading
 
@@ -99,8 +102,8 @@ def _unmet(name: str, types: tuple[type, ...], value: object) -> str:
     return ""
 
 
-def _operation(row: JsonOperation) -> Operation:
-    finds = row.f in READ_LIKE
+def _operation(row: JsonOperation, reads: Collection[str]) -> Operation:
+    finds = row.f in reads
     output = row.value if finds else row.ok if row.f == CAS else None
     value = None if finds else transaction(row.value) if row.f == TXN else row.value
     return Operation(

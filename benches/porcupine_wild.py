@@ -64,13 +64,13 @@ class Maker:
     observes: frozenset[str] = field(default_factory=frozenset)
 
 
-def history(wild: Wild) -> list[Operation]:
-    """Return the operations in order of call."""
-    draw = Random(wild.seed)
-    drafts = _drafts(wild, draw)
-    _take_effect(wild.model, drafts)
+def history(wild: Wild, maker: Maker | None = None) -> list[Operation]:
+    """Return the operations in order of call; `maker` replaces that of the model."""
+    draw, maker = Random(wild.seed), maker or MAKERS[wild.model]
+    drafts = _drafts(wild, maker, draw)
+    _take_effect(maker, drafts)
     if wild.spoiled:
-        _spoil(wild, drafts, draw)
+        _spoil(wild, maker, drafts, draw)
     return [
         Operation(
             one.process, one.f, one.key, one.value, call=one.call,
@@ -80,8 +80,7 @@ def history(wild: Wild) -> list[Operation]:
     ]  # fmt: skip
 
 
-def _drafts(wild: Wild, draw: Random) -> list[Draft]:
-    maker = MAKERS[wild.model]
+def _drafts(wild: Wild, maker: Maker, draw: Random) -> list[Draft]:
     free = [draw.randrange(CALL_MOST) for _ in range(wild.clients)]
     process = list(range(wild.clients))
     drafts = []
@@ -104,17 +103,17 @@ def _drafts(wild: Wild, draw: Random) -> list[Draft]:
     return drafts
 
 
-def _take_effect(model: Model, drafts: list[Draft]) -> None:
-    maker, states = MAKERS[model], dict[int, Any]()
+def _take_effect(maker: Maker, drafts: list[Draft]) -> None:
+    states = dict[int, Any]()
     for one in sorted(drafts, key=lambda one: one.effect):
         if one.happens:
             state = states[one.key] if one.key in states else maker.initial()
             states[one.key], one.output = maker.apply(state, one)
 
 
-def _spoil(wild: Wild, drafts: list[Draft], draw: Random) -> None:
+def _spoil(wild: Wild, maker: Maker, drafts: list[Draft], draw: Random) -> None:
     """Change the result of one operation in the first or the last tenth of those with a result."""
-    observes = MAKERS[wild.model].observes
+    observes = maker.observes
     telling = [one for one in drafts if one.f in observes and not one.lost]
     telling.sort(key=lambda one: one.call)
     part = len(telling) // 10 or 1
@@ -152,16 +151,22 @@ def _grows(state: list[int], one: Draft) -> tuple[list[int], Any]:
     return ([*state, one.value] if one.f == "append" else sorted({*state, one.value})), None
 
 
-def _queue(place: int) -> Callable[[list[int], Draft], tuple[list[int], Any]]:
-    def apply(state: list[int], one: Draft) -> tuple[list[int], Any]:
-        if one.f == "enqueue":
-            return [*state, one.value], None
-        if not state:
-            return state, None
-        at = place if place == 0 else one.effect % len(state)
-        return state[:at] + state[at + 1 :], state[at]
+def _container(state: list[int], one: Draft) -> tuple[list[int], Any]:
+    if one.f == "push-front":
+        return [one.value, *state], None
+    if one.f not in TAKES:
+        return [*state, one.value], None
+    if not state:
+        return state, None
+    at = TAKES[one.f](state, one)
+    return state[:at] + state[at + 1 :], state[at]
 
-    return apply
+
+def _any_of_queue(state: list[int], one: Draft) -> tuple[list[int], Any]:
+    if one.f == "enqueue" or not state:
+        return _container(state, one)
+    at = one.effect % len(state)
+    return state[:at] + state[at + 1 :], state[at]
 
 
 def _mutex(state: bool, one: Draft) -> tuple[bool, Any]:
@@ -175,7 +180,7 @@ def _one_of(*fs: str) -> Callable[[Random, int], tuple[str, Any]]:
 
     def draw(random: Random, value: int) -> tuple[str, Any]:
         f = random.choice(fs)
-        return f, None if f in ("read", "dequeue") else value
+        return f, None if f == "read" or f in TAKES else value
 
     return draw
 
@@ -210,6 +215,14 @@ def _txn(state: dict[int, int], one: Draft) -> tuple[dict[int, int], Any]:
     return after, found
 
 
+TAKES: dict[str, Callable[[list[int], Draft], int]] = {
+    "dequeue": lambda _state, _one: 0,
+    "pop": lambda state, _one: len(state) - 1,
+    "pop-front": lambda _state, _one: 0,
+    "pop-back": lambda state, _one: len(state) - 1,
+    "delete-min": lambda state, _one: state.index(min(state)),
+}
+"""Operations that take a value out, and the place from which they do."""
 REGISTERS = (0, 1, 2)
 MAKERS: dict[Model, Maker] = {
     "register": Maker(lambda: None, _one_of("read", "write"), _register, frozenset({"read"})),
@@ -218,8 +231,18 @@ MAKERS: dict[Model, Maker] = {
     "set": Maker(list, _one_of("read", "add", "add"), _grows, frozenset({"read"})),
     "append-log": Maker(list, _one_of("read", "append", "append"), _grows, frozenset({"read"})),
     "counter": Maker(int, _one_of("read", "add"), _counter, frozenset({"read"})),
-    "queue": Maker(list, _one_of("dequeue", "enqueue"), _queue(1), frozenset({"dequeue"})),
-    "fifo-queue": Maker(list, _one_of("dequeue", "enqueue"), _queue(0), frozenset({"dequeue"})),
+    "queue": Maker(list, _one_of("dequeue", "enqueue"), _any_of_queue, frozenset({"dequeue"})),
+    "fifo-queue": Maker(list, _one_of("dequeue", "enqueue"), _container, frozenset({"dequeue"})),
+    "stack": Maker(list, _one_of("pop", "push"), _container, frozenset({"pop"})),
+    "priority-queue": Maker(
+        list, _one_of("delete-min", "insert"), _container, frozenset({"delete-min"})
+    ),
+    "deque": Maker(
+        list,
+        _one_of("pop-front", "pop-back", "push-front", "push-back"),
+        _container,
+        frozenset({"pop-front", "pop-back"}),
+    ),
     "multi-register": Maker(
         lambda: dict.fromkeys(REGISTERS, 0), _several, _txn, frozenset({"txn"})
     ),

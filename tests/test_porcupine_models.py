@@ -25,6 +25,26 @@ GOOD: list[tuple[str, list[Operation]]] = [
     ("queue", run(("dequeue", None, None), ("enqueue", 1, None), ("dequeue", None, 1))),
     ("fifo-queue", run(("enqueue", 1, None), ("enqueue", 2, None), ("dequeue", None, 1))),
     ("fifo-queue", [op("enqueue", 1, None, 0, 9), op("enqueue", 2, None, 0, 9, 1)]),
+    ("stack", run(("push", 1, None), ("push", "x", None), ("pop", None, "x"), ("pop", None, 1))),
+    ("stack", run(("pop", None, None), ("push", 1, None))),
+    (
+        "stack",
+        [op("push", 1, None, 0, 9), op("push", 2, None, 0, 9, 1), op("pop", None, 1, 10, 11)],
+    ),
+    (
+        "priority-queue",
+        run(("insert", 2, None), ("insert", -1, None), ("delete-min", None, -1)),
+    ),
+    (
+        "deque",
+        run(
+            ("push-back", 1, None),
+            ("push-front", 2, None),
+            ("pop-back", None, 1),
+            ("pop-front", None, 2),
+            ("pop-back", None, None),
+        ),
+    ),
     ("mutex", run(("acquire", None, None), ("release", None, None), ("acquire", None, None))),
 ]
 BAD: list[tuple[str, list[Operation], list[int]]] = [
@@ -44,6 +64,12 @@ BAD: list[tuple[str, list[Operation], list[int]]] = [
         run(("enqueue", 1, None), ("enqueue", 2, None), ("dequeue", None, 2)),
         [0, 1, 2],
     ),
+    (
+        "stack",
+        run(("push", 1, None), ("push", 2, None), ("pop", None, 1), ("pop", None, 2)),
+        [0, 1, 2, 3],
+    ),
+    ("priority-queue", run(("insert", 1, None), ("delete-min", None, None)), [0, 1]),
     ("mutex", run(("acquire", None, None), ("acquire", None, None)), [0, 1]),
     (
         "mutex",
@@ -99,3 +125,43 @@ def test_keys_are_shared_among_threads() -> None:
         found = check(history, "queue", threads=threads).objects
         assert [o.key for o in found] == list(range(200))
         assert [o.status for o in found] == ["VALID" if k % 3 else "INVALID" for k in range(200)]
+
+
+def lost(f: str, value: Any, call: int, process: int) -> Operation:
+    return op(f, value, None, call, None, process)
+
+
+ENQUEUED = [op("enqueue", at, None, 2 * at, 2 * at + 1) for at in range(200)]
+ADDED = [lost("add", 1, at, at) for at in range(255)]
+# Additions of several numbers are searched, whatever their number.
+SEVERAL_ADDED = [lost("add", 1 + at % 2, at, at) for at in range(255)]
+LOST = [lost("dequeue", None, 1000 + at, 1 + at) for at in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("model", "history", "witness"),
+    [
+        ("fifo-queue", [*ENQUEUED, *LOST, op("dequeue", None, 10, 2000, 2001)], None),
+        # 11 values come before it, and 10 dequeues can have taken them.
+        (
+            "fifo-queue",
+            [*ENQUEUED, *LOST, op("dequeue", None, 11, 2000, 2001)],
+            [*range(12), *range(200, 211)],
+        ),
+        ("queue", [*ENQUEUED[:10], *LOST, op("dequeue", None, None, 2000, 2001)], None),
+        (
+            "queue",
+            [*ENQUEUED[:11], *LOST, op("dequeue", None, None, 2000, 2001)],
+            [*range(22)],
+        ),
+        ("counter", [*ADDED, op("read", None, 255, 300, 301, 300)], None),
+        ("counter", [*ADDED, op("read", None, -1, 300, 301, 300)], [255]),
+        ("counter", [*SEVERAL_ADDED, op("read", None, 300, 300, 301, 300)], None),
+    ],
+)
+def test_calls_that_never_returned(
+    model: Any, history: list[Operation], witness: list[int] | None
+) -> None:
+    (found,) = check(history, model, time_s=20).objects
+    expected = ("VALID", []) if witness is None else ("INVALID", witness)
+    assert (found.status, found.witness) == expected

@@ -205,3 +205,46 @@ def test_ctrl_c_ends_the_search() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         check(STALE, Broken(step=interrupted), threads=2)
+
+
+class Light:
+    """A light of three colours, which counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def init(self) -> str:
+        return "red"
+
+    def step(self, state: str, call: Call, output: Any) -> str | None:
+        self.asked += 1
+        if call.f == "switch":
+            return str(call.value)
+        return state if output is UNKNOWN or output == state else None
+
+
+def test_a_model_of_few_states_is_asked_everything_once() -> None:
+    rng, model, state = Random(3), Light(), "red"
+    history = []
+    for at in range(3000):
+        if rng.random() < 0.5:
+            state = rng.choice(["red", "amber", "green"])
+            history.append(op("switch", state, None, 2 * at, 2 * at + 1))
+        else:
+            history.append(op("read", None, state, 2 * at, 2 * at + 1))
+    assert check(history, model).status == "VALID"
+    assert model.asked == 3 * 6  # states, and actions: three switches, three reads
+
+
+def test_what_the_search_does_not_ask_may_fail() -> None:
+    class Strict(Light):
+        def step(self, state: str, call: Call, output: Any) -> str | None:
+            if state == "green" and call.f == "switch":
+                raise ValueError("it is green for good")
+            return super().step(state, call, output)
+
+    history = [
+        op("switch", "amber", None, 0, 1), op("switch", "green", None, 2, 3),
+        op("read", None, "green", 4, 5),
+    ]  # fmt: skip
+    assert check(history, Strict()).status == "VALID"

@@ -306,6 +306,9 @@ def check(
         "counter",
         "queue",
         "fifo-queue",
+        "stack",
+        "priority-queue",
+        "deque",
         "mutex",
         "multi-register",
     ]
@@ -340,9 +343,11 @@ def check(
     value, a str that is appended.
     append-log: "append": value, an int or str; "read": output, a list of all values in order.
     counter: "add": value, an int, and output, the new sum or None (unknown); "read": output, the
-    sum. Initially 0.
+    sum. Initially 0. If all additions are equal, O(n log n).
     queue: "enqueue": value, an int or str; "dequeue": output, some value of the queue, or None (it
-    was empty). fifo-queue: the value that was enqueued first.
+    was empty). fifo-queue: the value that was enqueued first. stack: "push", "pop".
+    priority-queue: "insert": value, an int; "delete-min": output, the least. If all values differ,
+    these are decided without a search. deque: "push-front", "push-back", "pop-front", "pop-back".
     multi-register: "txn": value, a list of ["read", register, None] and ["write", register, value];
     output, the same list with the values that the reads found, or None if value has them. The
     steps take effect at once. Every register begins with `initial`, 0 by default; a read of None
@@ -437,6 +442,9 @@ def visualize(
         "counter",
         "queue",
         "fifo-queue",
+        "stack",
+        "priority-queue",
+        "deque",
         "mutex",
         "multi-register",
     ]

@@ -61,8 +61,9 @@ def from_events(
 
     Times are positions of events. `failed_cas` "observe": a failed cas whose end repeats its pair
     found another value than it expected; "ignore": it did not happen. `reads` are the operations
-    whose value at the end is what they found: "read", "get" and "dequeue" by default. The value of
-    another operation is that of its call, or that of its end if its call has none.
+    whose value at the end is what they found: by default "read", "get", and those that take a
+    value out of a queue or a stack. The value of another operation is that of its call, or that of
+    its end if its call has none.
 
     Raises HistoryError, with the position, the field, its value and what was expected for each
     event that breaks these rules.

@@ -20,7 +20,7 @@ use crate::verdict::Request;
 
 /// A model, by name or written in Python.
 /// In Python: `Literal["set", "register", "cas-register", "key-value", "append-log", "counter",
-/// "queue", "fifo-queue", "mutex", "multi-register"] | Model[Any]`.
+/// "queue", "fifo-queue", "stack", "priority-queue", "deque", "mutex", "multi-register"] | Model[Any]`.
 pub type PyModelArgument = PyAny;
 /// The operations. In Python: `Sequence[Operation] | ArrowColumns`.
 pub type PyHistory = PyAny;

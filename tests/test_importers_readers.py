@@ -161,6 +161,16 @@ CASES += [
           [["read", "x", 5], ["write", "y", 1]], 0, 1)],
     ),
     (
+        "Jepsen's history.txt, which has the suffix of another format",
+        "porcupine-kv",
+        ":nemesis\t:info\t:cut\tnil\n"
+        "2\t:invoke\t:cas\t[3 0]\n"
+        "0\t:invoke\t:read\tnil\n"
+        "0\t:ok\t:read\t3\n"
+        "2\t:info\t:cas\t[3 0]\t:timed-out\n",
+        [(2, "cas", None, [3, 0], None, 0, None), (0, "read", None, None, 3, 1, 2)],
+    ),
+    (
         "a .json file that is no array has an operation a line",
         "json",
         '{"client":0,"f":"read","key":null,"value":1,"ok":true,"call":2,"return":5}\n',

@@ -62,10 +62,10 @@ def read(
 ) -> ImportedHistory:
     """Read the history in a file of Jepsen, Knossos or Porcupine, or of JSON lines.
 
-    `format` is "jepsen-log", "edn", "porcupine-kv", "jsonl" or "json"; None follows the suffix:
-    .log, .edn, .txt, .jsonl and .json. `keyed`: whether each value is a pair [key, value], as
-    jepsen.independent writes them; None finds out. `failed_cas`: "ignore" a failed cas, or
-    "observe" that it found another value than it expected; None follows the format.
+    `format` is "jepsen-log", "edn", "porcupine-kv", "history-txt", "jsonl" or "json"; None follows
+    the suffix: .log, .edn, .txt, .jsonl and .json. `keyed`: whether each value is a pair
+    [key, value], as jepsen.independent writes them; None finds out. `failed_cas`: "ignore" a failed
+    cas, or "observe" that it found another value than it expected; None follows the format.
 
     `check(history.operations, **history.arguments())` decides it.
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from pyporcupine.importers.calls import READ_LIKE, TXN, FailedCas, operations
 from pyporcupine.importers.edn import read_edn
-from pyporcupine.importers.jepsen_log import read_jepsen_log
+from pyporcupine.importers.jepsen_log import is_history_txt, read_history_txt, read_jepsen_log
 from pyporcupine.importers.json_events import read_json_events
 from pyporcupine.importers.keys import split_keys
 from pyporcupine.importers.record import NOT_THERE, Event, Malformed, Reading
@@ -77,6 +77,13 @@ FORMATS: Final[Mapping[str, Format]] = {
         "key-value",
         read_edn,
     ),
+    "history-txt": Format(
+        "lines of Jepsen's history.txt: process, type, f, value",
+        (),
+        None,
+        read_history_txt,
+        failed_cas="ignore",
+    ),
     "jsonl": Format("an operation a line, as a JSON object", (".jsonl",), register_initial=0),
     "json": Format(
         "a JSON array of Jepsen's events, or else the format jsonl",
@@ -92,8 +99,11 @@ MODELS: Final[tuple[Model, ...]] = get_args(Model)
 
 
 def format_within(name: str, text: str) -> str:
-    """Return the format of a text: a `.json` file that is no array has the format jsonl."""
-    return "jsonl" if name == "json" and not text.lstrip().startswith("[") else name
+    """Return the format of a text: a `.json` file that is no array has the format jsonl, and a
+    `.txt` file that begins with an operation in place of a map is Jepsen's history.txt."""
+    if name == "json" and not text.lstrip().startswith("["):
+        return "jsonl"
+    return "history-txt" if name == "porcupine-kv" and is_history_txt(text) else name
 
 
 def read_text(

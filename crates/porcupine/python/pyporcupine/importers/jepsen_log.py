@@ -5,10 +5,12 @@ INFO  jepsen.util - 3  :invoke  :cas  [3 0]
 INFO\t[jepsen worker 3] jepsen.util: 3\t:invoke\t:cas\t[3 0]
 
 The first is the form of before September 2016; the second one is that of a test's own jepsen.log
-since then. Its logger is jepsen.print since March 2026.
+since then. Its logger is jepsen.print since March 2026. The history.txt beside it has the
+operations alone: 3\t:invoke\t:cas\t[3 0]
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 from pyporcupine.importers.calls import process_of
@@ -21,6 +23,7 @@ _OPERATION: Final = re.compile(
     r"(?::\s+(?=\S+\s+:(?:invoke|ok|fail|info)\b)|\s+(?:-\s+)?)"
     r"(?P<operation>(?::nemesis|-?\d+)\s+:.*|\S+\s+:invoke.*)$"
 )
+_LINE: Final = re.compile(r"\s*(?::nemesis|-?\d+)\s+:(?:invoke|ok|fail|info)\b")
 _FIELDS: Final = re.compile(
     r"(?P<process>\S+)\s+:(?P<type>\S+)(?:\s+:(?P<f>[^\s:]\S*))?(?:\s+(?P<value>.*))?$"
 )
@@ -35,13 +38,27 @@ def read_jepsen_log(text: str) -> tuple[list[Event], list[Malformed]]:
 
     Skips the nemesis and all other lines.
     """
+    lines = enumerate(map(_OPERATION.search, text.split("\n")), 1)
+    return _events((number, found["operation"]) for number, found in lines if found)
+
+
+def read_history_txt(text: str) -> tuple[list[Event], list[Malformed]]:
+    """Return the same of Jepsen's history.txt, each line of which is an operation."""
+    return _events((at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip())
+
+
+def is_history_txt(text: str) -> bool:
+    """Return whether a text begins with an operation of Jepsen's history.txt."""
+    return _LINE.match(text) is not None
+
+
+def _events(operations: Iterable[tuple[int, str]]) -> tuple[list[Event], list[Malformed]]:
     events: list[Event] = []
     malformed: list[Malformed] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        operation = _OPERATION.search(line)
-        if operation is None or operation["operation"].startswith(":nemesis"):
+    for number, operation in operations:
+        if operation.startswith(":nemesis"):
             continue
-        made = _event(number, operation["operation"].rstrip())
+        made = _event(number, operation.rstrip())
         if isinstance(made, Malformed):
             malformed.append(made)
         else:

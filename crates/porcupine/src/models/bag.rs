@@ -8,7 +8,7 @@
 
 use super::emptied;
 use super::general;
-use super::lives::{never_empty, pairs};
+use super::lives::{never_empty, pairs, unexplained};
 use super::queue::{Action, Order, Queue};
 use super::takers::Values;
 use crate::search::{Ended, Op};
@@ -26,11 +26,12 @@ pub fn decide(queue: &Queue, ops: &[Op], request: &Request) -> Option<Verdict> {
     let empties = || ops.iter().filter(|op| action(op) == Action::Empty);
     if ops.iter().any(|op| matches!(action(op), Action::Lost(_))) {
         let verdict = Values::new(queue, ops)?.never_empty(empties());
+        let verdict = verdict.map(|verdict| within(queue, ops, verdict, request));
         return verdict.or_else(|| (queue.order == Order::Any).then(valid));
     }
     if empties().next().is_some() {
         if let Some(verdict) = never_empty(&pairs(queue, ops), empties()) {
-            return Some(verdict);
+            return Some(within(queue, ops, verdict, request));
         }
     }
     let is_explained = queue.order == Order::Any && emptied::is_explained(queue, ops);
@@ -39,6 +40,30 @@ pub fn decide(queue: &Queue, ops: &[Op], request: &Request) -> Option<Verdict> {
 
 fn valid() -> Verdict {
     Verdict::valid("each value was taken out no more often than it had been put in")
+}
+
+/// Returns the verdict on a queue that was never empty. If its values have an order, a part of the
+/// witness may be impossible as well, and a search finds the smallest.
+fn within(queue: &Queue, ops: &[Op], verdict: Verdict, request: &Request) -> Verdict {
+    if queue.order == Order::Any {
+        return verdict;
+    }
+    let is_in = |op: &&Op| verdict.witness.contains(&(op.row as usize));
+    let part: Vec<Op> = ops.iter().filter(is_in).copied().collect();
+    if !request.witness {
+        let stuck = verdict.steps[0].from;
+        let found = part.iter().find(|op| op.row as usize == stuck);
+        return found.map_or(verdict, unexplained);
+    }
+    let rerun = Request {
+        stuck: None,
+        ..*request
+    };
+    let smaller = general::decide(&mut queue.emptied(), &part, &rerun, |_| 0);
+    match smaller.status {
+        Status::Invalid => smaller,
+        _ => verdict,
+    }
 }
 
 /// Returns the verdict on a queue from which a value was taken out too often, by `stuck`.

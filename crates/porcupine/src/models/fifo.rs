@@ -52,7 +52,7 @@ pub fn decide(queue: &Queue, ops: &[Op]) -> Option<Verdict> {
     }
     let values = Values::of(queue, ops, lives);
     let empties = ops.iter().filter(|op| action(op) == Action::Empty);
-    let verdict = overtaken(&values.returned)
+    let verdict = overtaken(&values)
         .or_else(|| values.too_many_overtaken())
         .or_else(|| values.never_empty(empties));
     Some(verdict.unwrap_or_else(|| {
@@ -60,9 +60,10 @@ pub fn decide(queue: &Queue, ops: &[Op]) -> Option<Verdict> {
     }))
 }
 
-/// Finds a value that was dequeued before one that was enqueued before it. `lives` are in order of
-/// the enqueues' returns.
-fn overtaken(lives: &[Life]) -> Option<Verdict> {
+/// Finds a value that was dequeued before one that was enqueued before it. The dequeue of that one
+/// matters only if a lost dequeue could have taken it.
+fn overtaken(values: &Values) -> Option<Verdict> {
+    let lives = &values.returned;
     let longest = longest(lives);
     lives.iter().find_map(|b| {
         let dequeue = b.dequeue?;
@@ -70,7 +71,9 @@ fn overtaken(lives: &[Life]) -> Option<Verdict> {
         let a = &lives[*longest.get(before.checked_sub(1)?)?];
         (a.until() > dequeue.ret).then(|| {
             let text = "a value was dequeued before one that was enqueued before it";
-            bad(text, &[dequeue, a.enqueue, b.enqueue])
+            let mut witness = vec![dequeue, a.enqueue, b.enqueue];
+            witness.extend(a.dequeue.filter(|_| !values.lost.is_empty()));
+            bad(text, &witness)
         })
     })
 }

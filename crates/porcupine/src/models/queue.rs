@@ -227,6 +227,11 @@ impl Queue {
         number.into()
     }
 
+    /// Returns an empty one of the same actions.
+    pub(super) fn emptied(&self) -> Self {
+        Self::new(self.actions.clone(), self.order, self.watched)
+    }
+
     /// Returns an unordered queue of the same actions, in which no dequeue finds nothing.
     pub(super) fn unordered(&self) -> Self {
         Self::new(self.actions.clone(), Order::Any, false)

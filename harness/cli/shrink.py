@@ -77,9 +77,11 @@ def shrink(
     as_json: bool,
 ) -> int:
     """Make a stored INVALID run small: remove calls, faults, time, servers and options as long as
-    the same anomaly remains, with the same cause: it must be explained by known defects of the run
-    alone, or not at all if the run is not. What shows the anomaly by another cause on the way is
-    stored as a script and a run of its own.
+    the same anomaly remains.
+
+    It remains with its cause: it must be explained by known defects of the run alone, or not at all
+    if the run is not. What shows the anomaly by another cause on the way is stored as a script and
+    a run of its own.
 
     The smallest run is written to the run's directory: shrunk.toml, a script that `harness run
     --script` plays, and shrunk.html, which shows both runs. On simulated servers the same run

@@ -121,7 +121,11 @@ def info_of(name: str) -> Any:
 
 @pytest.mark.parametrize(
     ("name", "settings"),
-    [("simulated", "keys=2, insert plain, read plain"), ("real", "defaults"), ("scenario", "defaults")],
+    [
+        ("simulated", "keys=2, insert plain, read plain"),
+        ("real", "defaults"),
+        ("scenario", "defaults"),
+    ],
 )
 def test_a_run_with_a_plan_is_read_as_it_was(name: str, settings: str) -> None:
     directory = RunDirectory(STORED / name)

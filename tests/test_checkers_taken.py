@@ -9,6 +9,7 @@ from checkers_cases import fault as nemesis_fault
 
 from checkers.ddl.mutations import ROWS, Mutations
 from checkers.replication.dropped import Dropped
+from checkers.replication.merged_rows import MergedRows
 from checkers.replication.objects import Objects
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
@@ -187,3 +188,21 @@ def test_a_replica_that_finds_out_at_rest_what_it_lacks_has_not_diverged() -> No
     verdict = Convergence().check(history(*calls, struck, refused))
     assert verdict.status is Status.UNKNOWN
     assert verdict.summary == "ch1 could not read what a fault had struck"
+
+
+@pytest.mark.parametrize(
+    ("faults", "rows", "expected"),
+    [
+        (fault("unreadable", "ch1"), 20, (Status.VALID, [])),
+        (fault("unreadable", "ch2"), 20, (Status.INVALID, ["rows-lost"] * 2)),
+        (fault("unreadable", "ch1"), 40, (Status.INVALID, ["rows-doubled"] * 2)),
+    ],
+    ids=["the disk that had them", "another disk", "nothing doubles rows"],
+)
+def test_rows_of_a_filled_partition_may_be_taken(
+    faults: list[Event], rows: int, expected: Any
+) -> None:
+    filled = told("fill", {"partition": 7, "rows": 30}, 10, 20)
+    active = {"active": {"7_0_2_1": [rows, "aa"]}}
+
+    assert kinds(MergedRows(), filled, faults, rest(900, ch1=active, ch2=active)) == expected

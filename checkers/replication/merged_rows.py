@@ -4,8 +4,9 @@ A call "fill" or "optimize" that was ok names the number of rows of a partition 
 else inserts. At rest each replica shows its active parts with their rows.
 
 Violated, at rest: the active parts of such a partition on some replica have fewer rows than it was
-filled with ("rows-lost"), or more ("rows-doubled"). Doubtful: a cluster that was not at rest, and a
-run in which no filled partition had a merged part.
+filled with ("rows-lost"), or more ("rows-doubled"). Rows that a fault took from the only disk that
+had to have them are no longer promised. Doubtful: a cluster that was not at rest, and a run in
+which no filled partition had a merged part.
 
 That replicas have equal parts says nothing about that, because all execute the same merge:
     fill 7 with 100 rows → ok     at rest 7_0_4_1 has 90 rows on ch1 and on ch2
@@ -22,6 +23,7 @@ from checkers.look import decode
 from checkers.phrasing import number
 from checkers.quiescence import quiescence_of
 from checkers.replication.parts import Part, parts_at_rest
+from checkers.taken import not_promised, taken_of
 from harness.core.history import History
 from harness.core.verdict import Verdict
 
@@ -43,7 +45,7 @@ class MergedRows:
 
     def check(self, history: History) -> Verdict:
         """Return the verdict. VALID needs rest, and a filled partition that was merged."""
-        filled = _filled(history)
+        filled, taken = _filled(history), _taken(history)
         seen, rested = parts_at_rest(history), quiescence_of(history).reached
         found = Findings(self.name)
         merged = 0
@@ -59,6 +61,8 @@ class MergedRows:
                     merged += part.level > 0
             for partition, has in rows.items():
                 had = filled[partition]
+                if has < had and partition in taken:
+                    continue
                 if has != had:
                     text = (
                         f"partition {partition} was filled with {had:,} rows, and has {has:,} on "
@@ -72,6 +76,7 @@ class MergedRows:
         return found.verdict(
             checked=len(filled),
             held=f"{number(len(filled), 'partition')} kept their rows over merges",
+            after=not_promised([*taken.values()]),
             figures={"partitions": len(filled), "merged_parts": merged},
         )
 
@@ -83,4 +88,16 @@ def _filled(history: History) -> dict[str, int]:
         filled = decode(end, FilledPartition)
         if filled.rows is not UNSET:
             out[str(filled.partition)] = filled.rows
+    return out
+
+
+def _taken(history: History) -> dict[str, str]:
+    """Return the partitions whose rows a fault may have taken from the replica that filled them,
+    with the name of the fault. Others need not have fetched them before."""
+    taken = taken_of(history)
+    out: dict[str, str] = {}
+    for call, end in history.answered(*FILLS) if taken else ():
+        reason = taken.reason([end.node], call.time_ns, end.time_ns)
+        if reason:
+            out[str(decode(end, FilledPartition).partition)] = reason
     return out

@@ -193,11 +193,12 @@ def test_a_replica_that_finds_out_at_rest_what_it_lacks_has_not_diverged() -> No
 @pytest.mark.parametrize(
     ("faults", "rows", "expected"),
     [
-        (fault("unreadable", "ch1"), 20, (Status.VALID, [])),
+        (fault("unreadable", "ch1"), 20, (Status.UNKNOWN, [])),
+        (fault("unreadable", "ch1"), 30, (Status.VALID, [])),
         (fault("unreadable", "ch2"), 20, (Status.INVALID, ["rows-lost"] * 2)),
         (fault("unreadable", "ch1"), 40, (Status.INVALID, ["rows-doubled"] * 2)),
     ],
-    ids=["the disk that had them", "another disk", "nothing doubles rows"],
+    ids=["the disk that had them all", "and kept them", "another disk", "nothing doubles rows"],
 )
 def test_rows_of_a_filled_partition_may_be_taken(
     faults: list[Event], rows: int, expected: Any

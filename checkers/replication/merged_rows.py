@@ -48,7 +48,7 @@ class MergedRows:
         filled, taken = _filled(history), _taken(history)
         seen, rested = parts_at_rest(history), quiescence_of(history).reached
         found = Findings(self.name)
-        merged = 0
+        merged, gone = 0, dict[str, str]()
         op, states = seen if seen and rested else (None, {})
         for node, state in sorted(states.items()):
             if state is None or op is None:
@@ -62,6 +62,7 @@ class MergedRows:
             for partition, has in rows.items():
                 had = filled[partition]
                 if has < had and partition in taken:
+                    gone[partition] = taken[partition]
                     continue
                 if has != had:
                     text = (
@@ -74,9 +75,10 @@ class MergedRows:
         if not filled or not merged:
             found.add_doubt("no partition was filled and merged")
         return found.verdict(
-            checked=len(filled),
-            held=f"{number(len(filled), 'partition')} kept their rows over merges",
-            after=not_promised([*taken.values()]),
+            checked=len(filled) - len(gone),
+            held=f"{number(len(filled) - len(gone), 'partition')} kept their rows over merges",
+            nothing="every filled partition lost rows to a fault",
+            after=not_promised([*gone.values()]),
             figures={"partitions": len(filled), "merged_parts": merged},
         )
 

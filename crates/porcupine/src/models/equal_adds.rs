@@ -320,9 +320,9 @@ enum Unfilled {
 
 /// The bounds of each level, from 0 to the one after the highest known one.
 struct Levels<'a> {
-    /// Of the operations after the addition to the level, the one that returned first.
+    /// The first to return of the operations after the addition to the level.
     returned_first: Vec<Option<Known<'a>>>,
-    /// Of the operations before the addition to the level, the one that was called last.
+    /// The last to be called of the operations before the addition to the level.
     called_last: Vec<Option<Known<'a>>>,
     /// Whether the addition to the level is known.
     taken: Vec<bool>,

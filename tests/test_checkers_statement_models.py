@@ -53,7 +53,6 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
         more = [(place, was[place], step.end) for place in now if was[place] != now[place]]
         found.update(_play(later, now, copied, (*past, *more), sees, half))
 
-    asides = [f"{call.table}@{node}" for node in ("ch1", "ch2")]
     views = {have, *(_earlier(step, past) if sees is Sees.LOCAL else ())}
     there = places.get(call.to, ()) if isinstance(call.to, str) else ()
     match call.effect:
@@ -69,16 +68,12 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
             for changed in _inserted(step, places):
                 go(changed, copied | {(Effect.SELECT, table, ((),)) for table in changed})
         case Effect.COLLAPSE:
-            for size in range(len(have) + 1):
-                for kept in combinations(have, size):
-                    if {*kept} == {*have}:
-                        go({call.table: kept})
-        case Effect.APPEND:
+            for kept in _collapsed(have):
+                go({call.table: kept})
+        case Effect.APPEND | Effect.CLEAR:
+            more = (call.update,) if call.effect is Effect.APPEND else None
             for hit, left in _hits(step, have):
-                go({call.table: [*left, *((*copy, call.update) for copy in hit)]})
-        case Effect.CLEAR:
-            for hit, left in _hits(step, have):
-                go({call.table: [*left, *(() for _ in hit)]})
+                go({call.table: [*left, *(() if more is None else copy + more for copy in hit)]})
         case Effect.DELETE:
             for hit, left in _hits(step, have):
                 if hit or not have or not _must(step):
@@ -87,14 +82,8 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
             aside = f"{call.table}@{step.node}"
             go({call.table: (*have, *places.get(aside, ())), aside: ()})
         case Effect.DETACH:
-            for hit, left in _hits(step, have):
-                if have and not hit and _must(step):
-                    continue
-                for on_each in (
-                    [(hit,) * 2] if sees is Sees.ACKNOWLEDGED else product(views, repeat=2)
-                ):
-                    pairs = zip(asides, on_each, strict=True)
-                    go({call.table: left, **{a: (*places.get(a, ()), *v) for a, v in pairs}})
+            for changed in _detached(step, places, views, sees):
+                go(changed)
         case Effect.REPLACE:
             for view in views:
                 go({call.to: view})
@@ -116,6 +105,28 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
                 if step.end is None and half:
                     go({call.to: (*there, *view)})
     return found
+
+
+def _detached(step, places, views, sees) -> list[dict[str, Copies]]:
+    """Return the places that a DETACH may leave changed: the table, and what each replica has put
+    aside, which is what it had itself."""
+    table, found = step.call.table, []
+    have = places.get(table, ())
+    asides = [f"{table}@{node}" for node in ("ch1", "ch2")]
+    for hit, left in _hits(step, have):
+        if have and not hit and _must(step):
+            continue
+        both = [(hit,) * 2] if sees is Sees.ACKNOWLEDGED else product(views, repeat=2)
+        for on_each in both:
+            own = {a: (*places.get(a, ()), *v) for a, v in zip(asides, on_each, strict=True)}
+            found.append({table: left, **own})
+    return found
+
+
+def _collapsed(have) -> list[Copies]:
+    """Return what a merge may leave of equal copies: at least one of each."""
+    sizes = range(len(have) + 1)
+    return [kept for size in sizes for kept in combinations(have, size) if {*kept} == {*have}]
 
 
 def _hits(step, have) -> list[tuple[Copies, Copies]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from checkers_cases import fault, history, insert, read
+from report_browser import in_view, matches, matching, opened
 from report_cases import LONG_LABEL, NASTY, SHOWN, begun, finished, long, onset, sound, stale
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
@@ -22,37 +23,8 @@ from harness.core.history import History
 from harness.core.op import Kind, Op, Value
 from harness.core.verdict import Anomaly, Status, Verdict
 from harness.report.run_files import draw
-from harness.store.store import RunDirectory
 
 OPEN_S_MAX = 2.0
-
-
-def opened(browser: Chrome, run: RunDirectory) -> str:
-    """Return the whole text of the page once its timeline has been painted."""
-    assert draw(run) is None
-    browser.get(run.report.as_uri())
-    if browser.find_elements(By.ID, "canvas"):
-        WebDriverWait(browser, 10).until(
-            lambda b: b.find_element(By.ID, "canvas").get_attribute("data-ready")
-        )
-    return browser.find_element(By.TAG_NAME, "main").text
-
-
-def matching(browser: Chrome) -> str:
-    return browser.find_element(By.ID, "matching").text
-
-
-def matches(browser: Chrome, text: str) -> None:
-    """Wait until the text appears: an event and its effect may be a moment apart."""
-    WebDriverWait(browser, 5).until(lambda b: matching(b) == text, f"expected {text!r}")
-
-
-def in_view(browser: Chrome, begins: str) -> list[str]:
-    """Return the rows of the list once its caption begins with this text."""
-    WebDriverWait(browser, 10).until(
-        lambda b: b.find_element(By.CSS_SELECTOR, "#list caption").text.startswith(begins)
-    )
-    return [row.text for row in browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")]
 
 
 def span(browser: Chrome) -> float:
@@ -144,35 +116,6 @@ def test_filters_search_zoom_and_clicks(browser: Chrome, tmp_path: Path) -> None
     rows = browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")
     next(row for row in rows if "3 values" in row.text).click()
     assert "3 values: 1 2 3" in browser.find_element(By.ID, "detail").text
-
-
-def test_a_call_shows_its_statements_and_what_its_server_logged_of_them(
-    browser: Chrome, tmp_path: Path
-) -> None:
-    run = finished(tmp_path, stale())
-    (failed,) = [pair for pair in stale().pairs if pair.kind is Kind.FAIL]
-    op = failed.invoke.index
-    head = {"statement": 0, "sql": "SELECT value FROM t WHERE key = {}", "settings": {"a": 1}}
-    line = {"op": op, "node": "ch2", "query_id": f"r-{op}", "numbers": [0], "statement": 0}
-    text = "".join(json.dumps(one) + "\n" for one in (head, line))
-    (run.path / "statements.jsonl").write_text(text)
-    log = run.logs / "ch2" / "clickhouse-server.log"
-    log.parent.mkdir(parents=True)
-    log.write_text(f"{{r-{op}}} <Error> refused </script>\n{{r-{op}1}} <Debug> of another\n")
-    assert "1 × " in opened(browser, run)
-    browser.get(f"{run.report.as_uri()}#op={op}")
-    browser.refresh()
-    detail = browser.find_element(By.ID, "detail")
-    WebDriverWait(browser, 5).until(lambda _: "statement" in detail.text)
-    statement, logged = [pre.text for pre in detail.find_elements(By.TAG_NAME, "pre")]
-    assert statement == (
-        "/* ch2 */\nSET a = 1;\nSELECT value FROM t WHERE key = 0;\nSET a = DEFAULT;"
-    )
-    assert logged == f"{{r-{op}}} <Error> refused </script>"
-    in_view(browser, "9 calls")
-    rows = browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")
-    next(row for row in rows if "3 values" in row.text).click()
-    assert "none on this page; harness report" in detail.text
 
 
 CALLS_BY_TONE = """

@@ -53,8 +53,15 @@ def compose_up(
             _finish(tool)
             raise
     if tool.returncode != 0:
-        last = "\n".join(output.strip().splitlines()[-10:])
-        raise ClusterError(f"{' '.join(argv)}: ended with {tool.returncode}:\n{last}")
+        raise ClusterError(f"{' '.join(argv)}: ended with {tool.returncode}:\n{last_words(output)}")
+
+
+def last_words(output: str) -> str:
+    """Return the last ten lines of what the tool said; of a traceback, with which docker-compose 1
+    ends where the engine goes away under it, the last line alone."""
+    lines = output.strip().splitlines()
+    traceback = any(line.startswith("Traceback (most recent call last)") for line in lines)
+    return "\n".join(lines[-1:] if traceback else lines[-10:])
 
 
 def _finish(tool: "subprocess.Popen[str]") -> None:

@@ -14,7 +14,8 @@ between two final reads:
     insert 1 on ch1 → info     final-read on ch2 → []     final-read on ch1 → [1]
 So is a difference with a replica whose disk a fault struck and that has refused a call since the
 cluster came to rest: it notices only when it is asked that it cannot read a part, removes it, and
-fetches it again. A replica that has yet to check a part is at rest, because 18.16.1 may never do it
+fetches it again. So is one in a value that ZooKeeper may have forgotten (`checkers.forgotten`). A
+replica that has yet to check a part is at rest, because 18.16.1 may never do it
 (see `checkers.quiescence`); the witness mentions such parts.
 """
 
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from checkers.conclusion import Findings, anomaly
+from checkers.forgotten import forgotten_by
 from checkers.phrasing import listed, number, on_key, read_answered, seconds
 from checkers.quiescence import Quiescence, quiescence_of
 from checkers.sets.key_sets import AnsweredRead, KeySet, key_sets
@@ -70,9 +72,16 @@ class Convergence:
         if not keys:
             found.add_doubt("no key was used")
         fetching = _fetching_again(history, rest) if differences else frozenset()
-        diverged = [one for one in differences if one.less.invoke.node not in fetching]
+        forgotten = [_forgotten(history, one) for one in differences]
+        known = [one for one, by in zip(differences, forgotten, strict=True) if not by]
+        diverged = [one for one in known if one.less.invoke.node not in fetching]
         if rest.reached:
-            if len(diverged) < len(differences):
+            for by in sorted({*forgotten} - {""}):
+                found.add_doubt(
+                    f"ZooKeeper may have forgotten {number(forgotten.count(by), 'value')}, of "
+                    f"which {by} took what a server knew"
+                )
+            if len(diverged) < len(known):
                 found.add_doubt(
                     f"{listed(sorted(fetching))} could not read what a fault had struck"
                 )
@@ -97,6 +106,14 @@ class Convergence:
                 "unsettled": len(unsettled),
             },
         )
+
+
+def _forgotten(history: History, one: Difference) -> str:
+    """Return the fault by which ZooKeeper may have forgotten the part of a value; "" if none."""
+    insert = one.key.inserts.get(one.value)
+    if insert is None or one.less.values.count(one.value):
+        return ""
+    return forgotten_by(history, insert.invoke.time_ns)
 
 
 def _fetching_again(history: History, rest: Quiescence) -> frozenset[str]:

@@ -6,6 +6,7 @@ from typing import Final
 from checkers.health import HEALTH
 from checkers.judge import Judgement
 from checkers.phrasing import number
+from checkers.trees import TREES
 from checkers.triage.defects import title_of
 from checkers.triage.explanation import KNOWN
 from checkers.witness import gravest
@@ -30,13 +31,15 @@ def headline(judgement: Judgement) -> str:
 
     INVALID: "stale read, 35 of 80 inserts; explained by uncounted-quorum"; VALID: "linearizable
     held; 176 inserts and 11,045 reads answered, 4 faults"; UNKNOWN: "stats: 4 ok calls in total, at
-    least 20 expected". If servers complain of themselves, which decides nothing, "; servers
-    complain of themselves: 1 fatal" follows.
+    least 20 expected". What decides nothing follows: "; servers complain of themselves: 1 fatal", or
+    that ZooKeeper's servers do not agree.
     """
     beside = "".join(
         f"; {verdict.summary}"
         for verdict in judgement.verdicts
-        if verdict.checker == HEALTH and verdict.status is Status.INVALID and verdict.only_reported
+        if verdict.checker in (HEALTH, TREES)
+        and verdict.status is Status.INVALID
+        and verdict.only_reported
     )
     return f"{_conclusion(judgement)}{beside}"
 

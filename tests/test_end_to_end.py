@@ -166,9 +166,9 @@ def test_faults_take_effect_end_and_leave_nothing(tmp_path: Path) -> None:
     names = {fault.name for fault in history.faults}
     assert names == {"partition-keeper-follower", "pause-zookeeper-one"}
     assert all(fault.end_ns is not None for fault in history.faults)
-    assert [one for one in nemesis_ops(history) if one[0] != "departure"][-10:] == [
+    assert [one for one in nemesis_ops(history) if one[0] != "departure"][-12:] == [
         (f, kind)
-        for f in ("heal", "quiesce", "conformance", "trace", "health")
+        for f in ("heal", "quiesce", "conformance", "trace", "health", "trees")
         for kind in (Kind.INVOKE, Kind.OK)
     ]
     # Judging again comes to the same, and says so by its exit status.

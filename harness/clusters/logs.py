@@ -24,6 +24,7 @@ _FRAME: Final = re.compile(r"\d+\. | \(version ")
 """Pattern of a line of a stack trace, or of the line after it; a line of the log begins with a
 date such as 2026.11.23."""
 _TRANSACTIONS: Final = "/datalog"
+_SNAPSHOTS: Final = "/data"
 _PACKED: Final = "/tmp/transactions.tar.gz"  # noqa: S108 # in the pod, whose only user is root
 _CHUNK: Final = 1 << 20
 _SINCE: Final = """cd "$1" 2>/dev/null || exit 0
@@ -32,7 +33,8 @@ ls | grep '^log[.]' ; echo
 """Lists the log files of a directory, and packs a piece of one. The file is allocated ahead, so
 that most of the piece is zeros."""
 TRANSACTIONS_FILE: Final = "txnlog.tar.gz"
-"""Archive of a ZooKeeper server's transaction log, the files version-2/log.<first zxid>."""
+"""Archive of a ZooKeeper server's transaction log, the files version-2/log.<first zxid>, and of its
+snapshots, version-2/snapshot.<zxid>."""
 
 
 def collect_node(
@@ -108,7 +110,8 @@ def truncate_logs(agent: PodAgent) -> None:
 
 
 def _from_pod(client: docker.DockerClient, pod: str, since_s: float | None) -> bytes | None:
-    """Return the files of the transaction log that were written since then, from a pod's memory.
+    """Return the transaction log's files and the snapshots that were written since then, from a
+    pod's memory.
 
     The engine cannot copy files out of a tmpfs, so the pod packs them. The server may write
     meanwhile; the copy then ends in the middle of a transaction.
@@ -121,7 +124,10 @@ def _from_pod(client: docker.DockerClient, pod: str, since_s: float | None) -> b
         return None
     # A file is needed: docker-py loses what a command writes before it reads the answer's headers.
     newer = "" if since_s is None else f"--newer-mtime=@{since_s}"
-    packed = f"tar -C /volumes{_TRANSACTIONS} -czf {_PACKED} {newer} version-2 2>/dev/null"
+    snapshots = f"-C /volumes{_SNAPSHOTS} version-2"
+    packed = (
+        f"tar -czf {_PACKED} {newer} -C /volumes{_TRANSACTIONS} version-2 {snapshots} 2>/dev/null"
+    )
     exit_code, _ = found.exec_run(["sh", "-c", packed])
     if exit_code not in (0, 1):  # 1: a file grew meanwhile
         return None

@@ -50,6 +50,10 @@ class Jute:
         except UnicodeDecodeError as error:
             raise JuteError(f"not UTF-8 before byte {self._at}: {error}") from error
 
+    def raw(self, count: int) -> bytes:
+        """Read that many bytes as they are."""
+        return self._take(count)
+
     def _take(self, count: int) -> bytes:
         taken = self._data[self._at : self._at + count]
         if len(taken) < count:

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from checkers.every_run import applicable, every_run
-from checkers.health import HEALTH
 from checkers.judge import Judgement, fitting, judge
-from checkers.look import encode
 from harness.clients.statement import HasStatements
 from harness.clients.table_client import Roaming
 from harness.core.capabilities import HasFaultyDisks
@@ -35,9 +33,9 @@ from harness.generators.calls import sequence
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.generators.timing import rate, time_limit, while_answered
 from harness.generators.workers import on_clients, on_nemesis, reserve, together
+from harness.run.at_rest import looks
 from harness.run.call_ends import HarnessIssues, check_call, checked_state
 from harness.run.conformance import Following, following, freeze
-from harness.run.health import asked
 from harness.run.interpreter import Scheduler, run_threads, workers_on
 from harness.run.monitor import Monitor, Phase
 from harness.run.run_context import RunContext
@@ -275,7 +273,7 @@ class _Recorder:
             if healed and not stop:
                 context.monitor.enter(Phase.FINAL_READS)
                 self._final_reads()
-                self._ask_health()
+                self._look_at_rest()
         finally:
             self._writer.close()
             if self._sent is not None:
@@ -462,11 +460,10 @@ class _Recorder:
             for f, value in self._followed.found(self._clock.now_ns()):
                 self._by_nemesis(f, None, partial(Done, Kind.OK, value))
 
-    def _ask_health(self) -> None:
-        """Record what the servers say of themselves."""
-        report = asked(self._context.cluster)
-        if report is not None:
-            self._by_nemesis(HEALTH, None, partial(Done, Kind.OK, encode(report)))
+    def _look_at_rest(self) -> None:
+        """Record what the servers say of themselves, and their trees."""
+        for f, value in looks(self._context.cluster):
+            self._by_nemesis(f, None, partial(Done, Kind.OK, value))
 
     def _look(self) -> tuple[Sequence[str], dict[str, Json]]:
         """Return what is pending; if nothing is, also the replicas' state, by which queue entries

@@ -298,7 +298,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         Option(
             type=WordList(REPORTED),
             panel=Panel.WORKLOAD,
-            help=f"Checkers that decide, too, and else only report: {' and '.join(REPORTED)}.",
+            help=f"Checkers that decide, too, and else only report: {', '.join(REPORTED)}.",
             on=On.CONTAINERS,
             setting=False,
         ),

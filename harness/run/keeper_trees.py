@@ -1,0 +1,130 @@
+"""Reads the trees of all ZooKeeper servers at rest, as they show them and as they have stored them,
+for the checker `trees`."""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from checkers.trees import ServerTree, TreeDifference, TreeReport, runs_of
+from harness.clusters.parallel import on_each
+from harness.conform.keeper_disk import KeeperDisk, committed, read_disk
+from harness.conform.keeper_tree import KeeperNode, KeeperTree, read_nodes, read_tree
+from harness.core.capabilities import KeepsErrors, KeepsTransactions
+from harness.core.errors import ClusterError, HarnessError
+from harness.core.protocols import Cluster
+
+SETTLE_S: Final = 10.0
+"""Time for servers to show the same, after which a node that still changes is left out."""
+PATHS_MAX: Final = 20
+"""Number of nodes of each kind that are told."""
+OWN: Final = "/zookeeper"
+"""Path of the nodes that a server makes itself, also where no log has them."""
+
+
+def asked(cluster: Cluster) -> TreeReport | None:
+    """Return how the servers' trees and logs compare now; None where there are none to read. A
+    server that cannot be read is left out, with the reason."""
+    if not (cluster.has(KeepsTransactions) and cluster.has(KeepsErrors)):
+        return None
+    keepers, unread = cluster.topology.keepers, dict[str, str]()
+
+    def shown(node: str) -> KeeperTree | str:
+        try:
+            return read_tree(cluster.endpoint(node))
+        except ClusterError as error:
+            return str(error)
+
+    read = on_each(keepers, shown)
+    trees = {node: tree for node, tree in read.items() if isinstance(tree, KeeperTree)}
+    unread |= {node: why for node, why in read.items() if isinstance(why, str)}
+    differences, moving = _differences(cluster, trees)
+    disks = dict[str, KeeperDisk]()
+    try:
+        for node, packed in cluster.part(KeepsTransactions).transactions().items():
+            disks[node] = read_disk(packed, node)
+    except HarnessError as error:
+        unread.setdefault("logs", str(error))
+    happened = committed([*disks.values()], len(keepers))
+    servers = {}
+    for node in [*trees]:
+        disk = disks.get(node)
+        if disk is None:
+            unread.setdefault(node, "its log was not read")
+            continue
+        try:
+            other = _stored_otherwise(trees[node], disk)
+        except HarnessError as error:
+            unread[node] = str(error)
+            other = []
+        servers[node] = ServerTree(
+            nodes=len(trees[node].nodes),
+            records=len(disk.records),
+            missing=runs_of(disk.missing(happened)),
+            unlogged=max(0, trees[node].zxid - disk.last),
+            stored_otherwise=other[:PATHS_MAX],
+        )
+    return TreeReport(servers, differences[:PATHS_MAX], moving, unread)
+
+
+def _differences(
+    cluster: Cluster, trees: Mapping[str, KeeperTree]
+) -> tuple[list[TreeDifference], list[str]]:
+    """Return the nodes that servers show differently, twice and each time after a sync, and those
+    that went on changing."""
+    shown = {node: dict(tree.nodes) for node, tree in trees.items()}
+    until = time.monotonic() + SETTLE_S
+    paths = _unequal(shown)
+    stable = set[str]()
+    while paths - stable and time.monotonic() < until:
+        try:
+            again = {
+                node: dict(read_nodes(cluster.endpoint(node), sorted(paths))) for node in shown
+            }
+        except ClusterError:
+            break
+        unequal = _unequal(again)
+        stable = {
+            path
+            for path in unequal
+            if all(again[node].get(path) == shown[node].get(path) for node in shown)
+        }
+        shown, paths = again, unequal
+    told = [
+        TreeDifference(path, {node: _words(of_node.get(path)) for node, of_node in shown.items()})
+        for path in sorted(stable & paths)
+    ]
+    return told, sorted(paths - stable)[:PATHS_MAX]
+
+
+def _unequal(shown: Mapping[str, Mapping[str, KeeperNode]]) -> set[str]:
+    """Return the paths that not all servers show alike."""
+    first, *others = [*shown.values()] or [{}]
+    everything = first.keys() | {path for other in others for path in other}
+    return {
+        path for path in everything if any(other.get(path) != first.get(path) for other in others)
+    }
+
+
+def _words(node: KeeperNode | None) -> str:
+    if node is None:
+        return "nothing"
+    owner = f", of session {node.session:#x}" if node.session else ""
+    return (
+        f"version {node.version} of {node.changed:#x} ({node.data:08x}), {node.child_version} "
+        f"changes of its children up to {node.children_changed:#x}{owner}"
+    )
+
+
+def _stored_otherwise(tree: KeeperTree, disk: KeeperDisk) -> list[str]:
+    """Return the paths that the server shows in another way than it would after a restart. Raises
+    HarnessError."""
+    stored, later = disk.tree(tree.zxid)
+    found = []
+    for path in sorted(tree.nodes.keys() | stored.keys()):
+        node, own = tree.nodes.get(path), stored.get(path)
+        fresh = node is not None and max(node.created, node.changed) > tree.zxid
+        if fresh or path in later or path == "/" or path.startswith(OWN):
+            continue
+        if node is None or own is None or node.data != own.data:
+            found.append(path)
+    return found

@@ -10,24 +10,12 @@ of them are behind later ones, and after how many a death would have left a wron
 """
 
 import sys
-import tarfile
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from harness.conform.txnlog import Change, ChangeKind, Txn, read_txns
-
-
-def records(archive: Path) -> list[Txn]:
-    """Return the transactions of a server's log files in the order of the records."""
-    with tarfile.open(archive) as packed:
-        members = [one for one in packed if one.isfile()]
-        logs = [one for one in members if PurePosixPath(one.name).name.startswith("log.")]
-        txns: list[Txn] = []
-        for log in sorted(logs, key=lambda one: int(one.name.rpartition(".")[2], 16)):
-            content = packed.extractfile(log)
-            txns += read_txns(content.read() if content else b"", log.name)
-    return txns
+from harness.conform.keeper_disk import read_disk
+from harness.conform.txnlog import Change, ChangeKind, Txn
 
 
 def apply(tree: dict[str, bytes], changes: Sequence[Change]) -> None:
@@ -63,7 +51,7 @@ def main() -> None:
         found for store in sys.argv[1:] for found in Path(store).glob("*/2*/logs/*/txnlog.tar.gz")
     ]
     for archive in sorted(archives):
-        txns = records(archive)
+        txns = read_disk(archive.read_bytes(), str(archive)).records
         behind = sum(later.zxid <= earlier.zxid for earlier, later in pairwise(txns))
         if behind:
             _, cell, run, _, node, _ = archive.parts[-6:]

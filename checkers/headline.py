@@ -31,8 +31,8 @@ def headline(judgement: Judgement) -> str:
 
     INVALID: "stale read, 35 of 80 inserts; explained by uncounted-quorum"; VALID: "linearizable
     held; 176 inserts and 11,045 reads answered, 4 faults"; UNKNOWN: "stats: 4 ok calls in total, at
-    least 20 expected". What decides nothing follows: that servers complain of themselves, "; servers
-    complain of themselves: 1 fatal", or that ZooKeeper's do not agree.
+    least 20 expected". What decides nothing follows: that servers complain of themselves,
+    "; servers complain of themselves: 1 fatal", or that ZooKeeper's do not agree.
     """
     beside = "".join(
         f"; {verdict.summary}"

@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from real_servers import wait_until
 
 from checkers.look import encode
 from checkers.trees import TREES, Trees
@@ -96,6 +97,7 @@ def test_a_record_that_is_taken_out_of_a_log_is_found(cluster: DockerCluster) ->
             holed = without_record(log.read(), made[0])
         agent.run("sh", "-c", f"base64 -d > {file}", text=base64.b64encode(holed).decode())
         cluster.part(CanKill).start([follower])
+        wait_until(lambda: not cluster.unready(), "the server follows again")
         verdict = judged(cluster)
         kinds = {one.kind for one in verdict.anomalies}
         assert verdict.status is Status.INVALID

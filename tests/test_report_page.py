@@ -92,7 +92,7 @@ def test_filters_search_zoom_and_clicks(browser: Chrome, tmp_path: Path) -> None
     form["key"].send_keys(Keys.BACKSPACE)
 
     whole = span(browser)
-    browser.find_element(By.ID, "zoom-in").click()
+    browser.find_element(By.CSS_SELECTOR, "[data-zoom=in]").click()
     WebDriverWait(browser, 5).until(lambda b: span(b) < whole * 0.6)
     canvas = browser.find_element(By.ID, "canvas")
     canvas.send_keys("0")
@@ -111,7 +111,7 @@ def test_filters_search_zoom_and_clicks(browser: Chrome, tmp_path: Path) -> None
     ActionChains(browser).drag_and_drop_by_offset(canvas, -120, 0).perform()
     WebDriverWait(browser, 5).until(lambda _: canvas.get_attribute("data-from") != before)
 
-    browser.find_element(By.ID, "whole").click()
+    browser.find_element(By.CSS_SELECTOR, "[data-zoom=fit]").click()
     in_view(browser, "9 calls")
     rows = browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")
     next(row for row in rows if "3 values" in row.text).click()
@@ -318,7 +318,7 @@ def test_a_click_on_the_canvas_shows_the_call(browser: Chrome, tmp_path: Path) -
     at = left + (canvas.size["width"] - 58) * 0.3
     height = canvas.size["height"]
     ActionChains(browser).move_to_element_with_offset(
-        canvas, at, -height / 2 + 38
+        canvas, at, -height / 2 + 42
     ).click().perform()
     assert "insert" in browser.find_element(By.ID, "detail").text
 

@@ -106,13 +106,13 @@ def columns(history: History, witnesses: Iterable[Iterable[int]] = ()) -> dict[s
 
 
 def _fault(fault: Fault) -> dict[str, Any]:
-    """Return a fault as JSON, its times in µs; "end" is null if it was never over."""
+    """Return a fault as a band of the timeline, in µs; "to" is null if it was never over."""
     return {
         "name": fault.name,
         "text": fault.text,
-        "invoked": fault.invoked_ns // 1000,
-        "begin": fault.begin_ns // 1000,
-        "end": None if fault.end_ns is None else fault.end_ns // 1000,
+        "from": fault.invoked_ns // 1000,
+        "seen": fault.begin_ns // 1000,
+        "to": None if fault.end_ns is None else fault.end_ns // 1000,
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import jinja2
 from markupsafe import Markup, escape
+from pyporcupine import timeline
 
 from checkers.phrasing import seconds
 from harness.core.errors import HarnessError
@@ -31,7 +32,7 @@ from harness.store.statement_file import read_statements
 
 ASSETS: Final = files("harness.report") / "assets"
 SCRIPTS: Final = ("page.js", "calls.js", "painter.js", "charts.js", "statements.js", "timeline.js")
-"""Scripts that are joined into one, in this order."""
+"""Scripts that follow that of `pyporcupine.timeline`, in this order."""
 MARKS: Final = {"VALID": "✓", "INVALID": "✗", "UNKNOWN": "?", CRASHED: "!", UNREADABLE: "!",
                 RUNNING: "●"}  # fmt: skip
 LEGEND: Final = (
@@ -39,7 +40,7 @@ LEGEND: Final = (
     ("fail", "fail"),
     ("info", "info"),
     ("holds", "holds the value"),
-    ("lacks", "missing: begun after its acknowledgement"),
+    ("invalid", "missing: begun after its acknowledgement"),
     ("not-due", "without it: begun before"),
     ("marked", "witness"),
     ("fault", "fault"),
@@ -72,6 +73,11 @@ def asset(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
+def style() -> Markup:
+    """Return the style sheet of every page: that of the timeline, and what the pages add to it."""
+    return Markup(timeline.style() + asset("page.css"))  # noqa: S704 # files of ours
+
+
 def script_hash(text: str) -> str:
     """Return the hash by which a page's policy allows only this script."""
     digest = base64.b64encode(sha256(text.encode()).digest()).decode()
@@ -80,13 +86,13 @@ def script_hash(text: str) -> str:
 
 def page(facts: Facts) -> str:
     """Return the whole page."""
-    script = "".join(map(asset, SCRIPTS))
+    script = timeline.script() + "".join(map(asset, SCRIPTS))
     return (
         environment()
         .get_template("report.html.j2")
         .render(
             facts=facts,
-            style=Markup(asset("page.css")),  # noqa: S704 # a file of this room
+            style=style(),
             script=Markup(script),  # noqa: S704
             script_hash=script_hash(script),
             sentences=sentences(facts),

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from harness.report.facts import Facts
-from harness.report.page import asset, environment, script_hash
+from harness.report.page import asset, environment, script_hash, style
 from harness.report.story import sentences
 from harness.report.witness import picture_of
 
@@ -38,7 +38,7 @@ def write_comparison(
                 runs=shown,
                 sizes=sizes,
                 script=script,
-                style=Markup(asset("page.css")),  # noqa: S704 # a file of this room
+                style=style(),
                 copying=Markup(copying),  # noqa: S704
                 script_hash=script_hash(copying),
             )

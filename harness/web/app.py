@@ -24,9 +24,8 @@ from checkers.ladder import Level
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
 from harness.nights.night_summary import unexplained_first
-from harness.report.page import asset as report_asset
 from harness.report.page import environment as report_environment
-from harness.report.page import page, script_hash
+from harness.report.page import page, script_hash, style
 from harness.report.run_files import archive, draw, facts_in
 from harness.run.rates import EXCLUDED, percent
 from harness.store.store import RunDirectory, Store
@@ -351,10 +350,10 @@ def _html(template: str, status: int = 200, **values: Any) -> HTMLResponse:
 
 def _rendered(template: str, *, script: str = "", **values: Any) -> bytes:
     text = (Path(__file__).parent / "assets" / script).read_text("utf-8") if script else ""
-    style = report_asset("page.css") + (Path(__file__).parent / "assets/web.css").read_text("utf-8")
+    own_style = (Path(__file__).parent / "assets/web.css").read_text("utf-8")
     made = environment().get_template(template).render(
         here=template.partition(".")[0],
-        style=Markup(style),  # noqa: S704 # files of ours
+        style=style() + Markup(own_style),  # noqa: S704 # a file of this room
         script=Markup(text),  # noqa: S704
         script_hash=script_hash(text),
         **values,

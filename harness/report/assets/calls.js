@@ -17,8 +17,8 @@ class Calls {
   constructor(data) {
     const count = data.begin.length;
     Object.assign(this, {
-      count, names: data.names, kinds: data.kinds, value: data.value, faults: data.faults, length: data.length,
-      until: Math.max(data.end_us, 1), witnesses: data.witnesses,
+      count, names: data.names, kinds: data.kinds, value: data.value, length: data.length,
+      until: Math.max(data.end_us, 1), faults: data.faults.map((fault) => ({ ...fault, to: fault.to ?? data.end_us })), witnesses: data.witnesses,
       begin: new Float64Array(count), end: new Float64Array(count), index: new Float64Array(count), endIndex: new Float64Array(count),
       node: Int32Array.from(data.node), f: Int32Array.from(data.f), kind: Uint8Array.from(data.kind),
       key: Int32Array.from(data.key), process: Int32Array.from(data.process), error: Int32Array.from(data.error),
@@ -131,10 +131,5 @@ const plural = (n, one) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"
 
 // Returns the first index of a sorted array whose element is at least x, or greater than x if `after`.
 function firstIndex(sorted, x, after = false) {
-  let low = 0, high = sorted.length;
-  while (low < high) {
-    const mid = (low + high) >> 1;
-    if (after ? sorted[mid] <= x : sorted[mid] < x) low = mid + 1; else high = mid;
-  }
-  return low;
+  return firstWhere(sorted.length, after ? (i) => sorted[i] > x : (i) => sorted[i] >= x);
 }

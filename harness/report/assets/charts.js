@@ -2,7 +2,7 @@
 // latency in bins of time.
 "use strict";
 
-const MARGIN = 8, ROW = 18, BINS_MAX = 120, BIN_US = 250_000, MARKS = "●■▲▼◆✚×+";
+const MARGIN = 8, ROW = 18, AXIS = 22, BINS_MAX = 120, BIN_US = 250_000, MARKS = "●■▲▼◆✚×+";
 const DASHES = [[], [5, 3], [1.5, 2.5]]; // by kind, so that colour is not the only difference
 const QUANTILES = [[0.5, 2, "median"], [0.95, 1.4, "95 %"], [0.99, 0.9, "99 %"], [1, 0.5, "max"]];
 
@@ -29,7 +29,7 @@ const quantile = (sorted, q) => sorted[Math.round((sorted.length - 1) * q)];
 
 // Returns the lines of a chart over the calls in view that ended, by the time of their end: bins of `width` µs, whole
 // ones of the run, and for each line a value a bin, NaN in a bin that has none.
-function linesOf(name, { calls, shown, from, to }) {
+function linesOf(name, { calls, shown, axis: { from, to } }) {
   const least = Math.max((to - from) / BINS_MAX, Math.min(BIN_US, (to - from) / 12));
   const all = Math.max(1, Math.floor(calls.until / least)), width = calls.until / all;
   const first = Math.max(0, Math.floor(from / width)), bins = Math.max(0, Math.min(all, Math.ceil(to / width)) - first);
@@ -80,10 +80,7 @@ class Chart {
   }
 
   restyle() {
-    const dots = window.devicePixelRatio || 1;
-    Object.assign(this, { dots, width: this.canvas.clientWidth, height: this.canvas.clientHeight });
-    this.canvas.width = Math.max(1, Math.round(this.width * dots)); // 0 while the page is hidden
-    this.canvas.height = Math.max(1, Math.round(this.height * dots));
+    Object.assign(this, { dots: sharpen(this.canvas), width: this.canvas.clientWidth, height: this.canvas.clientHeight });
   }
 
   y(value) { return this.top + (this.height - AXIS - this.top) * (1 - this.scale.share(value)); }
@@ -92,26 +89,22 @@ class Chart {
     const { context: c, painter, dots, width, height } = this, { colour } = painter;
     c.setTransform(1, 0, 0, 1, 0, 0);
     c.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    c.font = "12px system-ui, sans-serif";
+    c.font = FONT;
     this.marks();
     c.setTransform(dots, 0, 0, dots, 0, 0);
     c.globalCompositeOperation = "destination-over";
-    painter.shade(c, this.top, height - AXIS);
-    c.strokeStyle = colour.rule;
-    c.fillStyle = colour.dim;
-    c.lineWidth = 1;
+    painter.bands.shade(c, this.top, height - AXIS);
+    painter.axis.drawTicks(c, colour, this.top, height - AXIS, height - 10);
+    c.textAlign = "start";
     for (const [value, label] of this.scale.ticks()) {
       const y = Math.round(this.y(value)) + 0.5;
       c.beginPath();
       c.moveTo(LABEL, y);
       c.lineTo(width, y);
       c.stroke();
-      c.fillText(label, 4, y + 4);
+      c.fillText(label, 4, y);
     }
-    c.textAlign = "center";
-    for (const [x, label] of painter.ticks())
-      if (x > LABEL + 14 && x < width - 18) c.fillText(label, x, height - 6);
-    c.textAlign = "start";
+    c.textBaseline = "alphabetic";
     c.globalCompositeOperation = "source-over";
   }
 }
@@ -120,14 +113,14 @@ class Chart {
 class Scatter extends Chart {
   // Writes pixels, so that the time hardly depends on the number of calls; rarer tones lie on top.
   marks() {
-    const { painter, dots, canvas } = this, { calls, shown, from, to } = painter;
+    const { painter, dots, canvas } = this, { calls, shown, axis } = painter, { from, to } = axis;
     const image = new ImageData(canvas.width, canvas.height), pixels = new Uint32Array(image.data.buffer);
     const size = Math.max(2, Math.round(2 * dots)), left = Math.round(LABEL * dots);
     const words = TONES.map((tone) => painter.word(tone));
     for (let tone = 1; tone <= TONES.length; tone++) {
       for (let i = 0, last = firstIndex(calls.begin, to, true); i < last; i++) {
         if (shown[i] !== tone || calls.length[i] < 0 || calls.begin[i] < from) continue;
-        const x0 = Math.round(painter.x(calls.begin[i]) * dots), y0 = Math.round(this.y(calls.length[i]) * dots);
+        const x0 = Math.round(axis.x(calls.begin[i]) * dots), y0 = Math.round(this.y(calls.length[i]) * dots);
         for (let y = y0; y < y0 + size && y < canvas.height; y++)
           for (let x = Math.max(x0, left); x < x0 + size && x < canvas.width; x++) pixels[y * canvas.width + x] = words[tone - 1];
       }
@@ -154,7 +147,7 @@ class Lines extends Chart {
     c.beginPath();
     c.rect(LABEL, 0, width, this.height);
     c.clip();
-    for (const line of lines) this.#line(line, line.values.map((value, at) => [painter.x((first + at + 0.5) * bin), this.y(value)]));
+    for (const line of lines) this.#line(line, line.values.map((value, at) => [painter.axis.x((first + at + 0.5) * bin), this.y(value)]));
     c.restore();
   }
 

@@ -10,12 +10,12 @@ class Statements {
   of(op) {
     if (!this.data) return [];
     const calls = this.data.calls[op];
-    if (!calls) return this.#note("statement", `none on this page; ${this.#command(op)}`);
+    if (!calls) return definitions([["statement", `none on this page; ${this.#command(op)}`]]);
     const ids = calls.map(([, , id]) => id).filter(Boolean);
     const sql = this.#block("statement", calls.map((one) => this.#text(one)).join("\n"), ids.length ? `query_id ${ids.join(", ")}` : "");
     const logs = (this.data.logs[op] ?? []).map(([file, lines, more]) =>
       this.#block("log", lines.join("\n"), file + (more ? `, ${more} more lines left out` : "")));
-    if (!logs.length && ids.length) logs.push(this.#note("log", `no line with this query_id on this page; ${this.#command(op)}`));
+    if (!logs.length && ids.length) logs.push(definitions([["log", `no line with this query_id on this page; ${this.#command(op)}`]]));
     return [sql, ...logs].flat();
   }
 
@@ -28,15 +28,8 @@ class Statements {
 
   #command(op) { return `harness report ${this.data.run} --op ${op}`; }
 
-  #note(label, text) {
-    const dt = document.createElement("dt"), dd = document.createElement("dd");
-    dt.textContent = label;
-    dd.textContent = text;
-    return [dt, dd];
-  }
-
   #block(label, text, title) {
-    const [dt, dd] = this.#note(label, ""), pre = document.createElement("pre"), copy = document.createElement("button");
+    const [dt, dd] = definitions([[label, ""]]), pre = document.createElement("pre"), copy = document.createElement("button");
     pre.textContent = text;
     pre.tabIndex = 0;
     pre.id = `own-${Statements.#count++}`;

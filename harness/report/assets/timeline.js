@@ -4,9 +4,9 @@
   const $ = (id) => document.getElementById(id);
   const encoded = $("calls").textContent, canvas = $("canvas"), form = $("filters");
   if (!encoded || !canvas) return;
-  const calls = await Calls.decode(encoded), painter = new Painter(canvas, calls);
+  const calls = await Calls.decode(encoded), painter = new Painter(canvas, calls, draw), { axis } = painter;
   const statements = await Statements.decode($("statements")?.textContent);
-  const { names, count } = calls, whole = calls.until;
+  const { names, count } = calls;
   const latencies = new Latencies(calls), scatter = new Scatter($("scatter"), painter, latencies);
   const lines = [["rate", new Rates(1)], ["quantiles", latencies], ["medians", latencies]].map(([id, scale]) => new Lines($(id), painter, scale));
 
@@ -61,13 +61,13 @@
     painter.paint();
     scatter.paint();
     if (!canvas.dataset.ready) performance.mark("timeline-ready");
-    Object.assign(canvas.dataset, { from: painter.from, to: painter.to, ready: "yes" });
+    canvas.dataset.ready = "yes";
   }
 
   function restyle() {
     painter.restyle();
-    [scatter, ...lines].forEach((chart) => chart.restyle());
-    draw();
+    [scatter, ...lines].forEach((chart) => { chart.restyle(); chart.paint(); });
+    paint();
   }
 
   // --- the list and the details: the canvas as text ------------------------------------------------
@@ -76,14 +76,13 @@
   function list() {
     const rows = [];
     let inView = 0;
-    for (let i = 0, last = firstIndex(calls.begin, painter.to, true); i < last; i++) {
-      if (painter.shown[i] === HIDDEN || calls.end[i] < painter.from) continue;
+    for (let i = 0, last = firstIndex(calls.begin, axis.to, true); i < last; i++) {
+      if (painter.shown[i] === HIDDEN || calls.end[i] < axis.from) continue;
       if (inView++ < ROWS) rows.push(i);
     }
     if (listed !== rows.join()) $("list").tBodies[0].replaceChildren(...rows.map(row));
     listed = rows.join();
-    const named = painter.shortened.slice(0, 12), more = painter.shortened.length - named.length;
-    $("shortened").textContent = named.length ? `Faults: ${named.join("; ")}${more ? ` and ${more} more` : ""}` : "";
+    $("shortened").textContent = painter.bands.legend("Faults");
     $("list").caption.textContent = `${plural(inView, "call")} in view` + (inView > ROWS ? `, the first ${ROWS}:` : inView ? ":" : "");
   }
 
@@ -105,27 +104,12 @@
     if (calls.doubles[i]) rows.push(["more than once", calls.doubles[i].join(" ")]);
     if (calls.error[i] >= 0) rows.push(["error", names.error[calls.error[i]]]);
     if (calls.details[i] !== undefined) rows.push(["details", calls.details[i]]);
-    $("detail").replaceChildren(...rows.flatMap(([label, text]) => {
-      const dt = document.createElement("dt"), dd = document.createElement("dd");
-      dt.textContent = label;
-      dd.textContent = text;
-      return [dt, dd];
-    }), ...statements.of(calls.index[i]));
+    $("detail").replaceChildren(...definitions(rows), ...statements.of(calls.index[i]));
     $("detail").hidden = false;
     draw();
   }
 
   // --- navigation ------------------------------------------------------------------------------
-  const SLACK = whole * 0.01;
-  function view(a, b) {
-    const span = Math.min(Math.max(b - a, 20), whole + 2 * SLACK);
-    painter.from = Math.min(Math.max(a, -SLACK), whole + SLACK - span);
-    painter.to = painter.from + span;
-    draw();
-  }
-  const zoom = (factor, at = (painter.from + painter.to) / 2) => view(at - (at - painter.from) * factor, at + (painter.to - at) * factor);
-  const pan = (share) => { const by = (painter.to - painter.from) * share; view(painter.from + by, painter.to + by); };
-  const reset = () => view(-SLACK, whole + SLACK);
   const least = (some, of, pick) => some.reduce((best, i) => pick(best, of[i]), of[some[0]]);
   // Frames the calls of a witness and shows the time from the first to the last of them.
   let witness = 0;
@@ -135,67 +119,22 @@
     witness = which;
     painter.marked = some;
     const a = least(some, calls.begin, Math.min), b = least(some, calls.end, Math.max);
-    view(a - (b - a + 1000) * 0.1, b + (b - a + 1000) * 0.1);
+    axis.show(a - (b - a + 1000) * 0.1, b + (b - a + 1000) * 0.1);
   }
   // Chooses the next (by = 1) or previous (by = -1) visible call; the first one in view if none is chosen.
   function step(by) {
-    let i = painter.chosen < 0 ? firstIndex(calls.begin, painter.from) : painter.chosen + by;
+    let i = painter.chosen < 0 ? firstIndex(calls.begin, axis.from) : painter.chosen + by;
     while (i >= 0 && i < count && painter.shown[i] === HIDDEN) i += by;
     if (i < 0 || i >= count) return;
-    const half = (painter.to - painter.from) / 2;
-    if (calls.begin[i] < painter.from || calls.begin[i] > painter.to) view(calls.begin[i] - half, calls.begin[i] + half);
+    const half = (axis.to - axis.from) / 2;
+    if (calls.begin[i] < axis.from || calls.begin[i] > axis.to) axis.show(calls.begin[i] - half, calls.begin[i] + half);
     choose(i);
   }
 
-  canvas.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(event.deltaX / painter.width);
-    else zoom(Math.exp(event.deltaY / 400), painter.us(event.offsetX));
-  }, { passive: false });
-  // One finger or the mouse drags, two fingers pinch, a click shows a call.
-  const down = new Map();
-  let held = null;
-  const grip = () => { const xs = [...down.values()]; return { xs, us: xs.map((x) => painter.us(x)), from: painter.from, to: painter.to }; };
-  canvas.addEventListener("pointerdown", (event) => {
-    down.set(event.pointerId, event.offsetX);
-    canvas.setPointerCapture(event.pointerId);
-    held = { ...grip(), moved: down.size > 1 };
+  navigate(axis, {
+    click: (x, y) => { const i = painter.at(x, y); if (i >= 0) choose(i); },
+    keys: { n: () => step(1), p: () => step(-1) },
   });
-  canvas.addEventListener("pointermove", (event) => {
-    if (!held || !down.has(event.pointerId)) return;
-    down.set(event.pointerId, event.offsetX);
-    const [a, b] = down.values();
-    held.moved ||= Math.abs(a - held.xs[0]) > 3;
-    if (!held.moved) return;
-    if (b === undefined) {
-      const by = (held.xs[0] - a) / painter.plot * (held.to - held.from);
-      view(held.from + by, held.to + by);
-    } else if (Math.abs(b - a) > 10) {
-      // The points of time under the fingers stay under them.
-      const per = (held.us[1] - held.us[0]) / (b - a), from = held.us[0] - (a - LABEL) * per;
-      if (per > 0) view(from, from + painter.plot * per);
-    }
-  });
-  const release = (event) => {
-    const was = held;
-    down.delete(event.pointerId);
-    held = down.size ? { ...grip(), moved: true } : null;
-    return was;
-  };
-  canvas.addEventListener("pointerup", (event) => {
-    const was = release(event), i = was && !was.moved ? painter.at(event.offsetX, event.offsetY) : -1;
-    if (i >= 0) choose(i);
-  });
-  canvas.addEventListener("pointercancel", release);
-  canvas.addEventListener("dblclick", (event) => zoom(0.25, painter.us(event.offsetX)));
-  canvas.addEventListener("keydown", (event) => {
-    const act = { ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2), "+": () => zoom(0.5), "=": () => zoom(0.5),
-      "-": () => zoom(2), 0: reset, n: () => step(1), p: () => step(-1) }[event.key];
-    if (act && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); act(); }
-  });
-  $("zoom-in").addEventListener("click", () => zoom(0.5));
-  $("zoom-out").addEventListener("click", () => zoom(2));
-  $("whole").addEventListener("click", reset);
   $("to-anomaly").hidden = painter.marked.length === 0;
   $("to-anomaly").addEventListener("click", () => toWitness(witness));
   $("list").addEventListener("click", (event) => {
@@ -205,7 +144,7 @@
   form.addEventListener("input", filter);
   form.addEventListener("change", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(() => { reset(); filter(); }));
+  form.addEventListener("reset", () => setTimeout(() => { axis.fit(); filter(); }));
 
   // --- the URL: a view can be shared ---------------------------------------------------------------
   const selects = new Set(["node", "f", "kind"]);
@@ -215,7 +154,7 @@
       const field = form.elements[name], text = selects.has(name) ? field.value && field.selectedOptions[0].text : field.value.trim();
       if (text) state.set(name, text);
     }
-    if (painter.to - painter.from < whole) state.set("view", `${Math.round(painter.from)}..${Math.round(painter.to)}`);
+    if (axis.to - axis.from < calls.until) state.set("view", `${Math.round(axis.from)}..${Math.round(axis.to)}`);
     if (witness) state.set("witness", witness);
     if (painter.chosen >= 0) state.set("op", calls.index[painter.chosen]);
     const hash = state.size ? "#" + state : "";
@@ -231,15 +170,14 @@
     }
     const [a, b] = (state.get("view") ?? "").split("..").map(Number);
     if (state.has("witness")) toWitness(Number(state.get("witness")));
-    if (b > a) view(a, b); else if (!state.has("witness")) reset();
+    if (b > a) axis.show(a, b); else if (!state.has("witness")) axis.fit();
     const op = Number(state.get("op")), i = state.has("op") ? Math.max(calls.index.indexOf(op), calls.endIndex.indexOf(op)) : -1;
     filter();
     if (i >= 0) choose(i);
     if (i >= 0 || state.has("witness")) $(i >= 0 ? "detail" : "timeline").scrollIntoView({ block: "nearest" });
   }
   addEventListener("hashchange", () => { if (!atSection()) restoreFromUrl(); });
-  addEventListener("resize", restyle);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
-  addEventListener("beforeprint", () => [painter, scatter, ...lines].forEach((drawn) => { drawn.restyle(); drawn.paint(); }));
+  watchLooks(canvas, restyle);
+  addEventListener("beforeprint", restyle);
   restoreFromUrl();
 })();

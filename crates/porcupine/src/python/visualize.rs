@@ -13,8 +13,14 @@ use super::operation::{Operation, Process};
 use super::outcome::{ObjectResult, Result};
 
 const PAGE: &str = include_str!("page/page.html");
-const STYLE: &str = include_str!("page/style.css");
-const SCRIPTS: [&str; 3] = [
+const STYLES: [&str; 2] = [
+    include_str!("../../python/pyporcupine/timeline/timeline.css"),
+    include_str!("page/style.css"),
+];
+const SCRIPTS: [&str; 6] = [
+    include_str!("../../python/pyporcupine/timeline/axis.js"),
+    include_str!("../../python/pyporcupine/timeline/bands.js"),
+    include_str!("../../python/pyporcupine/timeline/gestures.js"),
     include_str!("page/history.js"),
     include_str!("page/draw.js"),
     include_str!("page/controls.js"),
@@ -77,7 +83,7 @@ pub fn visualize(
     // Within a script, only "<" could end the script.
     let json = json.extract::<String>()?.replace('<', "\\u003c");
     let page = PAGE
-        .replacen("/*STYLE*/", STYLE, 1)
+        .replacen("/*STYLE*/", &STYLES.concat(), 1)
         .replacen("/*SCRIPT*/", &SCRIPTS.concat(), 1)
         .replacen("/*DATA*/", &json, 1);
     std::fs::write(&path, page).map_err(|error| {

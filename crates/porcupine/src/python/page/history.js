@@ -1,4 +1,3 @@
-"use strict";
 // What the history says: operations in columns, objects with their orders.
 const data = JSON.parse(document.getElementById("data").textContent);
 const count = data.call.length;
@@ -51,14 +50,4 @@ const worst = objects.reduce((at, o, i) => severity.indexOf(o.status) > severity
 /** The order of the operation's object to show while it is looked at: one that has it, if there is one. */
 function orderFor(object, op) {
   return (op !== null && object.orders.find(order => order.rank.has(op))) || object.orders[0];
-}
-
-/** A time as a person reads it; a tick of an axis has the steps of the axis, and a unit for its largest time unless that takes too many digits. */
-function clock(time, step = 0, largest = 0) {
-  if (!data.unit_s) return step && step < 1 ? time.toPrecision(6) : Math.round(time).toLocaleString("en").replaceAll(",", "\u2009");
-  const extent = !step ? Math.abs(time) : largest < 1e6 * step ? largest : step;
-  const [name, size] = [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]].find(([, s]) => Math.max(extent, 1) * data.unit_s >= s * 0.999);
-  const value = time * data.unit_s / size;
-  if (!step) return `${Number(value.toFixed(6))} ${name}`;
-  return `${value.toFixed(Math.min(9, Math.max(0, Math.ceil(-Math.log10(step * data.unit_s / size) - 1e-9))))} ${name}`;
 }

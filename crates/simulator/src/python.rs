@@ -4,10 +4,11 @@ mod allocator;
 mod disks;
 mod machines;
 mod members;
+mod requests;
+mod setup;
 mod value;
 mod words;
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::Future;
 use std::rc::Rc;
@@ -15,25 +16,19 @@ use std::rc::Rc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use rustc_hash::FxHashMap;
 
-use crate::block::Block;
-use crate::bugs::Bugs;
-use crate::errors::{KeeperError, ServerError};
-use crate::keeper::session::{Found, KeeperSession};
-use crate::keeper::tree::Done;
 use crate::link_quality::LinkFault;
 use crate::message_json::message_json;
 use crate::network::Node;
-use crate::protocol::Mechanisms;
 use crate::protocol_trace::trace_json;
 use crate::server::Settings;
-use crate::simulation::{self, Member, Options, Role};
+use crate::simulation;
 use crate::table::fetch::FETCH_NS;
 use crate::table::parts::Value;
-use crate::table::settings::TableSettings;
 use crate::world::{Action, Ns, RESERVED_NUMBERS};
 use allocator::Allocator;
+use requests::Requests;
+pub use requests::{Answer, SessionResult};
 use seed::Seed;
 pub use value::Word;
 use words::{columns, found, linked, operation, reading, said_of, texts};
@@ -46,27 +41,13 @@ fn link_fault(name: &str) -> PyResult<LinkFault> {
     LinkFault::of(name).ok_or_else(unknown)
 }
 
-/// The result of a session's request.
-enum SessionResult {
-    Opened(u64),
-    Found(Vec<Found>),
-    Done(Rc<[Done]>),
-    Synced,
-}
-
 /// A table's replica. In Python: `ReplicaState`.
 type ReplicaDict = PyDict;
-/// An answer, or the error in its place.
 /// The settings of a query. In Python: `dict[str, int | str]`.
 type QuerySettings = HashMap<String, Word>;
+/// An answer, or the error in its place.
 /// In Python: `tuple[Any, tuple[int, str] | tuple[str, str] | None]`.
 type AnswerOrError = PyTuple;
-
-/// The result of an asynchronous request.
-enum Answer {
-    OfServer(Result<Rc<Block>, ServerError>),
-    OfKeeper(Result<SessionResult, KeeperError>),
-}
 
 /// The simulated servers by name, with the callers' requests by number.
 ///
@@ -76,8 +57,7 @@ enum Answer {
 pub struct Simulation {
     pub simulation: Rc<simulation::Simulation>,
     pub nodes: HashMap<String, Node>,
-    answers: Rc<RefCell<FxHashMap<u64, Answer>>>,
-    sessions: Rc<RefCell<FxHashMap<u64, Rc<KeeperSession>>>>,
+    requests: Requests,
 }
 
 // SAFETY: only holders of the interpreter's lock access it. The module requires the lock
@@ -89,7 +69,7 @@ unsafe impl Sync for Simulation {}
 
 impl Drop for Simulation {
     fn drop(&mut self) {
-        self.simulation.end(self.sessions.take().into_values());
+        self.simulation.end(self.requests.take_sessions());
     }
 }
 
@@ -102,19 +82,9 @@ impl Simulation {
         linked(&self.nodes, links)
     }
 
-    fn session(&self, session: u64) -> Rc<KeeperSession> {
-        let sessions = self.sessions.borrow();
-        sessions.get(&session).expect("the session is open").clone()
-    }
-
     /// Starts a request. Its answer makes the caller's event `number` due.
     fn begin(&self, number: u64, work: impl Future<Output = Answer> + 'static) {
-        let (world, answers) = (self.simulation.world.clone(), self.answers.clone());
-        self.simulation.world.begin(async move {
-            let answer = work.await;
-            answers.borrow_mut().insert(number, answer);
-            world.report_due(number, true);
-        });
+        self.requests.begin(&self.simulation, number, work);
     }
 }
 
@@ -139,42 +109,13 @@ impl Simulation {
     ) -> PyResult<Simulation> {
         let names = nodes.iter().enumerate();
         let places: HashMap<String, Node> = names.map(|(at, node)| (node.0.clone(), at)).collect();
-        let member = |(name, role, keepers): &(String, String, Vec<String>)| {
-            let keepers = keepers.iter().map(|keeper| found(&places, keeper));
-            let keepers = keepers.collect::<PyResult<_>>()?;
-            Ok(Member {
-                name: name.as_str().into(),
-                role: match role.as_str() {
-                    "zookeeper" => Role::Keeper,
-                    "store" => Role::Store,
-                    _ => Role::Replica(keepers),
-                },
-            })
-        };
-        let members = nodes.iter().map(member).collect::<PyResult<_>>()?;
-        let bugs = Bugs::from_names(bugs.iter().map(String::as_str));
-        let mechanisms = Mechanisms::from_names(mechanisms.iter().map(String::as_str));
-        let mut own = TableSettings::default();
-        for (name, value) in settings {
-            let setting = own.at(&name);
-            *setting.ok_or_else(|| PyValueError::new_err(name.clone()))? = value;
-        }
-        let rates = rates
-            .iter()
-            .map(|(name, rate)| Ok((found(&places, name)?, *rate)));
-        let options = Options {
-            bugs: bugs.ok_or_else(|| PyValueError::new_err("unknown bug"))?,
-            mechanisms: mechanisms.ok_or_else(|| PyValueError::new_err("unknown mechanism"))?,
-            settings: own,
-            reading: reading.into(),
-            rates: rates.collect::<PyResult<_>>()?,
-        };
+        let members = setup::members(&nodes, &places)?;
+        let options = setup::options(&places, &bugs, &mechanisms, settings, reading, &rates)?;
         let links = linked(&places, &links)?;
         Ok(Simulation {
             simulation: simulation::Simulation::new(members, &links, Seed(seed), options),
             nodes: places,
-            answers: Rc::default(),
-            sessions: Rc::default(),
+            requests: Requests::default(),
         })
     }
 
@@ -469,15 +410,7 @@ impl Simulation {
     fn open_session(&self, number: u64, keepers: Vec<String>) -> PyResult<()> {
         let keepers = keepers.iter().map(|keeper| self.node(keeper));
         let keepers = keepers.collect::<PyResult<Vec<_>>>()?;
-        let (simulation, sessions) = (self.simulation.clone(), self.sessions.clone());
-        self.begin(number, async move {
-            let opened = simulation.session(&keepers).await;
-            Answer::OfKeeper(opened.map(|session| {
-                let own = session.number();
-                sessions.borrow_mut().insert(own, session);
-                SessionResult::Opened(own)
-            }))
-        });
+        self.requests.open(&self.simulation, number, keepers);
         Ok(())
     }
 
@@ -487,7 +420,7 @@ impl Simulation {
     /// the list, and the names) and "values" (the data by name). The answer has None for a node
     /// that does not exist.
     fn read(&self, number: u64, session: u64, readings: Vec<(String, String)>) -> PyResult<()> {
-        let session = self.session(session);
+        let session = self.requests.session(session);
         let readings = readings.into_iter().map(reading).collect::<PyResult<_>>()?;
         self.begin(number, async move {
             Answer::OfKeeper(session.read(readings, None).await.map(SessionResult::Found))
@@ -504,7 +437,7 @@ impl Simulation {
         session: u64,
         operations: Vec<Bound<'_, PyTuple>>,
     ) -> PyResult<()> {
-        let session = self.session(session);
+        let session = self.requests.session(session);
         let operations = operations.iter().map(operation).collect::<PyResult<_>>()?;
         self.begin(number, async move {
             Answer::OfKeeper(session.multi(operations).await.map(SessionResult::Done))
@@ -514,7 +447,7 @@ impl Simulation {
 
     /// Let later reads see what the leader had committed when this call reached it.
     fn sync(&self, number: u64, session: u64) {
-        let session = self.session(session);
+        let session = self.requests.session(session);
         self.begin(number, async move {
             Answer::OfKeeper(session.sync().await.map(|()| SessionResult::Synced))
         });
@@ -522,15 +455,13 @@ impl Simulation {
 
     /// Close the session, which removes its ephemeral nodes, without waiting.
     fn close(&self, session: u64) {
-        self.session(session).close();
-        self.sessions.borrow_mut().remove(&session);
+        self.requests.close(session);
     }
 
     /// Return the answer when the number is due, once; or instead the error: a ClickHouse
     /// server's code and text, or ZooKeeper's code and path.
     fn answer<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Bound<'py, AnswerOrError>> {
-        let answer = self.answers.borrow_mut().remove(&number);
-        match answer.expect("an answer is taken once, after its event") {
+        match self.requests.take(number) {
             Answer::OfServer(Ok(block)) => (columns(py, &block)?, py.None()).into_pyobject(py),
             Answer::OfKeeper(Ok(said)) => (said_of(py, said)?, py.None()).into_pyobject(py),
             Answer::OfServer(Err(error)) => {

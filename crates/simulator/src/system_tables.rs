@@ -53,17 +53,7 @@ pub async fn system_rows(
         return zookeeper(server, what, path, wanted.get("name").copied()).await;
     }
     if name == "processes" {
-        let texts = PROCESSES
-            .captures(condition)
-            .map(|found| found[1].to_string());
-        let texts = texts.unwrap_or_default();
-        let is_asked = |text: &str| {
-            let mut wanted = texts.split('|');
-            !text.contains("system.") && wanted.any(|wanted| text.contains(wanted))
-        };
-        let running = server.running.borrow();
-        let asked = running.iter().filter(|one| is_asked(&one.query.text));
-        return Ok(Block::row([count(asked.count())]));
+        return Ok(Block::row([count(running_queries(server, condition))]));
     }
     if name == "functions" {
         let here = server
@@ -88,25 +78,7 @@ pub async fn system_rows(
         "parts" if condition.starts_with("NOT active") => {
             tables.iter().flat_map(|table| old_parts(table)).collect()
         }
-        "remote_data_paths" => {
-            let directory = POSITION
-                .captures(condition)
-                .map(|found| found[1].to_string());
-            let directory = directory.unwrap_or_default();
-            let mut paths: Vec<_> = tables
-                .iter()
-                .flat_map(|table| remote_paths(table))
-                .collect();
-            paths.retain(|(local, _)| local.contains(&directory));
-            paths.sort();
-            let paths = paths.into_iter().map(|(local, remote)| {
-                vec![
-                    ("local_path", Value::text(&local)),
-                    ("remote_path", Value::Text(remote)),
-                ]
-            });
-            paths.collect()
-        }
+        "remote_data_paths" => paths_under(&tables, condition),
         "tables" => {
             tables.retain(|table| is("name", short(table)));
             let uuid = |table: &Rc<Table>| vec![("uuid", Value::text(&uuid_of(table)))];
@@ -140,6 +112,43 @@ pub async fn system_rows(
         }
     };
     Ok(rows(what, &found)?)
+}
+
+/// Returns the number of running queries that the condition's pattern matches.
+fn running_queries(server: &Server, condition: &str) -> usize {
+    let texts = PROCESSES
+        .captures(condition)
+        .map(|found| found[1].to_string());
+    let texts = texts.unwrap_or_default();
+    let is_asked = |text: &str| {
+        let mut wanted = texts.split('|');
+        !text.contains("system.") && wanted.any(|wanted| text.contains(wanted))
+    };
+    let running = server.running.borrow();
+    let asked = running.iter().filter(|one| is_asked(&one.query.text));
+    asked.count()
+}
+
+/// Returns where the files are that the tables have in an object store, those in the condition's
+/// directory.
+fn paths_under(tables: &[Rc<Table>], condition: &str) -> Vec<Fields> {
+    let directory = POSITION
+        .captures(condition)
+        .map(|found| found[1].to_string());
+    let directory = directory.unwrap_or_default();
+    let mut paths: Vec<_> = tables
+        .iter()
+        .flat_map(|table| remote_paths(table))
+        .collect();
+    paths.retain(|(local, _)| local.contains(&directory));
+    paths.sort();
+    let paths = paths.into_iter().map(|(local, remote)| {
+        vec![
+            ("local_path", Value::text(&local)),
+            ("remote_path", Value::Text(remote)),
+        ]
+    });
+    paths.collect()
 }
 
 /// Returns a table's name without its database.

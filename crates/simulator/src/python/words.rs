@@ -12,7 +12,7 @@ use crate::block::Block;
 use crate::keeper::session::{Found, Reading};
 use crate::keeper::tree::{Done, Names, Operation};
 use crate::network::Node;
-use crate::python::SessionResult;
+use crate::python::requests::SessionResult;
 use crate::table::entries::{Data, TableData};
 use crate::table::parts::Value;
 

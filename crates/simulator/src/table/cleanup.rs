@@ -87,40 +87,12 @@ async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), QueryError> 
         .saturating_sub(settings.max_replicated_logs_to_keep as usize);
     let oldest_kept = names.get(keep);
     let oldest_kept = number_of(oldest_kept.expect("at least one entry is kept"));
-    let mut needed = Vec::new();
-    let mut recovering = Vec::new();
-    let mut candidates = Vec::new();
-    let mut lost = Vec::new();
-    let replicas = zk.children(table.paths.replicas.clone()).await?;
-    for replica in replicas.iter() {
-        let own = table.paths.of(replica);
-        let readings = [
-            Reading::get(own.log_pointer.clone()),
-            Reading::exists(own.is_active.clone()),
-            Reading::get(own.is_lost.clone()),
-            Reading::get(own.host.clone()),
-        ];
-        let [pointer, active, is_lost, host] = zk.read_all(readings, None).await?;
-        // Another replica may have dropped it meanwhile.
-        let gone = || KeeperError::of(NO_NODE, &own.root);
-        let pointer = pointer.get().ok_or_else(gone)?.0.as_number();
-        let active = !active.is_nothing();
-        let behind = LaggingReplica {
-            replica: replica.clone(),
-            host: host.get().ok_or_else(gone)?.1,
-            pointer,
-        };
-        if is_lost.get().ok_or_else(gone)?.0.as_text() == "1" {
-            lost.push(behind);
-            if active {
-                recovering.push(pointer);
-            }
-        } else if active || pointer >= oldest_kept {
-            needed.push(pointer);
-        } else {
-            candidates.push(behind);
-        }
-    }
+    let LogReaders {
+        needed,
+        recovering,
+        candidates,
+        lost,
+    } = log_readers(table, zk, oldest_kept).await?;
     let pointers = needed.iter().chain(&recovering).copied();
     let mut until = if table.bugs.has(Bug::TruncateMax) {
         pointers.max().unwrap_or(0)
@@ -147,7 +119,7 @@ async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), QueryError> 
         return Ok(());
     }
     if !table.bugs.has(Bug::LostUnmarked) {
-        mark_lost(table, zk, &candidates, replicas.len() - lost.len()).await?;
+        mark_lost(table, zk, &candidates, needed.len() + candidates.len()).await?;
     }
     operations.extend(lost.iter().chain(&candidates).map(|behind| {
         let host = table.paths.of(&behind.replica).host.clone();
@@ -155,6 +127,57 @@ async fn clear_log(table: &Table, zk: &KeeperSession) -> Result<(), QueryError> 
     }));
     zk.multi(operations).await?;
     Ok(())
+}
+
+/// The replicas of a table by how far they have copied the log.
+#[derive(Default)]
+struct LogReaders {
+    /// Pointers of replicas that keep up.
+    needed: Vec<i64>,
+    /// Pointers of lost replicas that are active again.
+    recovering: Vec<i64>,
+    /// Inactive replicas that are too far behind.
+    candidates: Vec<LaggingReplica>,
+    lost: Vec<LaggingReplica>,
+}
+
+async fn log_readers(
+    table: &Table,
+    zk: &KeeperSession,
+    oldest_kept: i64,
+) -> Result<LogReaders, QueryError> {
+    let mut readers = LogReaders::default();
+    let replicas = zk.children(table.paths.replicas.clone()).await?;
+    for replica in replicas.iter() {
+        let own = table.paths.of(replica);
+        let readings = [
+            Reading::get(own.log_pointer.clone()),
+            Reading::exists(own.is_active.clone()),
+            Reading::get(own.is_lost.clone()),
+            Reading::get(own.host.clone()),
+        ];
+        let [pointer, active, is_lost, host] = zk.read_all(readings, None).await?;
+        // Another replica may have dropped it meanwhile.
+        let gone = || KeeperError::of(NO_NODE, &own.root);
+        let pointer = pointer.get().ok_or_else(gone)?.0.as_number();
+        let active = !active.is_nothing();
+        let behind = LaggingReplica {
+            replica: replica.clone(),
+            host: host.get().ok_or_else(gone)?.1,
+            pointer,
+        };
+        if is_lost.get().ok_or_else(gone)?.0.as_text() == "1" {
+            readers.lost.push(behind);
+            if active {
+                readers.recovering.push(pointer);
+            }
+        } else if active || pointer >= oldest_kept {
+            readers.needed.push(pointer);
+        } else {
+            readers.candidates.push(behind);
+        }
+    }
+    Ok(readers)
 }
 
 async fn mark_lost(

@@ -156,39 +156,8 @@ pub async fn commit(
     };
     let part = Part::new(Info::block(partition, number), rows, table.world.now_ns());
     shared::attach(table, zk, &part.name, blob).await?;
-    let mut operations = Vec::with_capacity(7);
-    if let Some(path) = &block_path {
-        operations.push(Operation::create(
-            path.clone(),
-            Data::Text(part.name.clone()),
-        ));
-    }
     let entry = entry_of(table, block, &part, block_id.unwrap_or_default());
-    let (own, paths) = (&table.own, &table.paths);
-    operations.extend([
-        Operation::create(
-            child(&own.parts, &part.name),
-            Data::payload(part.rows.clone()),
-        ),
-        Operation::numbered(paths.log_entry.clone(), Data::payload(entry)),
-        Operation::remove(lock_path.clone()),
-    ]);
-    if let Some(asked) = asked {
-        let quorum = Quorum {
-            part: part.info.clone(),
-            needed: asked.replicas,
-            replicas: vec![table.me.clone()],
-        };
-        operations.extend([
-            Operation::create(asked.kind.status(table, &part.name), Data::payload(quorum)),
-            Operation::check(own.is_active.clone(), Some(asked.version)),
-            Operation::check(own.host.clone(), Some(asked.host)),
-        ]);
-    }
-    if !table.mechanisms.has(Mechanism::AlterInLog) {
-        let version = table.columns().version;
-        operations.push(Operation::check(paths.columns.clone(), Some(version)));
-    }
+    let operations = transaction(table, block, &part, entry, block_path.as_ref(), &lock_path);
     assert!(part.info.is_block(), "an insert's block number is its own");
     let fresh = table.part(&part.name).is_none() || table.bugs.any_planted();
     assert!(fresh, "a block number is assigned once");
@@ -222,6 +191,50 @@ pub async fn commit(
         },
         _ => Ok(()),
     }
+}
+
+/// Returns the operations that commit a block's part, all or none.
+fn transaction(
+    table: &Table,
+    block: &Block<'_>,
+    part: &Part,
+    entry: Entry,
+    block_path: Option<&Rc<str>>,
+    lock_path: &Rc<str>,
+) -> Vec<Operation> {
+    let mut operations = Vec::with_capacity(7);
+    if let Some(path) = block_path {
+        operations.push(Operation::create(
+            path.clone(),
+            Data::Text(part.name.clone()),
+        ));
+    }
+    let (own, paths) = (&table.own, &table.paths);
+    operations.extend([
+        Operation::create(
+            child(&own.parts, &part.name),
+            Data::payload(part.rows.clone()),
+        ),
+        Operation::numbered(paths.log_entry.clone(), Data::payload(entry)),
+        Operation::remove(lock_path.clone()),
+    ]);
+    if let Some(asked) = &block.asked {
+        let quorum = Quorum {
+            part: part.info.clone(),
+            needed: asked.replicas,
+            replicas: vec![table.me.clone()],
+        };
+        operations.extend([
+            Operation::create(asked.kind.status(table, &part.name), Data::payload(quorum)),
+            Operation::check(own.is_active.clone(), Some(asked.version)),
+            Operation::check(own.host.clone(), Some(asked.host)),
+        ]);
+    }
+    if !table.mechanisms.has(Mechanism::AlterInLog) {
+        let version = table.columns().version;
+        operations.push(Operation::check(paths.columns.clone(), Some(version)));
+    }
+    operations
 }
 
 /// Returns the entry of the log that announces a block's part.

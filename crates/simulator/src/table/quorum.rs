@@ -203,25 +203,30 @@ async fn update_quorum(
                 version: Some(last.1),
             }));
         } else {
-            assert!(
-                replicas.len() < status.needed,
-                "the replica that completes a quorum ends it"
-            );
-            let quorum = Quorum {
-                replicas,
-                ..Quorum::clone(status)
-            };
-            operations.push(Operation::Put {
-                path: status_path.clone(),
-                data: Data::payload(quorum),
-                version: Some(version),
-            });
+            operations.push(joined(status, replicas, &status_path, version));
         }
         match zk.multi(operations).await {
             Err(error) if [BAD_VERSION, NODE_EXISTS].contains(&error.code) => {}
             Err(error) if error.code != NO_NODE => return Err(error),
             _ => return Ok(()),
         }
+    }
+}
+
+/// Returns the operation that writes a pending quorum with more replicas.
+fn joined(status: &Quorum, replicas: Vec<Rc<str>>, path: &Rc<str>, version: i64) -> Operation {
+    assert!(
+        replicas.len() < status.needed,
+        "the replica that completes a quorum ends it"
+    );
+    let quorum = Quorum {
+        replicas,
+        ..Quorum::clone(status)
+    };
+    Operation::Put {
+        path: path.clone(),
+        data: Data::payload(quorum),
+        version: Some(version),
     }
 }
 

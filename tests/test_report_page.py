@@ -186,7 +186,8 @@ LINES = """
     Calls.decode(document.getElementById("calls").textContent).then((calls) => {
       const fits = (n) => Number(!node || calls.names.node[n] === node);
       const shown = Uint8Array.from(calls.node, fits);
-      const { first, width, lines } = linesOf(name, { calls, shown, axis: { from: 0, to: 1_000_000 } });
+      const axis = { from: 0, to: 1_000_000 };
+      const { first, width, lines } = linesOf(name, { calls, shown, axis });
       done([first, width, Object.fromEntries(lines.map((line) => [line.label, line.values]))]);
     });
 """

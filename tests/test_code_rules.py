@@ -184,7 +184,7 @@ MEASURES = {
     "lines with greenlets in the command line": (0, occurrences("^.*greenlet.*$", "harness/cli")),
     "casts after a check of capabilities": (0, occurrences("checked before the run", "nemesis")),
     "functions that turn what is stored into JSON or back": (
-        12,
+        7,
         occurrences(r"def (?:_?json|stored|as_json)\(", "harness", "checkers"),
     ),
     "files of the command line": (29, len(python_of("harness/cli"))),

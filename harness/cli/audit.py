@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import rich_click as click
 from rich.table import Table
 
@@ -14,7 +15,7 @@ from harness.cli.result import CommandAnswer, print_answer
 from harness.cli.terminal import Terminal, print_json
 from harness.core.clock import utc_now
 from harness.core.errors import UsageError
-from harness.core.verdict import Verdict
+from harness.core.verdict import Status, Verdict
 from harness.run.audit import AuditRequest, audited
 from harness.run.audit_log import ZooKeeperLogs
 from harness.run.server_file import ServerFile, read_servers
@@ -35,6 +36,23 @@ PROVABLE: Final = (
 """What may have gone wrong, and whether logs show it."""
 FLUSHED: Final = timedelta(seconds=15)
 """Age at which a server has written the rows of its logs."""
+
+
+class NamedAnomaly(msgspec.Struct, frozen=True):
+    """What `audit --json` says of an anomaly."""
+
+    kind: str
+    text: str
+
+
+class AuditAnswer(msgspec.Struct, frozen=True):
+    """What `audit --json` prints: fields of the verdict, and what such logs can show."""
+
+    status: Status
+    summary: str
+    checked: int
+    anomalies: tuple[NamedAnomaly, ...]
+    provable: dict[str, str] = msgspec.field(default_factory=lambda: dict(PROVABLE))
 
 
 @click.command("audit")
@@ -102,7 +120,7 @@ def audit(
         raise UsageError(f"--since {request.since:%FT%T}: expected before {request.until:%FT%T}")
     verdict = Audited().check(audited(file.cluster(), request))
     if as_json:
-        print_json(_json(verdict))
+        print_json(msgspec.convert(verdict, AuditAnswer, from_attributes=True))
     else:
         _show(verdict, Terminal())
     return verdict.status.exit_status
@@ -121,16 +139,6 @@ def _time(flag: str, text: str) -> datetime:
     except ValueError:
         raise UsageError(f"{flag} {text}: expected a time such as 2026-11-25T12:00") from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _json(verdict: Verdict) -> dict[str, object]:
-    return {
-        "status": verdict.status.value,
-        "summary": verdict.summary,
-        "checked": verdict.checked,
-        "anomalies": [{"kind": one.kind, "text": one.text} for one in verdict.anomalies],
-        "provable": dict(PROVABLE),
-    }
 
 
 def _show(verdict: Verdict, console: Terminal) -> None:

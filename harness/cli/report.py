@@ -1,8 +1,9 @@
 """`harness report`: print a run's witness as text and draw its page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import rich_click as click
 
 from checkers.headline import headline
@@ -55,7 +56,7 @@ def report(run: str, sql: bool, op: int | None, store: str, open_: bool, as_json
     facts = facts_in(directory)
     failed = draw(directory)
     if as_json:
-        print_json(_json(facts, None if failed else directory.report))
+        print_json(ReportAnswer.of(facts, None if failed else directory.report))
     else:
         console.print(text_report(facts), crop=False)
     if failed:
@@ -83,16 +84,29 @@ def _sql(directory: RunDirectory, op: int | None) -> Iterator[str]:
     return sql_of_op(history, sent, op, directory.logs)
 
 
-def _json(facts: Facts, page: Path | None) -> dict[str, Json]:
-    """Return what the text says, as JSON."""
-    judgement = facts.judgement
-    return {
-        "run": facts.name,
-        "status": facts.status,
-        "headline": "" if judgement is None else headline(judgement),
-        "sentences": list(sentences(facts)),
-        "troubles": list(facts.troubles),
-        "command": facts.info.command,
-        "page": None if page is None else str(page),
-        **({} if judgement is None else {"judgement": judgement.results()}),
-    }
+class ReportAnswer(msgspec.Struct, frozen=True):
+    """What `report --json` prints: what the text says."""
+
+    run: str
+    status: str
+    headline: str
+    sentences: Sequence[str]
+    troubles: Sequence[str]
+    command: str
+    page: Path | None
+    judgement: Mapping[str, Json] | msgspec.UnsetType = msgspec.UNSET
+
+    @staticmethod
+    def of(facts: Facts, page: Path | None) -> "ReportAnswer":
+        """Return the answer of a run with its page, None if none was drawn."""
+        judgement = facts.judgement
+        return ReportAnswer(
+            run=facts.name,
+            status=facts.status,
+            headline="" if judgement is None else headline(judgement),
+            sentences=sentences(facts),
+            troubles=facts.troubles,
+            command=facts.info.command,
+            page=page,
+            judgement=msgspec.UNSET if judgement is None else judgement.results(),
+        )

@@ -1,10 +1,11 @@
 """`harness reproduce`: play a simulated INVALID run on real servers. `harness export`: write a
 scenario as a reproduction that needs no harness."""
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import rich_click as click
 
 from checkers.phrasing import number as counted
@@ -12,7 +13,6 @@ from compose.releases import ImageChoice, ImageOptions
 from harness.cli.parameter_types import WORD, image_options, json_option, number, store_option
 from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import EXIT_VALID, UsageError
-from harness.core.op import Json
 from harness.core.ranges import unknown_name
 from harness.core.topology import Role
 from harness.export.errors import NotExportableError
@@ -30,6 +30,26 @@ from workloads.scenarios.catalogue import SCENARIOS
 
 MODELLED: Final = "18.16"
 """Version that the simulator models."""
+
+
+class PlayedTry(msgspec.Struct, frozen=True):
+    """A try on real servers, as `reproduce --json` prints it."""
+
+    result: str
+    why: str | None
+    run: str | None
+
+
+class ReproductionAnswer(msgspec.Struct, frozen=True):
+    """What `reproduce --json` prints."""
+
+    run: Path
+    kind: str
+    constraints: Sequence[str]
+    given_up: Sequence[str]
+    hits: int
+    tries: Sequence[PlayedTry]
+    script: Path
 
 
 @click.command("reproduce")
@@ -102,23 +122,17 @@ def reproduce(
     reproduction.write(played.script, played.lines)
     console.print(f"{played.sentence}; script: {reproduction.path}", soft_wrap=True)
     if as_json:
-        click.echo(json.dumps(_json(reproduction, played)))
+        answer = ReproductionAnswer(
+            run=reproduction.red.directory.path,
+            kind=str(reproduction.kind),
+            constraints=[str(one) for one in reproduction.translation.constraints],
+            given_up=played.given_up,
+            hits=played.counts.hits,
+            tries=[PlayedTry(one.result.value.upper(), one.why, one.run) for one in played.tries],
+            script=reproduction.path,
+        )
+        print_json(answer)
     return played.exit_status
-
-
-def _json(reproduction: RunReproduction, played: Tries) -> dict[str, Json]:
-    return {
-        "run": str(reproduction.red.directory.path),
-        "kind": str(reproduction.kind),
-        "constraints": [str(one) for one in reproduction.translation.constraints],
-        "given_up": list(played.given_up),
-        "hits": played.counts.hits,
-        "tries": [
-            {"result": one.result.value.upper(), "why": one.why, "run": one.run}
-            for one in played.tries
-        ],
-        "script": str(reproduction.path),
-    }
 
 
 @click.command("export")

@@ -1,12 +1,12 @@
 """`harness scenario`: run scripts that reproduce one known anomaly each."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import rich_click as click
 from rich.console import Console
 from rich.table import Table
@@ -15,10 +15,10 @@ from rich.text import Text
 from compose.releases import ImageChoice, ImageOptions
 from harness.cli.display import live_display
 from harness.cli.parameter_types import SEED, WORD, image_options, json_option, number, store_option
-from harness.cli.terminal import Terminal
+from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
-from harness.core.op import Json
 from harness.core.seed import Seed
+from harness.core.verdict import Status
 from harness.run.bring_up import kept_cluster, met_choice
 from harness.run.campaign import FinishedRun
 from harness.run.scenario_runs import (
@@ -131,25 +131,37 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
             if stop:
                 break
     if as_json:
-        click.echo(json.dumps([_json(one) for one in results]))
+        print_json([ScenarioAnswer.of(one) for one in results])
     else:
         for one in chosen:
             _print_tally(console, one, [t for t in results if t.scenario is one])
     return _exit_status(TryCounts.of(one.trial.result for one in results))
 
 
-def _json(played: PlayedScenario) -> dict[str, Json]:
-    """Return what --json prints of a run."""
-    trial, witness = played.trial, played.witness
-    return {
-        "scenario": played.scenario.name,
-        "result": trial.result.value.upper(),
-        "finding": str(played.scenario.finding),
-        "witness": None if witness is None else witness.text,
-        "why": trial.why,
-        "run": trial.run,
-        "status": played.run.outcome.judgement.status.value,
-    }
+class ScenarioAnswer(msgspec.Struct, frozen=True):
+    """What `scenario --json` prints of a run."""
+
+    scenario: str
+    result: str
+    finding: str
+    witness: str | None
+    why: str | None
+    run: str | None
+    status: Status
+
+    @staticmethod
+    def of(played: PlayedScenario) -> "ScenarioAnswer":
+        """Return the answer of a run that was played."""
+        trial, witness = played.trial, played.witness
+        return ScenarioAnswer(
+            scenario=played.scenario.name,
+            result=trial.result.value.upper(),
+            finding=str(played.scenario.finding),
+            witness=None if witness is None else witness.text,
+            why=trial.why,
+            run=trial.run,
+            status=played.run.outcome.judgement.status,
+        )
 
 
 def _print_tally(console: Console, one: Scenario, played: Sequence[PlayedScenario]) -> None:
@@ -185,7 +197,7 @@ def _show(console: Console, played: PlayedScenario) -> None:
 
 def _listed(console: Console, *, as_json: bool) -> int:
     if as_json:
-        click.echo(json.dumps({name: one.text for name, one in SCENARIOS.items()}))
+        print_json({name: one.text for name, one in SCENARIOS.items()})
         return EXIT_VALID
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="cyan", no_wrap=True)

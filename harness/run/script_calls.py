@@ -12,6 +12,7 @@ from harness.core.ranges import shortened
 from harness.generators.steps import NEMESIS_NUMBER
 
 CLIENTS_MAX: Final = 1_000
+_JSON: Final = json.JSONEncoder(ensure_ascii=False)
 CALL_FIELDS: Final = ("by", "on", "f", "key", "fault", "value", "json")
 
 
@@ -84,7 +85,7 @@ def call_fields(by: int, call: Call) -> dict[str, str]:
         fields["key"] = str(call.key)
     if call.value is not None:
         plain = not _has_null(call.value)
-        fields |= {"value": toml(call.value)} if plain else {"json": toml(_json(call.value))}
+        fields |= {"value": toml(call.value)} if plain else {"json": toml(_JSON.encode(call.value))}
     return fields
 
 
@@ -105,10 +106,6 @@ def _has_null(value: object) -> bool:
     return value is None or (isinstance(value, list | tuple) and any(map(_has_null, value)))
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 def toml(value: Value | Json | tuple[str, ...]) -> str:
     """Return a value as TOML."""
     if isinstance(value, Mapping):
@@ -117,7 +114,7 @@ def toml(value: Value | Json | tuple[str, ...]) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(toml(entry) for entry in value)}]"
     # TOML's basic strings are JSON's, except that DEL is escaped too.
-    return _json(value).replace("\x7f", "\\u007f")
+    return _JSON.encode(value).replace("\x7f", "\\u007f")
 
 
 def _key(name: str) -> str:

@@ -438,6 +438,27 @@ def test_a_search_ends_with_its_time(monkeypatch) -> None:
     assert (verdict.status, verdict.summary) == (Status.UNKNOWN, "no time left for 1 row")
 
 
+@pytest.mark.parametrize(
+    ("sees", "status", "summary"),
+    [
+        (Sees.ACKNOWLEDGED, Status.INVALID, "1 unexplained"),
+        (Sees.LOCAL, Status.UNKNOWN, "1 row with too many orders to search"),
+    ],
+)
+def test_a_violation_stays_one_without_time_to_look_for_a_stale_copy(
+    sees: Sees, status: Status, summary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hurried(steps, sees, *, halves=False) -> set:
+        if sees is Sees.LOCAL:
+            raise TooManyOrdersError
+        return final_states(steps, sees, halves=halves)
+
+    monkeypatch.setattr(rows, "final_states", hurried)
+    lost = history(ONE, REPLACE, AT_REST, both_show(t=[(1, [], 1)]))
+    verdict = StatementRows(sees).check(lost)
+    assert (verdict.status, verdict.summary) == (status, summary)
+
+
 def test_kinds_by_counts() -> None:
     one, two = RowState((("t", ((),)),)), RowState((("t", ((), ())),))
     assert kind_of((), [one]) == "lost"

@@ -23,6 +23,8 @@ derived      the table of a materialized view has another number of copies than 
              while the row itself is as after some order
 stale-copy   one of these, which is explained if a statement that takes rows from a table took an
              earlier state of it; no violation where statements take what is local
+unexplained  one of these, and there was no time, or there were too many orders, to decide whether
+             it is a stale copy; a doubt where statements take what is local
 
 No manual says that a MOVE, REPLACE, ATTACH FROM or DETACH takes what another replica has
 acknowledged, or takes it and puts it elsewhere in one moment. So this is a stale copy, which SYSTEM
@@ -73,6 +75,8 @@ from harness.core.time_limit import OutOfTime, time_limit
 from harness.core.verdict import Anomaly, Verdict
 
 HALF_MOVED = "half-moved"
+STALE_COPY = "stale-copy"
+UNEXPLAINED = "unexplained"
 TOLD_MAX = 30
 """Number of statements on a row that a witness shows."""
 
@@ -246,7 +250,7 @@ class _Judge:
         elif kind:
             self.stale[kind] += 1
             if self.sees is Sees.ACKNOWLEDGED:
-                self._accuse(kind if kind == HALF_MOVED else "stale-copy", row, steps, seen)
+                self._accuse(kind if kind == HALF_MOVED else STALE_COPY, row, steps, seen)
 
     def _accuse(
         self, kind: str, row: int, steps: Sequence[StatementStep], seen: Mapping[str, Shown]
@@ -289,6 +293,7 @@ class _Judge:
     def _explained(self, steps: Sequence[StatementStep], shown: Shown) -> tuple[str, Sees | None]:
         """Return the kind of violation, "" if there is none, and what statements saw if that
         explains what is shown; "" and None if there are too many orders."""
+        kind = ""
         if _updates(shown) - {step.call.update for step in steps}:
             return "strayed", None
         try:
@@ -303,7 +308,8 @@ class _Judge:
                 return "derived", None
             local = self._states(steps, Sees.LOCAL)
         except TooManyOrdersError:
-            return "", None
+            found = kind and self.sees is Sees.ACKNOWLEDGED
+            return UNEXPLAINED if found else "", None
         return kind, Sees.LOCAL if explains(local, shown, steps, Sees.LOCAL) else None
 
     def _states(
@@ -345,7 +351,7 @@ class _Judge:
             fewest = _fewest(kind, steps, shown, self._states)
             indices = listed([f"#{step.begin}" for step in fewest], TOLD_MAX)
             by += f"; no order of {indices} leads there" if len(fewest) < len(steps) else ""
-        stale = self._stale(steps, shown) if kind == "stale-copy" else None
+        stale = self._stale(steps, shown) if kind == STALE_COPY else None
         by += f"; explained if #{stale.begin} took an earlier state" if stale else ""
         for step in strays:
             by += f"; update {step.call.update} is of #{step.begin}, which does not select the row"
@@ -402,7 +408,8 @@ def _fewest(
     be explained; `states_of` returns the states after all orders."""
     if kind == HALF_MOVED:
         return steps
-    sees = Sees.ACKNOWLEDGED if kind in ("derived", "stale-copy") else Sees.LOCAL
+    local = kind not in ("derived", STALE_COPY, UNEXPLAINED)
+    sees = Sees.LOCAL if local else Sees.ACKNOWLEDGED
     left, updates = [*steps], _updates(shown)
     for step in reversed(steps[1:]):
         if step.call.update in updates:

@@ -142,3 +142,12 @@ def test_a_part_that_no_replica_has_any_more_is_given_up() -> None:
     assert model.give_up("ch2", "queue-0") == OLD.name
     assert "queue-0" not in model.replicas["ch2"].queue
     assert model.give_up("ch2", "queue-2") is None
+
+
+def test_a_part_that_a_drop_removes_is_not_removed_ahead_of_its_merge() -> None:
+    merged = LogEntry("merge", "ch1", PartName.named("1_1_1_1"), (OLD,))
+    model = dropped()
+    model.replicas["ch2"].queue["queue-3"] = merged
+    assert not model.remove_ahead("ch2", OLD.name)
+    del model.replicas["ch2"].queue["queue-1"]
+    assert model.remove_ahead("ch2", OLD.name)

@@ -355,11 +355,11 @@ class Model:
         A server killed while a merged part was on its disk and not yet in ZooKeeper removes the
         source parts when it starts, and registers the merged part later. For a moment ZooKeeper
         names neither, which the server allows and the model never should. Return False if this is
-        no such step: another part covers the removed one, or no merge in the queue does.
+        no such step: another part covers the removed one, a drop does, or no merge in the queue.
         """
         replica = self.replica(name)
         gone = replica.parts.get(part)
-        if gone is None or replica.covered(gone):
+        if gone is None or replica.covered(gone) or replica.drops(gone):
             return False
         merges = [entry.part for entry in replica.queue.values() if entry.replaces]
         if not any(made is not None and made.covers(gone) for made in merges):

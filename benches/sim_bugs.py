@@ -28,10 +28,10 @@ IDLE = (
     "--time-limit 40"
 )
 MEMBERS = "--protocol repaired-25.8 --interval 2 --time-limit 15"
-COPIES = (
-    "--workload statements --protocol repaired-25.8 -o sees=local --time-limit 20 --interval 1.5 "
-    "--duration 1"
+CURRENT = (
+    "--workload statements --protocol repaired-25.8 --time-limit 20 --interval 1.5 --duration 1"
 )
+COPIES = f"{CURRENT} -o sees=local"
 PLAIN = "--insert plain --read plain --promise eventual --rate 100 --time-limit"
 DISKS = "--protocol repaired --read linearizable --rate 100 --time-limit"
 SYNCED = "--workload replication --protocol repaired-25.8 --fsync all --option big-rows=100"
@@ -133,11 +133,14 @@ TRIALS: Mapping[str, str] = {
     "--nemesis file-limit-clickhouse,slow-fetches --interval 0.5 --duration 2 --time-limit 20",
     "closed-as-lost": f"{IDLE} --nemesis connection-limit",
     "unresolved-as-dead": f"{IDLE} --nemesis dns-failure-clickhouse",
+    "half-moved": f"{CURRENT} --rate 100 -o statements=move --nemesis kill-clickhouse "
+    "--interval 0.5",
     "moved-away": f"{COPIES} --rate 60 -o statements=move --nemesis stop-fetches-one",
     "hidden-by-move": f"{COPIES} --rate 100 -o statements=move --nemesis partition --interval 0.3 "
     "--duration 6",
     "copy-keeps-version": f"{COPIES} --rate 60 -o statements=move,update,delete --time-limit 30",
-    "drop-later": f"{COPIES} --rate 100 -o statements=drop --nemesis slow-fetches",
+    "drop-later": f"{COPIES} --rate 200 -o statements=drop --nemesis jitter --interval 0.5 "
+    "--duration 2 --time-limit 15",
     "old-parts-by-wall": f"{SHARED} --nemesis clock-jump-clickhouse --interval 0.5",
 }
 """Options of a run that shows each."""

@@ -1,14 +1,16 @@
 """Thousands of runs on simulated servers, spread over every nemesis that they support: the test of
 the checkers against false accusations.
 
-    python -m benches.sim_sweep [--runs 10000] [--seed 1] [--jobs 1] [--directory DIR] [--table]
+    python -m benches.sim_sweep [--runs 10000] [--seed 1] [--jobs 1] [--directory DIR]
+        [--workload NAME] [--table]
 
 The protocol is a repaired one, reads are linearizable, and no bug is planted, so that a run that
 is INVALID accuses falsely. Only what a setting explains is right: power cuts that took every copy
 of a part are counted apart. Runs are quick; those of workloads that need longer faults are longer.
 DIR gets runs.jsonl, a line for each run: its command, its verdict, how many calls clients made, CPU
-seconds; and what any run that is INVALID left. A sweep that was killed goes on with the runs that
-have no line. In the end, or with --table at once, tables by nemesis and by workload are printed.
+seconds; and what any run that is INVALID left. With --workload all runs are of that one. A sweep
+that was killed goes on with the runs that have no line. In the end, or with --table at once, tables
+by nemesis and by workload are printed.
 """
 
 import argparse
@@ -47,6 +49,8 @@ PROTOCOLS = ("repaired", "repaired-25.8")
 BY_SETTING = "INVALID by a setting"
 """Status of a run whose violation is explained by what its servers were told not to sync."""
 QUICK = "--time-limit 6 --rate 40 --interval 1.5 --duration 1"
+SIMULATED = "move,replace,attach-from,drop,delete,update,optimize"
+"""Statements that simulated servers execute."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,9 @@ class Own:
 OWN: Mapping[str, Own] = {
     "replication": Own("none", f"{QUICK} --option big-rows=100"),
     "merges": Own("none", f"{QUICK} --option own-rows=100"),
-    "statements": Own("none", f"{QUICK} --option sees=local"),
+    "statements": Own(
+        "none", f"{QUICK} --option statements={SIMULATED} --option sees=local --fsync all"
+    ),
     "phantom": Own("partition", "--time-limit 8 --rate 40 --interval 1 --duration 4"),
     "liveness-nodes": Own(
         "pause-clickhouse-one", "--time-limit 70 --rate 5 --interval 1 --duration 25"
@@ -73,9 +79,6 @@ OWN: Mapping[str, Own] = {
         ("none", "stop-fetches", "loss", "slow-fetches", "clock-skew"),
     ),
 }
-APART = ("statements",)
-"""Workloads that are not among the cells: a MOVE shows rows in both tables for a moment, so that
-another statement may copy them twice (docs/lab/simulator.md)."""
 MIXTURES = (
     *("partition,kill", "partition,pause", "kill,pause,stop-fetches", "loss,restart"),
     *("pause-clickhouse,stop-fetches", "slow-fetches,clock-skew,partition"),
@@ -100,8 +103,7 @@ def nemeses() -> dict[str, str]:
 @cache
 def cells() -> list[tuple[str, str]]:
     """Return pairs of workload and nemesis; every other one is of quorum-set."""
-    apart = {"quorum-set", *APART}
-    others = [name for name, entry in WORKLOADS.items() if entry.simulated and name not in apart]
+    others = [n for n, entry in WORKLOADS.items() if entry.simulated and n != "quorum-set"]
     return [
         cell
         for other in others
@@ -130,9 +132,10 @@ def arguments(workload: str, nemesis: str) -> list[str]:
     return f"{given} {ALL} {options}".split()
 
 
-def one(number: int, first: int, directory: Path) -> dict[str, Any]:
-    """Execute a run and return its result; delete the files of a good run."""
-    of = cells()
+def one(number: int, first: int, directory: Path, workload: str = "") -> dict[str, Any]:
+    """Execute a run, of one workload if it is named, and return its result; delete the files of a
+    good run."""
+    of = [cell for cell in cells() if workload in ("", cell[0])]
     workload, nemesis = of[number % len(of)]
     store, cpu = directory / "store", time.process_time()
     request = request_for([*arguments(workload, nemesis), "--store", str(store)])
@@ -190,9 +193,10 @@ def stored_rows(log: Path) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=lambda text: int(text, 0), default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--directory", type=Path, default=Path("sweep"))
+    parser.add_argument("--workload", default="", choices=sorted({name for name, _ in cells()}))
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
     given.directory.mkdir(parents=True, exist_ok=True)
@@ -202,7 +206,7 @@ def main() -> None:
     left = [number for number in range(0 if given.table else given.runs) if number not in known]
 
     def work(at: int) -> dict[str, Any]:
-        return one(left[at], given.seed, given.directory)
+        return one(left[at], given.seed, given.directory, given.workload)
 
     with log.open("a") as file, stop.obeying_signals():
         for row in side_by_side(work, range(len(left)), given.jobs, stop):

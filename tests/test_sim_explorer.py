@@ -82,7 +82,7 @@ NOT_EXPRESSED = frozenset(
         *("clone-uncounted", "pending-merged", "failed-duplicate", "attach-own-copy"),
         *("shortage-as-broken", "old-parts-by-wall", "acknowledged-failure"),
         *("broken-part-fetched", "copied-part", "lost-part-unreplaced"),
-        *("moved-away", "hidden-by-move"),
+        *("moved-away", "hidden-by-move", "half-moved", "stale-replace", "unmutated-copy"),
     }
 )
 """Defects of servers that no small model has: of clones, ALTERs, claims to lead, detached parts,

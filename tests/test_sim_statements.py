@@ -44,9 +44,22 @@ MOVES = {"statements": "move"}
 CASES = {
     "moved-away": Case("stop-fetches-one", 2, {**MOVES, "rate": 60.0}),
     "hidden-by-move": Case(
-        "partition", 1, {**MOVES, "rate": 100.0, "interval_s": 0.3, "duration_s": 6.0}
+        "partition", 4, {**MOVES, "rate": 100.0, "interval_s": 0.3, "duration_s": 6.0}
     ),
-    "drop-later": Case("slow-fetches", 4, {"statements": "drop", "rate": 100.0}),
+    "stale-replace": Case(
+        "stop-fetches-one", 2, {"statements": "replace", "rate": 60.0, "sees": "acknowledged"}
+    ),
+    "half-moved": Case(
+        "kill-clickhouse", 1, {**MOVES, "rate": 100.0, "interval_s": 0.5, "sees": "acknowledged"}
+    ),
+    "drop-later": Case(
+        "jitter",
+        2,
+        {
+            **{"statements": "drop", "rate": 200.0},
+            **{"interval_s": 0.5, "duration_s": 2.0, "time_limit_s": 15.0},
+        },
+    ),
     "copy-keeps-version": Case(
         "none", 2, {"statements": "move,update,delete", "rate": 60.0, "time_limit_s": 30.0}
     ),

@@ -118,6 +118,12 @@ BUGS: Mapping[str, str] = {
     "that it has not fetched yet as well; 25.8 does so",
     "hidden-by-move": "a replica that moves a partition hides the parts before it has logged that "
     "they are dropped, so that it alone lacks them if its session ends then; 25.8 does so",
+    "half-moved": "MOVE PARTITION TO TABLE copies in one transaction and drops in another, so that "
+    "the rows are in both tables between them, or for good; 25.8 does so",
+    "stale-replace": "REPLACE and ATTACH PARTITION FROM copy the parts that their replica has, "
+    "without what it has not executed yet; 25.8 does so",
+    "unmutated-copy": "a part is copied to another table without the acknowledged mutations that "
+    "it lacks; 25.8 does so",
     "copy-keeps-version": "a part that is copied from another table keeps the number of its last "
     "mutation there, and mutations of lower numbers skip it here",
     "drop-later": "a replica that executes a drop removes whatever the partition has by then",
@@ -189,7 +195,8 @@ _TODAY: Final = replace(
     version="25.8.2",
     defects=_OLD.defects - {"clone-keeps-dropped", "undone-alter", "shortage-as-broken"}
     | {"early-snapshot", "merged-away", "lost-retry", "pending-merged", "failed-duplicate"}
-    | {"attach-own-copy", "moved-away", "hidden-by-move"},
+    | {"attach-own-copy", "moved-away", "hidden-by-move", "half-moved", "stale-replace"}
+    | {"unmutated-copy"},
     mechanisms=frozenset(
         {
             *("many-leaders", "own-wait", "insert-retries", "parallel-quorum"),

@@ -79,6 +79,9 @@ pub enum Bug {
     SnapshotWithoutLog,
     MovedAway,
     HiddenByMove,
+    HalfMoved,
+    StaleReplace,
+    UnmutatedCopy,
     CopyKeepsVersion,
     DropLater,
 }
@@ -159,6 +162,9 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::SnapshotWithoutLog, "snapshot-without-log"),
     (Bug::MovedAway, "moved-away"),
     (Bug::HiddenByMove, "hidden-by-move"),
+    (Bug::HalfMoved, "half-moved"),
+    (Bug::StaleReplace, "stale-replace"),
+    (Bug::UnmutatedCopy, "unmutated-copy"),
     (Bug::CopyKeepsVersion, "copy-keeps-version"),
     (Bug::DropLater, "drop-later"),
 ];
@@ -190,6 +196,9 @@ const DEFECTS: &[Bug] = &[
     Bug::AcknowledgedFailure,
     Bug::MovedAway,
     Bug::HiddenByMove,
+    Bug::HalfMoved,
+    Bug::StaleReplace,
+    Bug::UnmutatedCopy,
 ];
 
 /// A set of bugs.

@@ -33,6 +33,16 @@ pub struct Logged {
     pub entry: Rc<Entry>,
 }
 
+impl Logged {
+    /// Returns the entry of the node with this path.
+    pub fn at(path: &str, entry: Rc<Entry>) -> Logged {
+        Logged {
+            number: number_of(path),
+            entry,
+        }
+    }
+}
+
 /// Selects parts to merge, or else to mutate, as long as this replica leads.
 pub async fn select(table: &Rc<Table>, mut zk: Rc<KeeperSession>) {
     loop {
@@ -149,13 +159,16 @@ pub async fn append(
     others: Vec<Operation>,
 ) -> Result<Logged, KeeperError> {
     let entry = Rc::new(entry);
+    let done = zk
+        .multi([vec![logging(table, &entry)], others].concat())
+        .await?;
+    Ok(Logged::at(done[0].path(), entry))
+}
+
+/// The operation that logs an entry.
+pub fn logging(table: &Table, entry: &Rc<Entry>) -> Operation {
     let path = table.paths.log_entry.clone();
-    let node = Operation::numbered(path, Data::Payload(entry.clone()));
-    let done = zk.multi([vec![node], others].concat()).await?;
-    Ok(Logged {
-        number: number_of(done[0].path()),
-        entry,
-    })
+    Operation::numbered(path, Data::Payload(entry.clone()))
 }
 
 /// Decides which neighbours may be merged, because no part will ever appear between them.

@@ -20,6 +20,7 @@ pub mod log;
 pub mod lost_part;
 pub mod merge;
 pub mod missing;
+pub mod move_to_table;
 pub mod moves;
 pub mod mutation;
 pub mod optimize;

@@ -1,13 +1,16 @@
-//! Copies and moves partitions between two tables: REPLACE PARTITION, ATTACH PARTITION FROM and MOVE
-//! PARTITION TO TABLE, and the entries of REPLACE_RANGE that they log in the table that receives the
-//! parts.
+//! Copies partitions between two tables: REPLACE PARTITION and ATTACH PARTITION FROM, and the entries
+//! of REPLACE_RANGE that they and MOVE PARTITION TO TABLE log in the table that receives the parts.
 //!
-//! Source: replacePartitionFrom, movePartitionToTable, executeReplaceRange,
-//! getFakePartCoveringAllPartsInPartition and clearLockedBlockNumbersInPartition of
-//! StorageReplicatedMergeTree of 25.8. Three departures: nothing prevents a replica from making
-//! parts of a range while it copies them (addDropReplaceIntent); one that does not learn that its
-//! parts were committed makes them again when it executes the entry, though ZooKeeper lists them;
-//! and a part that no replica has any more is waited for, where the server puts an empty one.
+//! Source: replacePartitionFrom, executeReplaceRange, getFakePartCoveringAllPartsInPartition and
+//! clearLockedBlockNumbersInPartition of StorageReplicatedMergeTree of 25.8. Three departures: nothing
+//! prevents a replica from making parts of a range while it copies them (addDropReplaceIntent); one
+//! that does not learn that its parts were committed makes them again when it executes the entry,
+//! though ZooKeeper lists them; and a part that no replica has any more is waited for, where the
+//! server puts an empty one.
+//!
+//! The server copies the parts that its replica has, as they are: without those that it has not
+//! fetched yet, and without the mutations that they lack. Without these defects the replica first
+//! executes whatever the log has of the partition, and a copy has the effect of all mutations.
 
 use std::rc::Rc;
 
@@ -17,16 +20,17 @@ use crate::bugs::Bug;
 use crate::errors::{KeeperError, QueryError, ServerError, BAD_VERSION};
 use crate::keeper::paths::number_of;
 use crate::keeper::session::{KeeperSession, Reading};
-use crate::keeper::tree::{child, Operation, Path};
+use crate::keeper::tree::{child, Done, Operation, Path};
 use crate::protocol::Mechanism;
 use crate::server::Settings;
 use crate::table::block_numbers::{reserve, INSERT, OTHER, RANGE};
 use crate::table::drop_range::{clear_queue, forget_blocks, remove_parts, HIGHEST};
-use crate::table::entries::{Copied, Copies, Data, Entry, EntryKind};
+use crate::table::entries::{Copied, Copies, Data, Entry};
 use crate::table::fetch::{download, search, NO_REPLICA_HAS_PART};
 use crate::table::insert::block_id_of;
 use crate::table::log::pull;
-use crate::table::merge::{append, Logged};
+use crate::table::merge::{logging, Logged};
+use crate::table::mutation::changed;
 use crate::table::optimize::wait_for_replicas;
 use crate::table::part_files;
 use crate::table::partition_version::{changed_meanwhile, next_version, version_of, TRIES};
@@ -49,8 +53,12 @@ pub async fn copy_partition(
     settings: &Settings,
 ) -> Result<(), QueryError> {
     let zk = prepared(table, from)?;
+    let whole = range_until(partition, HIGHEST);
+    if !table.bugs.has(Bug::StaleReplace) {
+        catch_up(from, &zk, &whole).await?;
+    }
     // Parts whose entries this replica has not executed yet are not among them.
-    let sources: Vec<_> = from.active.borrow().of(partition).cloned().collect();
+    let sources = within(from, &whole);
     for _ in 0..TRIES {
         let version = version_of(table, &zk).await?;
         let (number, lock) = delimited(table, &zk, partition).await?;
@@ -59,13 +67,13 @@ pub async fn copy_partition(
         let deduplicates = range.is_none();
         let mut draft = Draft::new(from, range, vec![lock]);
         let logged = match draft.fill(table, &zk, &sources, deduplicates).await {
-            Ok(()) => draft.commit(table, &zk, version).await,
+            Ok(()) => draft.commit(table, &zk, version, Vec::new()).await,
             Err(error) => Err(error),
         };
         if !matches!(logged, Ok(Some(_))) {
             draft.release(&zk).await?;
         }
-        if let Some(logged) = logged? {
+        if let Some(Committed { logged, .. }) = logged? {
             pull(table, &zk, None).await?;
             return Ok(wait_for_replicas(table, &zk, &logged, settings).await?);
         }
@@ -73,85 +81,8 @@ pub async fn copy_partition(
     Err(changed_meanwhile().into())
 }
 
-/// Copies the parts of a partition to another table, and then drops every block number that the
-/// partition has given out: two transactions.
-///
-/// The server copies what this replica has, and drops what others have, too. Without that defect
-/// the replica first executes whatever the log has of the range.
-pub async fn move_to_table(
-    table: &Rc<Table>,
-    to: &Rc<Table>,
-    partition: &Rc<str>,
-    settings: &Settings,
-) -> Result<(), QueryError> {
-    let zk = prepared(table, to)?;
-    to.writable()?;
-    for _ in 0..TRIES {
-        let version = version_of(table, &zk).await?;
-        let (number, lock) = delimited(table, &zk, partition).await?;
-        let range = range_until(partition, number);
-        let moved = move_range(table, to, &zk, (&range, version), settings).await;
-        if !matches!(moved, Ok(true)) {
-            zk.remove(lock.clone()).await?;
-        }
-        if !moved? {
-            continue;
-        }
-        let entry = Entry {
-            kind: EntryKind::Drop,
-            source: table.me.clone(),
-            ..Entry::get(range)
-        };
-        let changed = Operation::put(table.paths.log.clone(), Data::default());
-        let logged = append(&zk, table, entry, vec![changed, Operation::remove(lock)]).await?;
-        pull(table, &zk, None).await?;
-        return Ok(wait_for_replicas(table, &zk, &logged, settings).await?);
-    }
-    Err(changed_meanwhile().into())
-}
-
-/// The first transaction of a MOVE. Returns false if another statement changed the other table.
-async fn move_range(
-    table: &Rc<Table>,
-    to: &Rc<Table>,
-    zk: &Rc<KeeperSession>,
-    (range, version): (&Info, i64),
-    settings: &Settings,
-) -> Result<bool, QueryError> {
-    if !table.bugs.has(Bug::MovedAway) {
-        cancel_inserts(table, zk, range).await?;
-        catch_up(table, zk, range).await?;
-    }
-    let sources = within(table, range);
-    match zk.multi(vec![next_version(table, version)]).await {
-        Err(error) if error.code == BAD_VERSION => return Err(changed_meanwhile().into()),
-        done => done?,
-    };
-    let target = version_of(to, zk).await?;
-    let mut draft = Draft::new(table, None, Vec::new());
-    let filled = draft.fill(to, zk, &sources, false).await;
-    let prepared = async {
-        filled?;
-        cancel_inserts(table, zk, range).await?;
-        forget_blocks(table, zk, range).await?;
-        draft.commit(to, zk, target).await
-    };
-    let logged = prepared.await;
-    if !matches!(logged, Ok(Some(_))) {
-        draft.release(zk).await?;
-    }
-    let Some(logged) = logged? else {
-        return Ok(false);
-    };
-    if table.bugs.has(Bug::HiddenByMove) {
-        table.hide(range);
-    }
-    pull(to, zk, None).await?;
-    wait_for_replicas(to, zk, &logged, settings).await?;
-    Ok(true)
-}
-
-fn prepared(table: &Table, other: &Table) -> Result<Rc<KeeperSession>, ServerError> {
+/// Returns the session, if both tables may be used.
+pub fn prepared(table: &Table, other: &Table) -> Result<Rc<KeeperSession>, ServerError> {
     let simulated = table.mechanisms.has(Mechanism::CopiedPartitions);
     if !simulated || table.disk.storage.on_store || other.disk.storage.on_store {
         let text = "Copies of partitions are simulated of 25.8, and not on an object store";
@@ -161,7 +92,7 @@ fn prepared(table: &Table, other: &Table) -> Result<Rc<KeeperSession>, ServerErr
 }
 
 /// Returns the range of every block number up to this one.
-fn range_until(partition: &Rc<str>, number: i64) -> Info {
+pub fn range_until(partition: &Rc<str>, number: i64) -> Info {
     Info {
         partition: partition.clone(),
         min: 0,
@@ -172,7 +103,7 @@ fn range_until(partition: &Rc<str>, number: i64) -> Info {
 }
 
 /// Returns the visible parts of a range.
-fn within(table: &Table, range: &Info) -> Vec<Rc<Part>> {
+pub fn within(table: &Table, range: &Info) -> Vec<Rc<Part>> {
     let active = table.active.borrow();
     let parts = active.of(&range.partition);
     let parts = parts.filter(|part| range.contains(&part.info));
@@ -180,7 +111,7 @@ fn within(table: &Table, range: &Info) -> Vec<Rc<Part>> {
 }
 
 /// Takes the number below which a statement removes parts. No merge reaches over it.
-async fn delimited(
+pub async fn delimited(
     table: &Table,
     zk: &KeeperSession,
     partition: &Rc<str>,
@@ -191,8 +122,17 @@ async fn delimited(
 
 // --- new parts ----------------------------------------------------------------------------------
 
+/// New parts that are committed.
+pub struct Committed {
+    pub logged: Logged,
+    /// The results of the multi, of its other operations as the last.
+    pub done: Rc<[Done]>,
+}
+
 /// New parts of a table that are not committed yet.
-struct Draft {
+pub struct Draft {
+    /// The table whose parts are copied.
+    from: Rc<Table>,
     parts: Vec<Rc<Part>>,
     copies: Copies,
     /// What announces the parts.
@@ -202,8 +142,9 @@ struct Draft {
 }
 
 impl Draft {
-    fn new(from: &Table, range: Option<Info>, locks: Vec<Path>) -> Draft {
+    pub fn new(from: &Rc<Table>, range: Option<Info>, locks: Vec<Path>) -> Draft {
         Draft {
+            from: from.clone(),
             parts: Vec::new(),
             copies: Copies {
                 from: from.name.clone(),
@@ -215,9 +156,17 @@ impl Draft {
         }
     }
 
+    /// Returns the rows of a part's copy: as all mutations leave them that its replica knows.
+    fn rows_of(&self, table: &Table, source: &Part) -> Result<Rows, ServerError> {
+        match table.bugs.has(Bug::UnmutatedCopy) {
+            true => Ok(source.rows.clone()),
+            false => changed(&self.from, source, HIGHEST),
+        }
+    }
+
     /// Makes a new part of each source. If it `deduplicates`, those are left out whose rows are
     /// here by an earlier ATTACH PARTITION FROM.
-    async fn fill(
+    pub async fn fill(
         &mut self,
         table: &Rc<Table>,
         zk: &Rc<KeeperSession>,
@@ -227,7 +176,8 @@ impl Draft {
         let mut known = FxHashSet::default();
         for source in sources {
             let partition = &source.info.partition;
-            let id = block_id_of(table, &format!("{partition}_replace_from"), &source.rows);
+            let rows = self.rows_of(table, source)?;
+            let id = block_id_of(table, &format!("{partition}_replace_from"), &rows);
             let block = child(&table.paths.blocks, &id);
             let block = (deduplicates && known.insert(id)).then_some(block);
             let holder = if block.is_some() { INSERT } else { OTHER };
@@ -243,7 +193,7 @@ impl Draft {
                 mutation: if kept { source.info.mutation } else { 0 },
                 ..Info::block(partition, number)
             };
-            let part = made(table, &new, &source.rows).await?;
+            let part = made(table, &new, &rows).await?;
             let name = part.name.clone();
             self.operations
                 .extend(block.map(|path| Operation::create(path, Data::Text(name))));
@@ -252,20 +202,22 @@ impl Draft {
             self.copies.parts.push(Copied {
                 source: source.name.clone(),
                 new,
-                rows: source.rows.clone(),
+                rows,
             });
         }
         Ok(())
     }
 
-    /// Commits the parts and logs the entry; `None` if another statement changed the partition
-    /// since `version`. The parts become visible as the range goes.
-    async fn commit(
+    /// Commits the parts and logs the entry, in one multi with other operations; `None` if another
+    /// statement changed the partition since `version`. The parts become visible as the range
+    /// goes.
+    pub async fn commit(
         &self,
         table: &Rc<Table>,
         zk: &Rc<KeeperSession>,
         version: i64,
-    ) -> Result<Option<Logged>, QueryError> {
+        others: Vec<Operation>,
+    ) -> Result<Option<Committed>, QueryError> {
         if let Some(range) = &self.copies.range {
             cancel_inserts(table, zk, range).await?;
             forget_blocks(table, zk, range).await?;
@@ -274,14 +226,17 @@ impl Draft {
         operations.extend(self.locks.iter().cloned().map(Operation::remove));
         let changed = Operation::put(table.paths.log.clone(), Data::default());
         operations.extend([next_version(table, version), changed]);
-        let entry = Entry::replace(table.me.clone(), self.copies.clone());
+        operations.extend(others);
+        let entry = Rc::new(Entry::replace(table.me.clone(), self.copies.clone()));
+        operations.insert(0, logging(table, &entry));
         for part in &self.parts {
             table.store(part.clone());
         }
-        match append(zk, table, entry, operations).await {
-            Ok(logged) => {
+        match zk.multi(operations).await {
+            Ok(done) => {
                 show(table, &self.parts, self.copies.range.as_ref());
-                Ok(Some(logged))
+                let logged = Logged::at(done[0].path(), entry);
+                Ok(Some(Committed { logged, done }))
             }
             Err(error) => {
                 for part in &self.parts {
@@ -296,7 +251,7 @@ impl Draft {
     }
 
     /// Gives the block numbers up. Those whose session is lost go by themselves.
-    async fn release(&self, zk: &KeeperSession) -> Result<(), KeeperError> {
+    pub async fn release(&self, zk: &KeeperSession) -> Result<(), KeeperError> {
         for lock in &self.locks {
             zk.remove(lock.clone()).await?;
         }
@@ -331,7 +286,7 @@ fn show(table: &Table, parts: &[Rc<Part>], range: Option<&Info>) {
 // --- what a range has ---------------------------------------------------------------------------
 
 /// Removes the block numbers of a range that inserts hold, so that these cannot commit any more.
-async fn cancel_inserts(
+pub async fn cancel_inserts(
     table: &Table,
     zk: &KeeperSession,
     range: &Info,
@@ -346,12 +301,14 @@ async fn cancel_inserts(
     Ok(())
 }
 
-/// Waits until this replica has executed what the log has of a range.
-async fn catch_up(
+/// Waits until this replica has executed what the log has of a range. It knows the mutations that
+/// were there by then, because it reads them after the log.
+pub async fn catch_up(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     range: &Info,
 ) -> Result<(), KeeperError> {
+    zk.barrier().await?;
     pull(table, zk, None).await?;
     while table.queue.concerns(range) {
         table.queue.sleep(Some(100 * MS)).await;

@@ -7,7 +7,15 @@ from itertools import combinations, permutations, product
 from msgspec import UNSET, structs
 
 from checkers.statements.calls import Effect, StatementCall
-from checkers.statements.effects import Copies, Sees, Shown, StatementStep, explains, in_tables
+from checkers.statements.effects import (
+    Copies,
+    Copy,
+    Sees,
+    Shown,
+    StatementStep,
+    explains,
+    in_tables,
+)
 from checkers.statements.orders import final_states
 
 
@@ -66,7 +74,7 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
             if again and have:
                 return found
             for changed in _inserted(step, places):
-                go(changed, copied | {(Effect.SELECT, table, ((),)) for table in changed})
+                go(changed, copied | {(Effect.SELECT, at, (_first(call),)) for at in changed})
         case Effect.COLLAPSE:
             for kept in _collapsed(have):
                 go({call.table: kept})
@@ -152,6 +160,7 @@ def _without(have, taken) -> list:
     left = list(have)
     for copy in taken:
         same = [other for other in left if other[: len(copy)] == copy]
+        same = same or [other for other in left if len(other) < len(copy)]  # cleared since
         left.remove(same[0]) if same else None
     return left
 
@@ -178,11 +187,17 @@ def _inserted(step, places) -> list[dict[str, Copies]]:
     """Return what an insert may leave: a copy in its table and in that of the view; if its outcome
     is unknown, in one of them."""
     table, view = step.call.table, step.call.view
-    own = {table: (*places.get(table, ()), ())}
+    new = _first(step.call)
+    own = {table: (*places.get(table, ()), new)}
     if not isinstance(view, str):
         return [own]
-    derived = {view: (*places.get(view, ()), ())}
+    derived = {view: (*places.get(view, ()), new)}
     return [own | derived, *([own, derived] if step.end is None else [])]
+
+
+def _first(call: StatementCall) -> Copy:
+    """Return what a copy has that an insert adds."""
+    return () if call.update is UNSET else (call.update,)
 
 
 def some_steps(draw: random.Random) -> list[StatementStep]:
@@ -201,6 +216,8 @@ def some_steps(draw: random.Random) -> list[StatementStep]:
         call = StatementCall(
             effect, table, to=to, view=view, update=100 + place, synced=synced, one_part=one_part
         )
+        if not place and draw.random() < 0.4:
+            call = structs.replace(call, update=UNSET)
         last = end and end * 100 + 50 + place
         steps.append(StatementStep(place, at * 100 + place, last, "ch1", call, killed))
     return steps
@@ -276,8 +293,9 @@ def _after(step, places, copied):
     there = places.get(to, ())
     match step.call.effect:
         case Effect.INSERT:
-            now = tuple(sorted((*have, ())))
-            yield {**places, step.call.table: now}, copied | {(step.call.table, ((),))}
+            new = _first(step.call)
+            now = {**places, step.call.table: tuple(sorted((*have, new)))}
+            yield now, copied | {(step.call.table, (new,))}
         case Effect.APPEND:
             yield {**places, step.call.table: tuple((*c, step.call.update) for c in have)}, copied
         case Effect.DELETE:

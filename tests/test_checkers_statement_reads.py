@@ -6,8 +6,19 @@ from itertools import count
 
 import pytest
 from checkers_cases import Event, _call, history
+from msgspec import UNSET
 from test_checkers_statement_models import by_definition, some_steps
-from test_checkers_statement_rows import DELETE, ONE, REPLACE, VIEWED, call, insert, move, update
+from test_checkers_statement_rows import (
+    CLEAR,
+    DELETE,
+    ONE,
+    REPLACE,
+    VIEWED,
+    call,
+    insert,
+    move,
+    update,
+)
 
 from checkers.statements.calls import READ_ROWS, Effect
 from checkers.statements.effects import Sees
@@ -99,6 +110,14 @@ VERDICTS = {
         (ONE, update(7, 10, 20, one_in=2, rest=0), reads(30, 31, t=[(1, [7], 1)])),
         (Status.INVALID, ["impossible"]),
     ),
+    "a row is shown without the value of its insert": (
+        (insert(1, 1, 2, update=1), reads(3, 4, t=HERE)),
+        (Status.INVALID, ["impossible"]),
+    ),
+    "a row whose column is cleared may be shown without the value of its insert": (
+        (insert(1, 1, 2, update=1), CLEAR, reads(30, 31, t=HERE)),
+        (Status.VALID, []),
+    ),
     "an update may be lost or to come": (
         (ONE, update(7, 10, 20), reads(30, 31, t=HERE)),
         (Status.VALID, []),
@@ -146,7 +165,8 @@ def test_no_read_is_accused_of_what_some_order_of_the_begun_statements_allows() 
     for _ in range(300):
         steps = [s for s in some_steps(draw) if s.call.effect is not Effect.AGAIN]
         later = [step._replace(begin=0, end=None) for step in steps[1:4]]
-        calls = [insert(1, 1, 2)] + [
+        value = {} if steps[0].call.update is UNSET else {"update": steps[0].call.update}
+        calls = [insert(1, 1, 2, **value)] + [
             call("any", str(s.call.effect), 3, 4, "info", **_fields(s)) for s in later
         ]
         shown = by_definition([steps[0]._replace(begin=0), *later], Sees.LOCAL)

@@ -54,6 +54,7 @@ def both_show(key: int = 1, **tables: list) -> list[Event]:
 AT_REST = rest(80, ch1={}, ch2={})
 ONE = insert(1, 1, 2)
 ONE_MORE = insert(2, 1, 2)
+VALUED = insert(1, 1, 2, update=1)
 KEYED = insert(1, 1, 2, replacing=True)
 VIEWED = call("insert-row", "insert", 1, 2, row=1, view="v")
 UNVIEWED = insert(1, 1, 2, table="u")
@@ -80,6 +81,30 @@ VERDICTS = {
     "a row whose column was cleared and that has an update from before is changed": (
         (ONE, update(7, 3, 4), CLEAR, both_show(t=[(1, [7], 1)])),
         (Status.INVALID, ["changed"]),
+    ),
+    "a row that has the value with which it was inserted": (
+        (VALUED, OPTIMIZE, both_show(t=[(1, [1], 1)])),
+        (Status.VALID, []),
+    ),
+    "a row that lacks the value with which it was inserted": (
+        (VALUED, OPTIMIZE, both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["undone"]),
+    ),
+    "no earlier state of a table explains that a row lacks its value": (
+        (VALUED, copy(10, 20), both_show(t=[(1, [], 1)], u=[(1, [1], 1)])),
+        (Status.INVALID, ["changed"]),
+    ),
+    "a row that has the value of another one": (
+        (VALUED, insert(2, 1, 2, update=2), OPTIMIZE, both_show(t=[(1, [2], 1), (2, [2], 1)])),
+        (Status.INVALID, ["strayed"]),
+    ),
+    "a row whose column was cleared has no value": (
+        (VALUED, CLEAR, both_show(t=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "a row that was inserted without a value has none": (
+        (VALUED, insert(2, 1, 2), OPTIMIZE, both_show(t=[(1, [1], 1), (2, [], 1)])),
+        (Status.VALID, []),
     ),
     "a row may lack an update that was killed": (
         (ONE, update(7, 3, 4, settings={"mutations_sync": 1}), KILL, both_show(t=[(1, [], 1)])),

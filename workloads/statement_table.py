@@ -323,9 +323,9 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         weight=0.2,
     ),
     "column-default": StatementKind(
-        sql="ALTER TABLE {table} MODIFY COLUMN v DEFAULT [{p:d}]",
+        sql="ALTER TABLE {table} MODIFY COLUMN v DEFAULT arraySlice([{p:d}], 2)",
         effect=Effect.NONE,
-        text="changes a default that no insert uses",
+        text="changes the expression of a default, which is an empty list as before",
         promise=f"{_COLUMN}#modify-column",
         settings=ANY_WAIT,
         weight=0.2,

@@ -1,8 +1,9 @@
 """Statements that change, move and remove rows of two replicated tables, from any replica, beside
 inserts.
 
-Every row has a number of its own and a list of the updates that it has seen; what a replica shows
-at rest is judged row by row, by the statements that may have touched it (`statement_table`).
+Every row has a number of its own, and a list of the value with which it was inserted and of the
+updates that it has seen; what a replica shows at rest is judged row by row, by the statements that
+may have touched it (`statement_table`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -217,7 +218,7 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
             if "table" in placeholders:
                 others = own.below(1, 4) == 0  # most into the first of a pair
                 table = tables[own.below(4, len(tables) // 2) * 2 + others]
-            call = StatementCall(kind.effect, table, row=unique)
+            call = StatementCall(kind.effect, table, row=unique, update=unique)
             call = structs.replace(
                 call,
                 expires=options.ttl and unique % EXPIRED == 0,
@@ -375,7 +376,7 @@ class _StatementsClient:
         table = self._names[name]
         if call.row is not UNSET:
             partitions = [op.key] if call.also is UNSET else [op.key, call.also]
-            rows: list[tuple[int | None, int, list[int]]] = [(p, call.row, []) for p in partitions]
+            rows = [(p, call.row, [*call.value]) for p in partitions]
             self._connection.insert(f"{table} (p, id, v)", rows, settings)
             return op.value
         if call.synced and "@" not in call.table:

@@ -24,7 +24,7 @@ class Effect(StrEnum):
     """What a statement does to the copies of a row in a table."""
 
     INSERT = "insert"
-    """Adds a copy without updates."""
+    """Adds a copy, whose list has the value of the insert, if it has one."""
     APPEND = "append"
     """Appends the number of an update to the list of each copy."""
     DELETE = "delete"
@@ -77,7 +77,8 @@ class StatementCall(msgspec.Struct, frozen=True):
     """Table of a materialized view, which receives a copy of each row that is inserted, also by a
     SELECT into the view's source."""
     update: int | UnsetType = UNSET
-    """Number of the update that is appended; no other statement has it."""
+    """Number of the update that is appended, or of the value with which a row is inserted, as if
+    its insert were an update, too; no other statement has it."""
     one_in: int = 1
     """It touches the rows whose number divided by this ..."""
     rest: int = 0
@@ -98,6 +99,16 @@ class StatementCall(msgspec.Struct, frozen=True):
         """Return whether its replica must have what was acknowledged before: after a SYSTEM SYNC
         REPLICA, or for a sequentially consistent read, if all inserts have a quorum."""
         return self.synced or bool(self.settings.get("select_sequential_consistency"))
+
+    @property
+    def value(self) -> tuple[int, ...]:
+        """Return the list of a copy that an insert adds."""
+        return () if self.update is UNSET else (self.update,)
+
+    @property
+    def is_on_all_hosts(self) -> bool:
+        """Return whether it is made ON CLUSTER: any replica of a shard may make it."""
+        return "distributed_ddl_task_timeout" in self.settings
 
     @property
     def is_mutation(self) -> bool:

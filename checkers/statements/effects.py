@@ -7,7 +7,7 @@ DETACH, FETCH) sees what its replica has, which may be an earlier state, or noth
 REPLICA preceded it, a state since its call, but for FETCH, which asks any replica. It still removes
 only what it took. A MOVE of unknown outcome, which consists of two transactions, may have added the
 copies and not removed them. So that its states stay few, this model counts the copies up to `MANY`
-and lets each have any of the row's updates, once.
+and lets each have the value of its insert and any of the row's updates, once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +28,7 @@ Shown: TypeAlias = tuple[tuple[str, Copies], ...]
 """Copies of a row by table, without the tables that have none."""
 TO_ANOTHER: Final = (Effect.MOVE, Effect.REPLACE, Effect.COPY, Effect.SELECT, Effect.FETCH)
 """Effects on two tables."""
+_INSERTING: Final = (Effect.INSERT, Effect.AGAIN)
 TAKING: Final = (*TO_ANOTHER, Effect.DETACH)
 """Effects on what a replica has of a table."""
 FOREVER: Final = 1 << 62
@@ -120,9 +121,10 @@ class Exact:
             case Effect.INSERT | Effect.AGAIN:
                 return _kept(step, state) | {
                     state.put(
-                        {at: _sorted(places.get(at, ()), ((),)) for at in receiving},
-                        [(Effect.SELECT, at, ((),)) for at in receiving],
+                        {at: _sorted(places.get(at, ()), new) for at in receiving},
+                        [(Effect.SELECT, at, new) for at in receiving],
                     )
+                    for new in [(call.value,)]
                     for receiving in _receiving(step, state)
                 }
             case Effect.APPEND:
@@ -325,10 +327,21 @@ def explains(
     if isinstance(model_of(sees, steps), Exact):
         return shown in {in_tables(state) for state in states}
     counts = tuple((table, min(len(copies), MANY)) for table, copies in shown)
+    taken = {copy for _, copies in shown for copy in copies}
+    content = all(_may_have(copy, steps) for copy in taken)
+    return content and counts in {in_tables(state) for state in states}
+
+
+def _may_have(copy: Copy, steps: Sequence[StatementStep]) -> bool:
+    """Return whether a copy may have this list: the value of an insert, unless that was cleared,
+    and any of the updates, once."""
+    values = {step.call.value for step in steps if step.call.effect in _INSERTING}
+    has_value = copy[:1] in values and copy[:1] != ()
+    cleared = any(step.call.effect is Effect.CLEAR for step in steps)
     updates = {step.call.update for step in steps if step.call.effect is Effect.APPEND}
-    taken = [copy for _, copies in shown for copy in copies]
-    once = all(len(set(copy)) == len(copy) and updates.issuperset(copy) for copy in taken)
-    return once and counts in {in_tables(state) for state in states}
+    left = copy[1:] if has_value else copy
+    once = len(set(left)) == len(left) and updates.issuperset(left)
+    return once and (has_value or cleared or () in values)
 
 
 def in_tables(state: RowState) -> tuple[tuple[str, Any], ...]:

@@ -7,7 +7,8 @@ Violated:
 impossible  a read shows a copy of a row that no statement which began before the read ended can
             have left there: the row was not inserted yet, or its insert was refused; nothing puts
             it into that table; or the copy has an update of a statement that began later, that does
-            not touch the row, or that it shows twice
+            not touch the row, or that it shows twice; or it lacks the value of its insert, and no
+            statement that clears the column had begun
 vanished    a read lacks a row in a table in which the same replica had it before: an insert into
             the table was acknowledged by that replica, or an earlier read on it showed the row; and
             no statement that may remove it from the table began before the read ended
@@ -51,7 +52,7 @@ _BRINGING: Final = (Effect.MOVE, Effect.COPY, Effect.SELECT, Effect.REPLACE)
 
 
 @dataclass(frozen=True)
-class _Read:
+class Read:
     """A read of a partition that was answered."""
 
     invoke: Op
@@ -79,7 +80,7 @@ class StatementReads:
         clock, late = WallClock(), 0
         found = Findings(self.name)
         partitions, _ = partitions_of(history)
-        reads = _reads(history)
+        reads = reads_of(history)
         checked = Counter[str]()
         for key, of_key in sorted(reads.items()):
             judge = _ReadJudge(history, partitions.get(key, StatementPartition()), found, checked)
@@ -101,12 +102,12 @@ class StatementReads:
         )
 
 
-def _reads(history: History) -> dict[int, list[_Read]]:
+def reads_of(history: History) -> dict[int, list[Read]]:
     """Return the reads by partition, in the order in which they ended."""
-    found: dict[int, list[_Read]] = {}
+    found: dict[int, list[Read]] = {}
     for pair in history.calls(READ_ROWS):
         if pair.kind is Kind.OK and pair.end is not None and pair.invoke.key is not None:
-            read = _Read(pair.invoke, pair.end, rows_shown(decode(pair.end, RowsShown)))
+            read = Read(pair.invoke, pair.end, rows_shown(decode(pair.end, RowsShown)))
             found.setdefault(pair.invoke.key, []).append(read)
     return {key: sorted(reads, key=lambda read: read.end.index) for key, reads in found.items()}
 
@@ -134,7 +135,7 @@ class _ReadJudge:
         )
         self._noted = 0
 
-    def judge(self, read: _Read) -> None:
+    def judge(self, read: Read) -> None:
         """Judge a read, the next one in the order of their ends."""
         for row, shown in read.shown.items():
             if row not in self.partition.expired:
@@ -152,7 +153,7 @@ class _ReadJudge:
             for table, _ in shown if row in self.partition.inserts else ():
                 self._had.setdefault((read.node, table, row), (read.end.index, read.end))
 
-    def _judge_shown(self, read: _Read, row: int, shown: Shown) -> None:
+    def _judge_shown(self, read: Read, row: int, shown: Shown) -> None:
         insert = self.partition.inserts.get(row)
         begun = self._steps_until(row, read.end.index)
         for table, copies in shown:
@@ -167,7 +168,7 @@ class _ReadJudge:
         self,
         insert: StatementStep | None,
         begun: Sequence[StatementStep],
-        read: _Read,
+        read: Read,
         table: str,
         copy: Copy,
     ) -> str:
@@ -183,6 +184,12 @@ class _ReadJudge:
             return "nothing had put it there"
         if len(set(copy)) < len(copy):
             return "an update is there twice"
+        cleared = any(step.call.effect is Effect.CLEAR for step in begun)
+        value = insert.call.value
+        if copy[: len(value)] == value:
+            copy = copy[len(value) :]
+        elif not cleared:
+            return "it lacks the value with which it was inserted"
         updates = {step.call.update for step in begun if step.call.effect is Effect.APPEND}
         return "" if updates.issuperset(copy) else "no statement on it had made that update"
 
@@ -213,11 +220,11 @@ class _ReadJudge:
         begun = self.partition.statements[: bisect_left(self._begins, index)]
         return [step for step in begun if step.call.touches(row)]
 
-    def _add(self, kind: str, read: _Read, row: int, what: str, proof: Op | None, why: str) -> None:
+    def _add(self, kind: str, read: Read, row: int, what: str, proof: Op | None, why: str) -> None:
         self.found.add_anomalies(kind, self._witness(kind, read, row, what, proof, why))
 
     def _witness(
-        self, kind: str, read: _Read, row: int, what: str, proof: Op | None, why: str
+        self, kind: str, read: Read, row: int, what: str, proof: Op | None, why: str
     ) -> Iterator[Anomaly]:
         insert = self.partition.inserts.get(row) or self.partition.refused.get(row)
         pairs: list[Pair | Op] = [self.history.pairs[insert.place]] if insert else []

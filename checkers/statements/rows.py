@@ -14,7 +14,7 @@ resurrected  there is a copy, though after every order there is none
 doubled      there are more copies than after any order
 refused      there is a copy of a row whose only insert was refused
 misplaced    the copies are in other tables, or in other numbers, than after any order
-undone       a copy lacks an update that it has after every order
+undone       a copy lacks an update that it has after every order, or the value of its insert
 changed      a copy has other updates than after any order
 strayed      a copy has an update of a statement that does not touch the row
 half-moved   one of these, which is explained if a MOVE of unknown outcome has added the copies and
@@ -50,7 +50,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from checkers.conclusion import Findings, anomaly
 from checkers.look import decode
@@ -84,11 +84,13 @@ TOLD_MAX = 30
 class _Class(NamedTuple):
     """What the rows of one class have in common."""
 
-    insert: tuple[int, int, str] | None
-    """Number of events of statements before the begin and the end of its insert, and its table."""
+    insert: tuple[int, int, str, bool]
+    """Number of events of statements before the begin and the end of its insert, its table, and
+    whether it has a value."""
     touching: tuple[int, ...]
     """Places of the statements that touch it."""
     shown: Shown
+    """Its copies, with -1 for the value of its insert."""
 
 
 class RowViolation(NamedTuple):
@@ -235,7 +237,10 @@ class _Judge:
         begin = bisect_left(self._events, insert.begin)
         end = FOREVER if insert.end is None else bisect_left(self._events, insert.end)
         touching = tuple(step.place for step in steps if step is not insert)
-        class_ = _Class((begin, end, insert.call.table), touching, shown)
+        value = insert.call.update
+        class_ = _Class(
+            (begin, end, insert.call.table, value is not UNSET), touching, _unnamed(shown, value)
+        )
         if class_ not in self._known:
             self._known[class_] = self._explained(steps, shown)
         kind, sees = self._known[class_]
@@ -450,6 +455,14 @@ def _derived(shown: Shown, states: Iterable[RowState], views: Collection[str]) -
     """Return whether some order explains what is shown, except in the tables of views."""
     rest = {tuple(one for one in in_tables(state) if one[0] not in views) for state in states}
     return tuple(one for one in shown if one[0] not in views) in rest
+
+
+def _unnamed(shown: Shown, value: int | UnsetType) -> Shown:
+    """Return the copies of a row with -1 for the value of its insert, as no other row has it."""
+    return tuple(
+        (table, tuple(tuple(-1 if one == value else one for one in copy) for copy in copies))
+        for table, copies in shown
+    )
 
 
 def _count(shown: Shown) -> int:

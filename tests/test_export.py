@@ -71,6 +71,8 @@ REFUSED = {
     "discarded-copy": "a disk that fails on command",
     "strayed-update": "statement-rows: strayed: the script counts rows",
     "overwritten-update": "statement-rows: undone: the script counts rows",
+    "renamed-away": "statement-rows: undone: the script counts rows",
+    "stuck-rename": "finding statement-reads: impossible",
 }
 """Why the others cannot be exported, but for those with faults of messages or of a store."""
 

@@ -277,6 +277,32 @@ def test_a_move_that_removes_what_the_log_says_it_has_not_copied_lost_it() -> No
     assert explained(INSERT, MOVE, LOST, dropped, trace("u", *COPIED, has)) == NEW
 
 
+ON_CLUSTER = call(
+    "move-on-cluster", "move", 1_000, 2_000, to="u",
+    settings={"distributed_ddl_task_timeout": 5},
+)  # fmt: skip
+
+
+def test_a_move_on_all_hosts_is_that_of_the_replica_which_made_it() -> None:
+    # ch1 was asked, which has the row; ch2 made it.
+    calls = (INSERT, ON_CLUSTER, LOST)
+    of_t, of_u = trace("t", HELD, DROPPED), trace("u", *COPIED)
+    assert explained(*calls, of_t, of_u) == ("known", ["moved-away"])
+    own: Fact = ["assign", 1_300, "drop", "ch1", "0_0_1_999999999_999999999", "*"]
+    copied: Fact = [*REPLACED, "ch1", "", "*"]
+    assert explained(*calls, trace("t", HELD, own), trace("u", copied)) == NEW
+
+
+def test_an_insert_into_an_engine_that_merges_its_rows_makes_a_part_of_level_one() -> None:
+    merged: Fact = ["hold", 200, "0_0_0_1", "ch1"]
+    of_u = trace("u", *COPIED)
+    calls = (INSERT, MOVE, LOST)
+    assert explained(*calls, trace("t", merged, DROPPED), of_u) == ("known", ["moved-away"])
+    # Another replica had that part before: it is not of the insert.
+    older: Fact = ["hold", 100, "0_0_0_1", "ch2"]
+    assert explained(*calls, trace("t", older, merged, DROPPED), of_u) == NEW
+
+
 OTHER_INSERT = call("insert-row", "insert", 100, 150, row=2)
 OTHER_PART: Fact = ["hold", 140, "0_1_1_0", "ch1"]
 

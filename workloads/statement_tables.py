@@ -235,6 +235,38 @@ SCRIPTED: Final[Mapping[str, StatementKind]] = {
         text="starts merges and mutations of a table on a replica again",
         promise="sql-reference/statements/system#start-merges",
     ),
+    "stop-queues": StatementKind(
+        sql="SYSTEM STOP REPLICATION QUEUES {table}",
+        effect=Effect.NONE,
+        text="stops the execution of a replica's queue",
+        promise="sql-reference/statements/system#stop-replication-queues",
+    ),
+    "start-queues": StatementKind(
+        sql="SYSTEM START REPLICATION QUEUES {table}",
+        effect=Effect.NONE,
+        text="starts the execution of a replica's queue again",
+        promise="sql-reference/statements/system#start-replication-queues",
+    ),
+    "sync-replica": StatementKind(
+        sql="SYSTEM SYNC REPLICA {table}",
+        effect=Effect.NONE,
+        text="waits until a replica has executed what is in its queue",
+        promise="sql-reference/statements/system#sync-replica",
+    ),
+    "rename-column": StatementKind(
+        sql="ALTER TABLE {table} RENAME COLUMN v TO w",
+        effect=Effect.NONE,
+        text="gives the column of the lists another name",
+        promise="sql-reference/statements/alter/column#rename-column",
+        needs=(Mechanism.ALTER_IN_LOG,),
+    ),
+    "rename-back": StatementKind(
+        sql="ALTER TABLE {table} RENAME COLUMN w TO v",
+        effect=Effect.NONE,
+        text="gives it its own name again",
+        promise="sql-reference/statements/alter/column#rename-column",
+        needs=(Mechanism.ALTER_IN_LOG,),
+    ),
     "detach-table": StatementKind(
         sql="DETACH TABLE {table}",
         effect=Effect.NONE,

@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from checkers.phrasing import seconds
-from checkers.statements.effects import StatementStep
+from checkers.statements.effects import Copies, Shown, StatementStep
 from checkers.statements.rows import RowViolation
-from checkers.triage.events import Event, Events, ended_ns
+from checkers.triage.events import Event, Events, ended_ns, tables_by_path
 from checkers.triage.evidence import BlockRange
 from checkers.triage.missing import LATE_NS
 from harness.core.history import History, Pair
@@ -59,16 +59,20 @@ class AccusedRow:
 
     def parts_of(self, insert: StatementStep) -> Sequence[BlockRange]:
         """Return the parts that may have been those of an insert: of one block of the partition,
-        as inserts make them, that its replica got while the insert went on."""
+        as inserts make them, that its replica got while the insert went on, and nobody before. They
+        have level 0, or 1 where an insert merges its rows as the engine of the table does."""
         call = self.pair(insert)
         new = self.facts(insert.call.table, "hold").on(str(insert.node))
         new = new.since(call.invoke.time_ns - DATED_NS).until(ended_ns(call) + DATED_NS)
-        own = rf"{self.violation.key}_(\d+)_\1_0"
-        return [
-            part
-            for hold in new
-            if re.fullmatch(own, hold.part) and (part := BlockRange.named(hold.part))
-        ]
+        names = [hold.part for hold in new if not self._was_held(insert, hold)]
+        own = rf"{self.violation.key}_(\d+)_\1_"
+        levels = [[name for name in names if re.fullmatch(own + level, name)] for level in "01"]
+        return [part for name in levels[0] or levels[1] if (part := BlockRange.named(name))]
+
+    def _was_held(self, insert: StatementStep, hold: Event) -> bool:
+        """Return whether another replica than that of an insert had a part before it."""
+        holds = self.facts(insert.call.table, "hold").until(hold.begin_ns - DATED_NS)
+        return any(one.part == hold.part and one.node != hold.node for one in holds)
 
     def is_of_partition(self, part: str) -> bool:
         """Return whether a part is of the row's partition."""
@@ -98,14 +102,30 @@ class AccusedRow:
         )
         return had.first.begin_ns if had.first else None
 
-    def is_behind(self, step: StatementStep) -> bool:
-        """Return whether a statement takes from the source what its replica has, and that it had
-        none of the parts that may be the row's when the call began."""
+    def makers(self, step: StatementStep) -> Sequence[str]:
+        """Return the replicas that may have made a statement: the one that was asked; if it is made
+        on all hosts those that wrote to the log of its tables, or all if none did."""
+        if not step.call.is_on_all_hosts:
+            return [str(step.node)]
+        tables = [name for name in (step.call.table, step.call.to) if isinstance(name, str)]
+        every = [self.during(step, table, "assign").where(_is_made) for table in tables]
+        nodes = {entry.node for entries in every for entry in entries}
+        return sorted(nodes or {fact.node for fact in self.facts(step.call.table, "hold")})
+
+    def is_behind(self, step: StatementStep, node: str | None = None) -> bool:
+        """Return whether a statement takes from the source what the replica has that makes it,
+        `node` or any that may have, and that it had none of the parts that may be the row's when
+        the call began."""
         if step.call.table != self.source or not step.is_taking or not self.parts:
             return False
         begin_ns = self.pair(step).invoke.time_ns
-        came = [self.came_ns(step.node, part) for part in self.parts]
-        return all(at_ns is None or at_ns > begin_ns for at_ns in came)
+        return any(
+            all(
+                at_ns is None or at_ns > begin_ns
+                for at_ns in [self.came_ns(maker, part) for part in self.parts]
+            )
+            for maker in ([node] if node else self.makers(step))
+        )
 
     def is_replacing(self, facts: Events) -> Callable[[Event], bool]:
         """Return the condition that an entry of a log brought parts of the partition: its replica
@@ -129,11 +149,12 @@ class AccusedRow:
         facts = self.facts(table, "hold", "drop").where(
             lambda fact: self.is_of_partition(fact.part)
         )
-        before, late = facts.before(begin_ns - DATED_NS), facts.on(str(step.node)).after(begin_ns)
+        before = facts.before(begin_ns - DATED_NS)
         return any(
             other.kind == "hold"
             or removals.since(other.begin_ns - LATE_NS).until(other.begin_ns + DATED_NS)
-            for own in late
+            for maker in self.makers(step)
+            for own in facts.on(maker).after(begin_ns)
             for other in before.about(own.part).of(own.kind)
             if other.node != own.node
         )
@@ -143,6 +164,34 @@ class AccusedRow:
         call = self.pair(step)
         at = seconds(call.invoke.time_ns)
         return f"op #{call.invoke.index} {call.invoke.f}, which began at {at} on {step.node},"
+
+
+def tables_by_name(history: History) -> Mapping[str, Events]:
+    """Return what the record says of each table, by its name in the calls."""
+    return {_name(path): facts for path, facts in tables_by_path(history).items()}
+
+
+def with_row(value: Mapping[str, Any], *, row: int, shown: Shown) -> Mapping[str, Any]:
+    """Return a look at rows that shows a row so."""
+    expected: dict[str, Copies] = dict(shown)
+    tables = {
+        table: [
+            *(line for line in rows if line[0] != row),
+            *([row, [*copy], 1] for copy in expected.get(table, ())),
+        ]
+        for table, rows in value["tables"].items()
+    }
+    return {**value, "tables": tables}
+
+
+def _name(path: str) -> str:
+    """Return the name in the calls of the table with a path in ZooKeeper."""
+    return path.rstrip("/").rpartition("/")[0].rpartition("_")[2]
+
+
+def _is_made(entry: Event) -> bool:
+    """Return whether a statement on a partition writes such an entry of the log."""
+    return entry.detail in _REMOVALS
 
 
 def _is_block_beside(other: StatementStep, insert: StatementStep) -> bool:

@@ -174,6 +174,11 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
      "two UPDATEs overlapped whose update_parallel_mode took different locks"),
     ("overwritten-update", _PATCHES, None, "",
      "an UPDATE computed new values without an ALTER UPDATE that was acknowledged and pending"),
+    ("renamed-away", _TODAY, None, "",
+     "a replica that had yet to execute a RENAME COLUMN inserted the first rows of a partition"),
+    ("stuck-rename", _TODAY, None, "",
+     "the same in a partition with parts, and another RENAME of the column looks for the name "
+     "between"),
     ("overlapped", _TODAY, None, "documented",
      "a statement read its source before another changed it, and committed after that"),
     ("stale-replace", _TODAY, None, "#73697",

@@ -12,6 +12,7 @@ from checkers.triage.evidence import Evidence
 from checkers.triage.merges import unwaited_clone
 from checkers.triage.orphans import orphans
 from checkers.triage.partitions import kept_rows
+from checkers.triage.renames import stuck_renames
 from checkers.triage.repairs import Repair
 from checkers.triage.shards import lost_distributed_insert
 from checkers.triage.statement_rows import statement_rows
@@ -21,7 +22,7 @@ from harness.core.history import History
 FAMILIES = (
     *(orphans, copies, restored_replica, undone_alter, deaf_replica, ddl_twice, undone_task),
     *(lost_distributed_insert, unwaited_clone, split_inserts, kept_rows, two_leaders),
-    statement_rows,
+    *(statement_rows, stuck_renames),
 )
 
 

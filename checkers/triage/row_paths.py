@@ -109,7 +109,8 @@ class _Paths:
         """Follow every entry, and return the copies by each way."""
         source = self._accused.source
         blocks = [_Address(source, part.low) for part in self._accused.parts]
-        ways = [_Way({address: ((),)}, frozenset([address])) for address in blocks]
+        value = self._accused.violation.steps[0].call.value
+        ways = [_Way({address: (value,)}, frozenset([address])) for address in blocks]
         for table, event in self._entries():
             if event.kind == "copy":
                 ways = [self._copied(way, table, event) for way in ways]
@@ -158,7 +159,8 @@ class _Paths:
         return {
             step.place
             for step in self._accused.steps
-            if (str(step.call.to), str(step.node)) == (table, event.node)
+            if str(step.call.to) == table
+            and event.node in self._accused.makers(step)
             and self._period(step)[0] - DATED_NS <= event.begin_ns <= self._period(step)[1]
         }
 
@@ -273,7 +275,8 @@ def _mutations(accused: AccusedRow, step: StatementStep) -> Iterator[_RowMutatio
         raise UnknownPathError
     if call.effect not in (Effect.APPEND, Effect.DELETE) or call.one_in == 1:
         return
-    own = accused.facts(call.table, "mutation").on(str(step.node))
+    own = accused.facts(call.table, "mutation")
+    own = own if call.is_on_all_hosts else own.on(str(step.node))
     own = own.since(made.invoke.time_ns - DATED_NS).until(ended_ns(made) + DATED_NS)
     condition = call.condition(accused.violation.key)
     appended = f", {call.update})" if call.effect is Effect.APPEND else ""
@@ -294,7 +297,7 @@ def _mutations(accused: AccusedRow, step: StatementStep) -> Iterator[_RowMutatio
 def _block(event: Event, key: str) -> int:
     """Return the number of the block of which an event's part is, if it is one as inserts make
     them; -1 otherwise."""
-    found = re.fullmatch(rf"{key}_(\d+)_\1_0", event.part)
+    found = re.fullmatch(rf"{key}_(\d+)_\1_[01]", event.part)
     return int(found[1]) if found else -1
 
 

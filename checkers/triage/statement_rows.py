@@ -8,18 +8,19 @@ mechanism for each of them. Then the row is shown as after some order.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from msgspec import structs
 
 from checkers.phrasing import seconds
 from checkers.statements.calls import Effect
-from checkers.statements.effects import Copies, Sees, Shown, StatementStep, explains, in_tables
+from checkers.statements.effects import Sees, StatementStep, explains, in_tables
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.rows import HALF_MOVED, violations_of
-from checkers.triage.accused_rows import AccusedRow
-from checkers.triage.events import Events, ended_ns, kills, tables_by_path
+from checkers.triage.accused_rows import AccusedRow, tables_by_name, with_row
+from checkers.triage.events import Events, ended_ns, kills
 from checkers.triage.evidence import BlockRange, Evidence
+from checkers.triage.renames import renamed_away
 from checkers.triage.repairs import Repair
 from checkers.triage.row_paths import UnknownPathError, recorded, unmutated
 from checkers.triage.updates import lost_update, overwritten_update, strayed_update
@@ -35,13 +36,13 @@ _CHANGED: Final = ("undone", "changed", *_STALE)
 
 def statement_rows(history: History, _: Evidence) -> Iterator[Repair]:
     """Yield what the replicas show of rows that known defects have lost, doubled or misplaced."""
-    tables = {_name(path): facts for path, facts in tables_by_path(history).items()}
+    tables = tables_by_name(history)
     for violation in violations_of(history) if tables else ():
         accused = AccusedRow(history, tables, violation)
         for by, (kinds, signature) in SIGNATURES.items():
             if violation.kind in kinds and (why := signature(accused)):
                 expected = min(map(in_tables, final_states(violation.steps, Sees.ACKNOWLEDGED)))
-                change = partial(_with_row, row=violation.row, shown=expected)
+                change = partial(with_row, row=violation.row, shown=expected)
                 for look in violation.looks:
                     yield Repair(look, by, f"row {violation.row}: {why}", change)
                 break
@@ -50,34 +51,39 @@ def statement_rows(history: History, _: Evidence) -> Iterator[Repair]:
 def moved_away(accused: AccusedRow) -> str:
     """Return how a MOVE removed the row's part, which its replica had not fetched by the time at
     which it had copied the partition."""
-    for step in accused.steps if not accused.violation.shown else ():
-        if step.call.effect is not Effect.MOVE or not accused.is_behind(step):
-            continue
-        copied = accused.during(step, str(step.call.to), "assign").on(str(step.node))
+    for step, node in _moves(accused):
+        copied = accused.during(step, str(step.call.to), "assign").on(node)
         copied = copied.where(lambda entry: entry.detail == "REPLACE_RANGE")
-        came = [accused.came_ns(step.node, part) for part in accused.parts]
+        came = [accused.came_ns(node, part) for part in accused.parts]
         if not copied or any(ns is not None and ns <= copied[-1].begin_ns for ns in came):
             continue  # it may have copied what it fetched in time
-        drops = accused.during(step, accused.source, "assign").on(str(step.node))
+        drops = accused.during(step, accused.source, "assign").on(node)
         for drop in drops.where(accused.is_removing):
             dropped = BlockRange.named(drop.part)
             if dropped and all(dropped.covers(part) for part in accused.parts):
                 return (
                     f"{accused.told(step)} removed {_names(accused.parts)} at "
-                    f"{seconds(drop.begin_ns)}, which {step.node} had not fetched"
+                    f"{seconds(drop.begin_ns)}, which {node} had not fetched"
                 )
     return _moved_uncopied(accused)
+
+
+def _moves(accused: AccusedRow) -> Iterator[tuple[StatementStep, str]]:
+    """Yield the MOVEs of a row that is in no table, each with a replica that may have made it and
+    that had none of the row's parts when it began."""
+    for step in accused.steps if not accused.violation.shown else ():
+        for node in accused.makers(step) if step.call.effect is Effect.MOVE else ():
+            if accused.is_behind(step, node):
+                yield step, node
 
 
 def _moved_uncopied(accused: AccusedRow) -> str:
     """Return how a MOVE removed the row's part and has not copied it, by the log, which says that
     no copy is left."""
-    for step in accused.steps if not accused.violation.shown else ():
-        if step.call.effect is not Effect.MOVE or not accused.is_behind(step):
-            continue
-        copies = accused.during(step, str(step.call.to), "copy").on(str(step.node))
+    for step, node in _moves(accused):
+        copies = accused.during(step, str(step.call.to), "copy").on(node)
         copied = [part for copy in copies if (part := BlockRange.named(copy.blob))]
-        drops = accused.during(step, accused.source, "assign").on(str(step.node))
+        drops = accused.during(step, accused.source, "assign").on(node)
         for drop in drops.where(accused.is_removing):
             dropped = BlockRange.named(drop.part)
             if (
@@ -252,7 +258,8 @@ def stale_replace(accused: AccusedRow) -> str:
         return ""
     if behind:
         step = behind[0]
-        return f"{accused.told(step)} took the partition as {step.node} had it, which lagged"
+        nodes = " or ".join(accused.makers(step))
+        return f"{accused.told(step)} took the partition as {nodes} had it, which lagged"
     return f"{accused.told(early[0])} took a part that {early[0].node} had yet to mutate"
 
 
@@ -295,6 +302,7 @@ SIGNATURES: Final[Mapping[str, tuple[Sequence[str], Signature]]] = {
     "doubled-view": (("derived",), doubled_view),
     "missed-view": (("derived",), missed_view),
     "strayed-update": (("strayed",), strayed_update),
+    "renamed-away": (_CHANGED, renamed_away),
     "lost-update": (_CHANGED, lost_update),
     "overwritten-update": (_CHANGED, overwritten_update),
     "attached-nowhere": (_STALE, attached_nowhere),
@@ -306,11 +314,6 @@ SIGNATURES: Final[Mapping[str, tuple[Sequence[str], Signature]]] = {
 record proves explains a row."""
 
 
-def _name(path: str) -> str:
-    """Return the name in the calls of the table with a path in ZooKeeper."""
-    return path.rstrip("/").rpartition("/")[0].rpartition("_")[2]
-
-
 def _is_new(name: str, accused: AccusedRow) -> bool:
     """Return whether a part is of the row's partition, and none that may be the row's own."""
     part = BlockRange.named(name)
@@ -320,16 +323,3 @@ def _is_new(name: str, accused: AccusedRow) -> bool:
 
 def _names(parts: Sequence[BlockRange]) -> str:
     return " and ".join(part.name for part in parts)
-
-
-def _with_row(value: Mapping[str, Any], *, row: int, shown: Shown) -> Mapping[str, Any]:
-    """Return a look at rows that shows a row so."""
-    expected: dict[str, Copies] = dict(shown)
-    tables = {
-        table: [
-            *(line for line in rows if line[0] != row),
-            *([row, [*copy], 1] for copy in expected.get(table, ())),
-        ]
-        for table, rows in value["tables"].items()
-    }
-    return {**value, "tables": tables}

@@ -58,6 +58,7 @@ from workloads.scenarios.reads import (
     UNSEEN_WRITE,
     UNSYNCED_READ,
 )
+from workloads.scenarios.renames import RENAMED_AWAY, STUCK_RENAME
 from workloads.scenarios.scenario import Scenario
 from workloads.scenarios.statements import (
     ATTACHED_NOWHERE,
@@ -137,6 +138,8 @@ _EVERY = (
     STRAYED_UPDATE,
     LOST_UPDATE,
     OVERWRITTEN_UPDATE,
+    RENAMED_AWAY,
+    STUCK_RENAME,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

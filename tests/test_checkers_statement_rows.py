@@ -51,6 +51,13 @@ def both_show(key: int = 1, **tables: list) -> list[Event]:
     return [*shows("ch1", key, **tables), *shows("ch2", key, **tables)]
 
 
+def projected(node: str, t: list, by_projection: list) -> list[Event]:
+    """Return a look at rest that reads t with its projection, too, and u without one."""
+    answer = {"tables": {"t": t, "u": []}, "projections": {"t": by_projection}}
+    return _call(next(PROCESS), FINAL_ROWS, 92, 93, "ok", node, 1, None, answer, None)
+
+
+HERE = [(1, [], 1)]
 AT_REST = rest(80, ch1={}, ch2={})
 ONE = insert(1, 1, 2)
 ONE_MORE = insert(2, 1, 2)
@@ -105,6 +112,18 @@ VERDICTS = {
     "a row that was inserted without a value has none": (
         (VALUED, insert(2, 1, 2), OPTIMIZE, both_show(t=[(1, [1], 1), (2, [], 1)])),
         (Status.VALID, []),
+    ),
+    "a projection shows what its table does": (
+        (ONE, OPTIMIZE, projected("ch1", HERE, HERE), projected("ch2", HERE, HERE)),
+        (Status.VALID, []),
+    ),
+    "a projection lacks a row that its table has": (
+        (ONE, OPTIMIZE, projected("ch1", HERE, HERE), projected("ch2", HERE, [])),
+        (Status.INVALID, ["projected"]),
+    ),
+    "a projection has a row that its table lacks": (
+        (ONE, DELETE, projected("ch1", [], HERE), projected("ch2", [], [])),
+        (Status.INVALID, ["projected"]),
     ),
     "a row may lack an update that was killed": (
         (ONE, update(7, 3, 4, settings={"mutations_sync": 1}), KILL, both_show(t=[(1, [], 1)])),

@@ -58,7 +58,11 @@ KEEPER = Engine(role=Role.ZOOKEEPER, version="3.8.0", build="of Debian bookworm"
         ("18.16.1", OLD),
         ("20.4.9", {*OLD, Mechanism.ALTER_IN_LOG}),
         ("20.5.0", {*ALL, Mechanism.ALTER_IN_LOG, Mechanism.DROP_REPLICA}),
-        ("24.8.4", set(Mechanism) - {Mechanism.TABLE_LEADER, Mechanism.LIGHTWEIGHT_UPDATES}),
+        (
+            "24.8.4",
+            set(Mechanism)
+            - {Mechanism.TABLE_LEADER, Mechanism.LIGHTWEIGHT_UPDATES, Mechanism.PROJECTIONS},
+        ),
         ("25.8.2", set(Mechanism) - {Mechanism.TABLE_LEADER}),
     ],
 )

@@ -11,6 +11,7 @@ from msgspec import UNSET, convert
 from checkers.ladder import Level
 from checkers.statements.calls import Effect, StatementCall
 from harness.clients.several_tables import sum_of
+from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Call
 from harness.core.protocols import Context, Ready, Worker
@@ -228,6 +229,18 @@ def test_an_engine_that_replaces_rows_is_that_of_the_tables_and_of_the_calls() -
     rows = [call for call in calls if convert(call.value, StatementCall).row is not UNSET]
     assert all(convert(call.value, StatementCall).replacing for call in rows)
     assert "ReplacingMergeTree" in TableShape(engine="replacing").schema(()).engine
+
+
+def test_a_projection_shows_the_rows_of_tables_that_merge_none_of_them() -> None:
+    options = StatementsOptions(projection=True)
+    options.validate(Topology.of())
+    assert Mechanism.PROJECTIONS in options.needs
+    schema = options.shape.schema(())
+    assert schema.projection == "SELECT p, id, v, count() GROUP BY p, id, v"
+    assert schema.settings["lightweight_mutation_projection_mode"] == "rebuild"
+    assert TableShape().schema(()).projection == ""
+    with pytest.raises(UsageError, match="projection with engine summing"):
+        StatementsOptions(projection=True, engine="summing").validate(Topology.of())
 
 
 @pytest.mark.parametrize("engine", ["summing", "aggregating"])

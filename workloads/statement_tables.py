@@ -13,6 +13,8 @@ from harness.core.protocols import Cluster
 from workloads.statement_kinds import StatementKind
 
 SCHEMA: Final = TableSchema("p Int64, id Int64, v Array(UInt32)", order_by="id", partition_by="p")
+COPIES: Final = "id, v, count()"
+"""What is read of each row of a table: how many copies have the same updates."""
 TABLES: Final = ("t", "u")
 """Names of the first two replicated tables."""
 
@@ -88,6 +90,8 @@ class TableShape:
     """Whether there is a staging table."""
     ttl: bool = False
     """Whether rows expire."""
+    projection: bool = False
+    """Whether the tables have a projection that shows their rows."""
     engine: str = "merge"
     """Engine of the tables, a name of `ENGINES`."""
     tables: int = len(TABLES)
@@ -101,7 +105,14 @@ class TableShape:
         for some in (*settings, _EXPIRES_SOON if self.ttl else {}, self.settings):
             merged |= some
         ttl = f"toDateTime(if(id % {EXPIRED} = 0, 1, 4000000000))" if self.ttl else ""
-        return ENGINES[self.engine].of(replace(SCHEMA, settings=merged, ttl=ttl))
+        schema = replace(SCHEMA, settings=merged, ttl=ttl)
+        if self.projection:
+            schema = replace(
+                schema,
+                settings={**merged, "lightweight_mutation_projection_mode": "rebuild"},
+                projection=f"SELECT p, {COPIES} GROUP BY p, id, v",
+            )
+        return ENGINES[self.engine].of(schema)
 
 
 def names_of(count: int) -> Sequence[str]:

@@ -65,6 +65,8 @@ CALLS: Final = 100
 """Number of calls after which others take their place, so that few statements touch a row."""
 READS: Final = 0.25
 """Number of reads for each statement."""
+NOT_USED: Final = 584
+"""Code of the error with which a server says that it can use no projection."""
 SELECTED: Final = 4
 """A condition on rows selects one in this many."""
 REFUSALS: Final = frozenset({UNSENT, 164, 202})
@@ -97,6 +99,8 @@ class StatementsOptions(PacedOptions):
     engine: str = "merge"
     """Engine of the tables: "merge" for MergeTree; "replacing" and "collapsing", whose merges leave
     one of a row's copies in a partition; "summing" and "aggregating", whose merges count them."""
+    projection: bool = False
+    """Whether the tables have a projection, whose rows are compared with those of its table."""
     sees: str = Sees.ACKNOWLEDGED.value
     """What a statement sees of a table from which it takes rows: "acknowledged": all that was
     acknowledged; "local": what its replica has, which is all that the manual says."""
@@ -114,13 +118,19 @@ class StatementsOptions(PacedOptions):
         """Return what there is beside the two replicated tables."""
         staging = any("staging" in kind.placeholders for kind in self.chosen.values())
         return TableShape(
-            view=self.view, staging=staging, ttl=self.ttl, engine=self.engine, tables=self.tables
+            view=self.view,
+            staging=staging,
+            ttl=self.ttl,
+            engine=self.engine,
+            tables=self.tables,
+            projection=self.projection,
         )
 
     @property
     def needs(self) -> tuple[Mechanism, ...]:
         """Mechanisms that the servers must have."""
-        return tuple(dict.fromkeys(n for one in self.chosen.values() for n in one.needs))
+        needs = [need for kind in self.chosen.values() for need in kind.needs]
+        return tuple(dict.fromkeys([*needs, *[Mechanism.PROJECTIONS] * self.projection]))
 
     def validate(self, topology: Topology) -> None:  # noqa: ARG002
         """Raise UsageError if a number is out of range, or a name is unknown."""
@@ -129,6 +139,8 @@ class StatementsOptions(PacedOptions):
             raise UsageError(f"tables {self.tables}: expected at least {len(TABLES)}")
         if self.engine not in ENGINES:
             raise UsageError(f"engine {unknown_name(self.engine, ENGINES)}")
+        if self.projection and self.engine != "merge":
+            raise UsageError(f"projection with engine {self.engine}: expected engine merge")
         if self.sees not in list(Sees):
             raise UsageError(f"sees {unknown_name(self.sees, [sees.value for sees in Sees])}")
         _ = self.chosen
@@ -284,7 +296,8 @@ class StatementsSession(SeveralTables):
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
         chosen = {**SCRIPTED, **self._options.chosen}
         engine = ENGINES[self._options.engine]
-        return _StatementsClient(connection, self._tables, chosen, engine)
+        projection = self._options.projection
+        return _StatementsClient(connection, self._tables, chosen, engine, projection=projection)
 
     def pending(self) -> Sequence[str]:
         """Return why the tables are not at rest, a reason each: what is queued, mutations to do,
@@ -333,6 +346,8 @@ class _StatementsClient:
         tables: Mapping[str, ReplicatedTable],
         chosen: Mapping[str, StatementKind],
         engine: TableEngine,
+        *,
+        projection: bool,
     ) -> None:
         self._connection = connection
         self._tables = tables
@@ -343,6 +358,7 @@ class _StatementsClient:
         self._shown = [n for n, table in tables.items() if not isinstance(table, StagingTable)]
         self._chosen = chosen
         self._engine = engine
+        self._projection = projection
 
     def invoke(self, op: Op) -> Done:
         """Execute the statement, or read the rows of a partition."""
@@ -418,14 +434,27 @@ class _StatementsClient:
         return str(rows[0][0])
 
     def _rows(self, op: Op) -> RowsShown:
-        tables = {}
+        without = "optimize_use_projections = 0" if self._projection else ""
+        tables = {name: self._rows_of(name, op, without) for name in self._shown}
+        if not self._projection:
+            return RowsShown(tables)
+        projections = {}
         for name in self._shown:
-            tables[name] = [
-                (row, [*updates], copies)
-                for row, updates, copies in self._connection.rows(
-                    f"SELECT id, v, {self._engine.copies} FROM {self._names[name]} "
-                    f"WHERE p = {op.key:d} GROUP BY id, v ORDER BY id, v",
-                    (int, list, int),
-                )
-            ]
-        return RowsShown(tables)
+            try:
+                projections[name] = self._rows_of(name, op, "force_optimize_projection = 1")
+            except DatabaseError as error:
+                if error.code != NOT_USED:
+                    raise
+        return RowsShown(tables, projections)
+
+    def _rows_of(self, name: str, op: Op, settings: str) -> list[tuple[int, list[int], int]]:
+        """Return the rows of a partition of a table. Raises DatabaseError."""
+        return [
+            (row, [*updates], copies)
+            for row, updates, copies in self._connection.rows(
+                f"SELECT id, v, {self._engine.copies} FROM {self._names[name]} "
+                f"WHERE p = {op.key:d} GROUP BY id, v ORDER BY id, v"
+                + (f" SETTINGS {settings}" if settings else ""),
+                (int, list, int),
+            )
+        ]

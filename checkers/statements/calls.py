@@ -131,3 +131,5 @@ class RowsShown(msgspec.Struct, frozen=True):
 
     tables: dict[str, list[tuple[int, list[int], int]]]
     """By table: the number of a row, the updates of its copies, and how many copies are equal."""
+    projections: dict[str, list[tuple[int, list[int], int]]] | UnsetType = UNSET
+    """The same as the projection of a table shows it, by the tables whose projection was used."""

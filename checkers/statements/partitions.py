@@ -30,6 +30,8 @@ class StatementPartition:
     """Place of the last final rows of each replica."""
     shown: dict[str, dict[int, Shown]] = field(default_factory=dict)
     """Rows that each replica shows at rest."""
+    projected: dict[str, tuple[frozenset[str], dict[int, Shown]]] = field(default_factory=dict)
+    """By replica: the tables whose projection was read at rest, and the rows that these show."""
 
 
 def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Counter[Effect]]:
@@ -42,7 +44,11 @@ def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Coun
         if f == FINAL_ROWS and pair.kind is Kind.OK and key is not None and pair.end is not None:
             partition = found.setdefault(key, StatementPartition())
             partition.finals[str(pair.invoke.node)] = place
-            partition.shown[str(pair.invoke.node)] = rows_shown(decode(pair.end, RowsShown))
+            look = decode(pair.end, RowsShown)
+            partition.shown[str(pair.invoke.node)] = rows_shown(look)
+            if look.projections is not UNSET:
+                projected = frozenset(look.projections), rows_shown(RowsShown(look.projections))
+                partition.projected[str(pair.invoke.node)] = projected
         elif isinstance(pair.invoke.value, Mapping) and "effect" in pair.invoke.value:
             call = _call_of(pair)
             acknowledged[call.effect] += pair.kind is Kind.OK

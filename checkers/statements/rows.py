@@ -21,6 +21,7 @@ half-moved   one of these, which is explained if a MOVE of unknown outcome has a
              not removed them; no violation where statements take what is local
 derived      the table of a materialized view has another number of copies than after any order,
              while the row itself is as after some order
+projected    the projection of a table shows other copies than the table, on the same replica
 stale-copy   one of these, which is explained if a statement that takes rows from a table took an
              earlier state of it; no violation where statements take what is local
 unexplained  one of these, and there was no time, or there were too many orders, to decide whether
@@ -68,6 +69,7 @@ from checkers.statements.effects import (
 )
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.partitions import StatementPartition, partitions_of
+from checkers.statements.projections import projected_rows
 from checkers.taken import not_promised, taken_of
 from harness.core.clock import WallClock
 from harness.core.history import History, Pair
@@ -226,6 +228,8 @@ class _Judge:
                 self._add("diverged", row, self._steps(row), seen)
             elif seen:
                 self._judge(row, seen)
+        for one in projected_rows(self.partition):
+            self._add("projected", one.row, self._steps(one.row), {one.node: one.shown})
         return len(self._known)
 
     def _judge(self, row: int, seen: Mapping[str, Shown]) -> None:
@@ -352,7 +356,11 @@ class _Judge:
             else _told(shown)
         )
         by = f", touched by {number(len(steps) - 1, 'statement')}" if len(steps) > 1 else ""
-        if kind not in ("diverged", "refused"):
+        if kind == "projected":
+            at = next(iter(seen))
+            projected = self.partition.projected[at][1].get(row, ())
+            told = f"{told} and {_told(projected)} by the projection, on {at},"
+        if kind not in ("diverged", "refused", "projected"):
             fewest = _fewest(kind, steps, shown, self._states)
             indices = listed([f"#{step.begin}" for step in fewest], TOLD_MAX)
             by += f"; no order of {indices} leads there" if len(fewest) < len(steps) else ""

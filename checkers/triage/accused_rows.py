@@ -172,16 +172,20 @@ def tables_by_name(history: History) -> Mapping[str, Events]:
 
 
 def with_row(value: Mapping[str, Any], *, row: int, shown: Shown) -> Mapping[str, Any]:
-    """Return a look at rows that shows a row so."""
+    """Return a look at rows that shows a row so, by projections, too."""
     expected: dict[str, Copies] = dict(shown)
-    tables = {
-        table: [
-            *(line for line in rows if line[0] != row),
-            *([row, [*copy], 1] for copy in expected.get(table, ())),
-        ]
-        for table, rows in value["tables"].items()
+    looks = {
+        look: {
+            table: [
+                *(line for line in rows if line[0] != row),
+                *([row, [*copy], 1] for copy in expected.get(table, ())),
+            ]
+            for table, rows in value[look].items()
+        }
+        for look in ("tables", "projections")
+        if look in value
     }
-    return {**value, "tables": tables}
+    return {**value, **looks}
 
 
 def _name(path: str) -> str:

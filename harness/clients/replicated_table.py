@@ -26,6 +26,8 @@ class TableSchema:
     """A replicated engine; `{path}` and `{replica}` stand for the table's place in ZooKeeper."""
     ttl: str = ""
     """Time at which a row expires, by its columns; "" if it never does."""
+    projection: str = ""
+    """Query of its projection `r`; "" if it has none."""
 
 
 def leads(connection: ClickHouse, database: str) -> bool:
@@ -97,8 +99,10 @@ class ReplicatedTable:
         execute any statements. Raises DatabaseError."""
         known = self._cluster.engines.dialect.table_settings(self._schema.settings)
         settings = ", ".join(f"{k} = {v!r}" for k, v in known.items())
+        projection = self._schema.projection
+        projection = f", PROJECTION r ({projection})" if projection else ""
         connection.command(
-            f"CREATE TABLE {self.name} ({self._schema.columns}) "
+            f"CREATE TABLE {self.name} ({self._schema.columns}{projection}) "
             f"ENGINE = {self._schema.engine.format(path=self.path, replica=node)} "
             f"PARTITION BY {self._schema.partition_by} ORDER BY {self._schema.order_by}"
             + (f" TTL {self._schema.ttl}" if self._schema.ttl else "")

@@ -106,6 +106,9 @@ class Mechanism(StrEnum):
     """UPDATE and DELETE FROM as patch parts; since 25.7."""
     NAMED_PARTS = "parts that statements name"
     """DROP PART and DETACH PART (ClickHouse#15511); in 24.8 at the latest."""
+    PROJECTIONS = "projections"
+    """`lightweight_mutation_projection_mode` of tables: DELETE FROM keeps projections. 24.8.4.1
+    lacks it, 25.8 has it."""
     BACKUPS = "backups"
     """BACKUP and RESTORE; in 24.8 at the latest."""
     TRANSACTION_LOG = "ZooKeeper's transaction log"
@@ -142,6 +145,7 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.WAITED_MUTATIONS: Version(24, 8),
     Mechanism.LIGHTWEIGHT_DELETES: Version(24, 8),
     Mechanism.NAMED_PARTS: Version(24, 8),
+    Mechanism.PROJECTIONS: Version(25, 8),
     Mechanism.BACKUPS: Version(24, 8),
     Mechanism.LIGHTWEIGHT_UPDATES: Version(25, 7),
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,52 +11,27 @@ from checkers_cases import final as final_op
 from checkers_cases import history as history_of
 from checkers_cases import insert, rest
 from checkers_cases import read as read_op
-from click.testing import CliRunner, Result
+from export_cases import EXPORTED, export_by_command, exported
 from report_cases import finished, stale
 
 from compose.releases import ImageChoice
-from harness.cli.reproduce import export
 from harness.clients.sent_statement import SentStatement, literal
 from harness.clusters.images import build_images
 from harness.core.errors import UsageError
 from harness.core.op import Kind
 from harness.core.topology import Role
+from harness.export.call_rules import AnsweredCall, rule_named
 from harness.export.errors import NotExportableError
 from harness.export.findings import rule_of
-from harness.export.reproduction import ExportedScenario, reproduction_of
+from harness.export.play import PlayedCall
+from harness.export.reproduction import reproduction_of, write_files
+from harness.export.script_lines import script_lines
 from harness.export.stored_run import steps_of_history
 from harness.generators.script import Do, Rest
 from harness.store.store import RunDirectory
 from workloads.scenarios.catalogue import SCENARIOS
 from workloads.scenarios.scenario import Finding
 
-EXPORTED = [
-    "stale-read",
-    "unsynced-read",
-    "lagging-writer",
-    "early-snapshot",
-    "backwards-read",
-    "unseen-write",
-    "hidden-insert",
-    "torn-insert",
-    "half-insert",
-    "dirty-read",
-    "unreadable-table",
-    "emptied-partition",
-    "unwritable-table",
-    "returned-rows",
-    "missing-table",
-    "pending-merged",
-    "failed-duplicate",
-    "uncounted-clone",
-    "stale-replace",
-    "moved-away",
-    "attached-nowhere",
-    "replaced-by-nothing",
-    "copied-nothing",
-    "forgotten-insert",
-    "doubled-view",
-]
 STORED = Path(__file__).parent / "stored" / "schema-1" / "scenario"
 """A stored run of a scenario."""
 ROLES = (Role.CLICKHOUSE, Role.ZOOKEEPER)
@@ -69,22 +45,15 @@ REFUSED = {
     "two-leaders": "a single leading replica per table",
     "acknowledged-failure": "a disk that fails on command",
     "discarded-copy": "a disk that fails on command",
-    "strayed-update": "statement-rows: strayed: the script counts rows",
-    "overwritten-update": "statement-rows: undone: the script counts rows",
-    "renamed-away": "statement-rows: undone: the script counts rows",
     "stuck-rename": "finding statement-reads: impossible",
 }
 """Why the others cannot be exported, but for those with faults of messages or of a store."""
 
 
-def exported(name: str) -> ExportedScenario:
-    return reproduction_of(SCENARIOS[name], ImageChoice())
-
-
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_is_exported_or_says_why_not(name: str, tmp_path: Path) -> None:
     if name in EXPORTED:
-        exported(name).write(tmp_path)
+        write_files(tmp_path, exported(name).files())
         script = tmp_path / "reproduce.sh"
         subprocess.run(["bash", "-n", script], check=True)
         assert os.access(script, os.X_OK)
@@ -99,7 +68,7 @@ def test_a_scenario_is_exported_or_says_why_not(name: str, tmp_path: Path) -> No
 
 
 def test_a_script_has_statements_with_their_settings_and_the_faults_in_order() -> None:
-    lines = exported("early-snapshot").lines.lines
+    lines = script_lines(exported("early-snapshot").play.steps)
     insert, read = (next(line for line in lines if f" {f} " in line) for f in ("insert", "read"))
     assert insert == (
         "client=0 node=ch1 key=0 values='0' seconds=15 ends=ok call 1 insert \\\n"
@@ -116,11 +85,11 @@ def test_a_script_has_statements_with_their_settings_and_the_faults_in_order() -
 
 def test_the_follower_that_is_cut_off_decides_who_reads_behind_it() -> None:
     reproduction = exported("stale-read")
-    cut = reproduction.lines.lines.index("cut_off zk1")
-    insert, read = reproduction.lines.lines[cut + 1 :]
+    lines = script_lines(reproduction.play.steps)
+    insert, read = lines[lines.index("cut_off zk1") + 1 :]
     assert "node=ch2" in insert
     assert "node=ch1" in read
-    assert list(reproduction.lines.heal) == ["reconnect zk1"]
+    assert script_lines(reproduction.play.heal) == ["reconnect zk1"]
     assert "  follows zk1\n" in reproduction.script
 
 
@@ -133,16 +102,19 @@ def test_the_follower_that_is_cut_off_decides_who_reads_behind_it() -> None:
         ("attached-nowhere", "allowed 3 3 'u=1'"),
         ("forgotten-insert", "allowed 0 1 't=1'"),
         ("doubled-view", "allowed 0 1 't=1 v=1'"),
+        ("strayed-update", "allowed 0 3 'u=[]'"),
+        ("overwritten-update", "allowed 0 1 't=[7,8]'"),
     ],
 )
 def test_what_the_tables_may_have_follows_from_the_model_of_statements(name: str, row: str) -> None:
-    assert row in exported(name).final
+    assert f"  {row}\n" in exported(name).script
 
 
 def test_every_call_at_rest_is_made_also_after_the_reads() -> None:
-    *_, last = exported("unwritable-table").final
-    assert "final_call call 10 final-insert" in last
-    assert "insert_keeper_max_retries=0" in last
+    *_, last = exported("unwritable-table").final.looks
+    assert isinstance(last, PlayedCall)
+    assert (last.number, last.call.f) == (10, "final-insert")
+    assert last.sent[-1].settings["insert_keeper_max_retries"] == 0
 
 
 def test_images_are_public_and_others_can_be_chosen() -> None:
@@ -287,9 +259,57 @@ def judged(checker: str, kind: str, *lines: str) -> str:
     sent = [SentStatement("ch1", "SELECT 1", {})]
     rule = rule_of(Finding(checker, kind), {"page": "inserts a row"}, sent)
     command = ["awk", "-F", "\t", rule.awk]
-    return subprocess.run(
+    told = subprocess.run(
         command, input=history(*lines), capture_output=True, text=True, check=True
     ).stdout
+    assert sorted(told.splitlines()) == sorted(judged_in_python(rule.name, lines))
+    return told
+
+
+def judged_in_python(name: str, lines: Sequence[str]) -> list[str]:
+    """Return what the rule of an integration test says of the same lines."""
+    if name != "rows":
+        return rule_named(name)(list(answered(lines)))
+    words = [line.split("|") for line in lines]
+    allowed: dict[tuple[int, int], list[str]] = {}
+    shown: dict[tuple[str, int], dict[int, str]] = {
+        (node, int(partition)): {} for word, node, partition, *_ in words if word == "looked"
+    }
+    for word, first, second, *more in words:
+        if word == "allowed":
+            allowed.setdefault((int(first), int(second)), []).append(more[0])
+        elif word == "row" and (first, int(second)) in shown:
+            table, row, copies = more
+            rows = shown[first, int(second)]
+            rows[int(row)] = " ".join(filter(None, [rows.get(int(row)), f"{table}={copies}"]))
+    return rule_named(name)(allowed, shown)
+
+
+def answered(lines: Sequence[str]) -> Iterator[AnsweredCall]:
+    """Yield the calls of lines, whose times are the lines' numbers."""
+    begun: dict[str, float] = {}
+    errors: dict[str, int] = {}
+    for at, line in enumerate(lines):
+        word, number, client, node, f, key, values, *end = line.split("|")
+        if word == "begin":
+            begun[number] = at
+            continue
+        kind, answer = end
+        session = errors.get(client, 0)
+        errors[client] = session + (kind == "error")
+        yield AnsweredCall(
+            number=number,
+            node=node,
+            name=f,
+            client=int(client),
+            key=int(key),
+            values=[int(value) for value in values.split()],
+            session=session,
+            begin=begun[number],
+            end=at,
+            error=answer if kind == "error" else "",
+            answer=[int(value) for value in answer.split() if kind == "ok"],
+        )
 
 
 @pytest.mark.parametrize(
@@ -306,10 +326,6 @@ def test_what_is_promised_of_reads_follows_from_the_statements(
     rule = rule_of(Finding("set-full", "stale"), {}, [SentStatement("ch1", sql, settings)])
     assert rule.link.startswith("https://clickhouse.com/docs/")
     assert rule.link.endswith(page)
-
-
-def export_by_command(*arguments: str) -> Result:
-    return CliRunner().invoke(export, [*arguments])
 
 
 def test_an_issue_has_versions_steps_promise_and_script(tmp_path: Path) -> None:
@@ -395,7 +411,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path, what: str, why: str)
 def test_a_reproduction_runs_without_the_harness_and_removes_its_servers(
     tmp_path: Path,
 ) -> None:
-    exported("moved-away").write(tmp_path)
+    write_files(tmp_path, exported("moved-away").files())
     servers = build_images(print, ImageChoice()).servers
     tags = {role: next(iter(servers[role].values())).tag for role in ROLES}
     images = {f"{role.upper()}_IMAGE": tag for role, tag in tags.items()}

@@ -1,7 +1,7 @@
 """`harness reproduce`: play a simulated INVALID run on real servers. `harness export`: write a
 scenario as a reproduction that needs no harness."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,8 @@ from harness.core.errors import EXIT_VALID, UsageError
 from harness.core.ranges import unknown_name
 from harness.core.topology import Role
 from harness.export.errors import NotExportableError
-from harness.export.reproduction import ExportedScenario, reproduction_of, write_text
+from harness.export.integration_test import integration_test
+from harness.export.reproduction import ExportedScenario, reproduction_of, write_files
 from harness.export.stored_run import scenario_of_run
 from harness.report.run_files import facts_in
 from harness.report.text import plain_report
@@ -135,6 +136,16 @@ def reproduce(
     return played.exit_status
 
 
+FORMS: Final[Mapping[str, Callable[[ExportedScenario, str], Mapping[str, str]]]] = {
+    "script": lambda exported, _: exported.files(),
+    "issue": lambda exported, seen: {**exported.files(), "issue.md": exported.issue(seen)},
+    "integration-test": lambda exported, _: integration_test(exported),
+}
+"""What makes the files of each form, of a scenario and the witness of its run as text."""
+_MAIN: Final = ("reproduce.sh", "issue.md", "test.py")
+"""Names of the files that a user is told of."""
+
+
 @click.command("export")
 @click.argument("what", type=WORD, metavar="SCENARIO|RUN")
 @click.option(
@@ -146,10 +157,10 @@ def reproduce(
 @click.option(
     "--as",
     "form",
-    type=click.Choice(["script", "issue"]),
+    type=click.Choice([*FORMS]),
     default="script",
-    help="script: the reproduction; issue: also issue.md, the text of a bug report. "
-    "Default: script.",
+    help="script: the reproduction; issue: also issue.md, the text of a bug report; "
+    "integration-test: a test for ClickHouse's tests/integration instead. Default: script.",
 )
 @image_options
 @store_option
@@ -163,21 +174,19 @@ def export(what: str, to: Path, form: str, store: str, as_json: bool, **images: 
     Docker's commands, and removes the servers. What needs more is refused with the reason.
 
     Exit status of reproduce.sh: 1 it reproduced, 0 it did not, 2 it could not say.
+    An integration test fails if it reproduces.
     """
     exported, timeline = _to_export(what, Store(Path(store)), ImageOptions(**images))
     if to.exists() and any(to.iterdir()):
         raise UsageError(f"--to {to}: is not empty; expected a new directory")
-    exported.write(to)
-    written = [*exported.files()]
-    if form == "issue":
-        write_text(to / "issue.md", exported.issue(timeline))
-        written.append("issue.md")
+    files = FORMS[form](exported, timeline)
+    write_files(to, files)
     if as_json:
-        print_json({"directory": str(to), "files": written})
+        print_json({"directory": str(to), "files": [*files]})
     else:
-        console = Terminal(highlight=False)
-        also = f", {to}/issue.md" if form == "issue" else ""
-        console.print(f"{what}: exported to {to}/reproduce.sh{also}", soft_wrap=True)
+        main = [f"{to}/{name}" for name in files if Path(name).name in _MAIN]
+        text = f"{what}: exported to {', '.join(main)}"
+        Terminal(highlight=False).print(text, soft_wrap=True)
     return EXIT_VALID
 
 

@@ -1,7 +1,7 @@
 """The table of faults: what a shell does in place of each.
 
 A fault begins and ends by commands of Docker and by statements, so that whoever has a reproduction
-needs nothing but Docker. The functions that the lines call are those of `reproduce.sh`.
+needs nothing but Docker. Each command is a function of `reproduce.sh` and of an integration test.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,17 +17,26 @@ CUT_KEEPER: Final = "zk1"
 
 
 @dataclass(frozen=True, slots=True)
-class ShellFault:
-    """A family of faults for a shell: a command for each node."""
+class FaultCommand:
+    """A command that makes or ends a fault, by the name of what does it."""
+
+    name: str
+    """Name of `FAULT_TEXTS`, which is a function of reproduce.sh and of an integration test."""
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPair:
+    """A family of faults that hit nodes: the names of the commands for each."""
 
     begin: str
     end: str
 
 
-NODE_FAULTS: Final[Mapping[str, ShellFault]] = {
-    "stop-fetches": ShellFault("stop_fetches {node}", "start_fetches {node}"),
-    "kill": ShellFault("kill_server {node}", "start_server {node}"),
-    "pause": ShellFault("pause_server {node}", "resume_server {node}"),
+NODE_FAULTS: Final[Mapping[str, CommandPair]] = {
+    "stop-fetches": CommandPair("stop_fetches", "start_fetches"),
+    "kill": CommandPair("kill_server", "start_server"),
+    "pause": CommandPair("pause_server", "resume_server"),
 }
 """Families of faults that hit the nodes of their plan."""
 FAULT_TEXTS: Final[Mapping[str, str]] = {
@@ -57,40 +66,34 @@ REFUSED: Final[tuple[tuple[str, str], ...]] = (
 """Families that a shell cannot make, by the beginning of their names, with the reasons."""
 
 
-def fault_lines(f: str, plan: Plan) -> Sequence[str]:
-    """Return the commands by which a fault begins or is made, see `end_lines` for its end. Raises
-    NotExportableError."""
+def begin_commands(f: str, plan: Plan) -> Sequence[FaultCommand]:
+    """Return the commands by which a fault begins or is made, see `end_commands` for its end.
+    Raises NotExportableError."""
     if f == "partition":
         if "order" not in plan:
             raise NotExportableError(
                 f"fault {plan['name']}: it cuts links between single servers, and a shell cuts off "
                 "only a ZooKeeper server that follows, from its peers"
             )
-        return [f"cut_off {follower_of(plan)}"]
+        return [FaultCommand("cut_off", follower_of(plan))]
     if f == "restart":
-        return [f"restart_server {node}" for node in _nodes(plan)]
+        return [FaultCommand("restart_server", node) for node in _nodes(plan)]
     if f in NODE_FAULTS:
-        return [NODE_FAULTS[f].begin.format(node=node) for node in _nodes(plan)]
+        return [FaultCommand(NODE_FAULTS[f].begin, node) for node in _nodes(plan)]
     raise NotExportableError(f"fault {f}: no command of Docker does the same")
 
 
-def end_lines(f: str, plan: Plan) -> Sequence[str]:
+def end_commands(f: str, plan: Plan) -> Sequence[FaultCommand]:
     """Return the commands that end a fault which began with this plan."""
     if f == "partition":
-        return [f"reconnect {follower_of(plan)}"]
-    return [NODE_FAULTS[f].end.format(node=node) for node in _nodes(plan)]
+        return [FaultCommand("reconnect", follower_of(plan))]
+    return [FaultCommand(NODE_FAULTS[f].end, node) for node in _nodes(plan)]
 
 
 def follower_of(plan: Plan) -> str:
     """Return the ZooKeeper server that a partition cuts off: the one that a run has cut off, or the
     one that a script takes."""
     return str(plan.get("follower", CUT_KEEPER))
-
-
-def fault_text(line: str) -> str:
-    """Return what a command does, such as "ch2: docker kill"."""
-    command, node = line.split()
-    return f"{node}: {FAULT_TEXTS[command]}"
 
 
 def refuse_family(name: str) -> None:

@@ -5,7 +5,8 @@ fields (`templates/reproduce.sh.j2`), and prints a sentence for each violation:
 
     begin  NUMBER  CLIENT  NODE  F  KEY  VALUES
     end    NUMBER  CLIENT  NODE  F  KEY  VALUES  ok|error  ANSWER
-    row    NODE  PARTITION  TABLE  ID  COPIES        rows PARTITION of NODE's tables at the end
+    row    NODE  PARTITION  TABLE  ID  COPIES        rows PARTITION of NODE's tables at the end:
+                                                     their number, or what they contain
     looked NODE  PARTITION                           they were all read
 
 It says of a script's few calls what the checkers of the harness say of long histories.
@@ -171,6 +172,8 @@ class FindingRule:
     """What was promised; "": it follows from the statements."""
     page: str = ""
     """Page of ClickHouse's manual."""
+    shows_content: bool = False
+    """Whether it shows in what rows contain, not in how many there are."""
 
     @property
     def awk(self) -> str:
@@ -233,27 +236,26 @@ def rule_of(
     `pages` are what they do by the page of the manual that says so. Raises NotExportableError."""
     if isinstance(finding, Finding):
         if finding.checker == STATEMENT_ROWS:
-            if finding.kind in _OF_CONTENT:
-                raise NotExportableError(
-                    f"finding {finding}: the script counts rows, and this is about their content"
-                )
             promise = (
                 f"By the manual these statements do this: {'; '.join(pages.values())}. Each was "
                 "acknowledged, so that the rows are where that leaves them."
             )
-            return FindingRule("rows", promise, [*pages][-1])
+            return FindingRule("rows", promise, [*pages][-1], finding.kind in _OF_CONTENT)
         found = _RULES.get((finding.checker, finding.kind))
         if found is not None:
-            return found if found.promise else replace(found, **_freshness(sent))
+            if found.promise:
+                return found
+            promise, page = _freshness(sent)
+            return replace(found, promise=promise, page=page)
     raise NotExportableError(
         f"finding {finding}: what shows it is more than the answers to its statements"
     )
 
 
-def _freshness(sent: Sequence[SentStatement]) -> dict[str, str]:
+def _freshness(sent: Sequence[SentStatement]) -> tuple[str, str]:
     """Return what the manual promises of reads after inserts, and the page."""
     if any("select_sequential_consistency" in one.settings for one in sent):
-        return {"promise": _CONSISTENT, "page": _SEQUENTIAL}
+        return _CONSISTENT, _SEQUENTIAL
     if any("SYNC REPLICA" in one.sql for one in sent):
-        return {"promise": _SYNCED, "page": "sql-reference/statements/system#sync-replica"}
-    return {"promise": _ASYNCHRONOUS, "page": _REPLICATION}
+        return _SYNCED, "sql-reference/statements/system#sync-replica"
+    return _ASYNCHRONOUS, _REPLICATION

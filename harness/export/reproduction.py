@@ -10,9 +10,6 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from checkers.look import decode
-from checkers.statements.calls import FINAL_ROWS, StatementCall
-from checkers.statements.effects import Exact, RowState, StatementStep, in_tables
 from compose.plan import ClusterPlan, Image, Images, Server, plan_cluster
 from compose.releases import ImageChoice, Release
 from compose.render import config_files
@@ -20,13 +17,15 @@ from compose.settings import Settings
 from harness.clients.sent_statement import SentStatement
 from harness.core.engines import Engine
 from harness.core.errors import HarnessError
-from harness.core.op import Call, Done, Kind, Op
-from harness.core.protocols import Context, Generator, Pending, Ready, Worker
-from harness.core.topology import Role, Topology
+from harness.core.op import Call
+from harness.core.topology import Role
 from harness.export.errors import NotExportableError
-from harness.export.faults import FAULT_TEXTS, fault_text, refuse_family
+from harness.export.faults import FAULT_TEXTS, refuse_family
+from harness.export.final_calls import FinalCalls, final_calls
 from harness.export.findings import STATEMENT_ROWS, FindingRule, rule_of
-from harness.export.script_lines import ScriptLines, quote, settings_of
+from harness.export.play import Play, PlayedCall
+from harness.export.script_lines import call_line, quote, script_lines, settings_of
+from harness.export.sentences import sentences
 from harness.export.silent_cluster import StatementsOfCalls
 from harness.run.scenario_runs import topology_of
 from workloads.scenarios.scenario import Scenario
@@ -44,11 +43,6 @@ _ENVIRONMENT: Final = Environment(
 _VARIABLES: Final = {Role.CLICKHOUSE: "CLICKHOUSE_IMAGE", Role.ZOOKEEPER: "ZOOKEEPER_IMAGE"}
 """Variables of the environment that choose other images."""
 _CREATED_DATABASE: Final = re.compile(r"^CREATE DATABASE IF NOT EXISTS (\S+)")
-_FINAL_CLIENT: Final = 100
-"""Number of the client that makes the calls at rest on the first replica; the next one has the next
-number, as each replica is read by a client of its own."""
-_CALLS_MAX: Final = 10_000
-"""Number of calls at rest above which a generator is taken for one without an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +64,27 @@ class ExportedScenario:
     images: Mapping[Role, str]
     """Public image of each role."""
     setup: Sequence[SentStatement]
-    lines: ScriptLines
-    final: Sequence[str]
+    play: Play
+    final: FinalCalls
     rule: FindingRule
+
+    @property
+    def identifier(self) -> str:
+        """Return the scenario's name as part of a name in Python."""
+        return re.sub(r"\W", "_", self.scenario.name)
 
     @property
     def pages(self) -> Mapping[str, str]:
         """Return the pages of the manual about the script's statements, with what each does."""
-        return pages_of([call for call, _ in self.lines.calls])
-
-    def write(self, directory: Path) -> None:
-        """Write the files. Raises HarnessError."""
-        for name, text in self.files().items():
-            write_text(directory / name, text)
-        (directory / "reproduce.sh").chmod(0o755)
+        return pages_of([call for call, _ in self.play.calls])
 
     def files(self) -> Mapping[str, str]:
         """Return the text of each file by its name."""
         return {
             "reproduce.sh": self.script,
-            "compose.yml": _render("compose.yml.j2", name=self.scenario.name, servers=self.servers),
+            "compose.yml": render_template(
+                "compose.yml.j2", name=self.scenario.name, servers=self.servers
+            ),
             "statements.sql": self.statements,
             **{
                 f"{server.config}/{name}": _plain(text)
@@ -111,8 +106,8 @@ class ExportedScenario:
     def script(self) -> str:
         """Return the text of reproduce.sh."""
         sent = [one.sql for one in self.setup]
-        sent += [one.sql for _, several in self.lines.calls for one in several]
-        return _render(
+        sent += [one.sql for _, several in self.play.calls for one in several]
+        return render_template(
             "reproduce.sh.j2",
             name=self.scenario.name,
             text=self.scenario.text,
@@ -120,14 +115,15 @@ class ExportedScenario:
             engines=self.engines,
             images={role.value: image for role, image in self.images.items()},
             setup=[_must(one) for one in (*self.leftovers, *self.setup)],
-            play=self.lines.lines,
-            heal=self.lines.heal,
-            final=self.final,
+            play=script_lines(self.play.steps),
+            heal=script_lines(self.play.heal),
+            final=list(_final_lines(self.final)),
+            content=self.rule.shows_content,
             fault_texts=FAULT_TEXTS,
             promise=shlex.quote(f"{self.rule.promise} {self.rule.link}"),
             awk=self.rule.awk,
             judged_at_rest=self.rule.judged_at_rest,
-            followers=self.lines.followers,
+            followers=self.play.followers,
             ddl=any("ON CLUSTER" in sql for sql in sent),
             rest_s=f"{self.scenario.quiesce_s:.0f}",
         )
@@ -139,12 +135,12 @@ class ExportedScenario:
 
     def issue(self, timeline: str = "") -> str:
         """Return the Markdown of a bug report; `timeline` is the witness of a run as text."""
-        return _render(
+        return render_template(
             "issue.md.j2",
             scenario=self.scenario,
             engines=self.engines,
             setup=[one for one in self.setup if one.node == self.setup[0].node],
-            steps=[*self.lines.told, *map(fault_text, self.lines.heal)],
+            steps=sentences([*self.play.steps, *self.play.heal]),
             rule=self.rule,
             timeline=timeline,
             script=self.script,
@@ -169,18 +165,22 @@ class ExportedScenario:
         """Return the text of statements.sql, as one can paste it into clickhouse-client."""
         out = [f"-- {self.scenario.name}: {self.scenario.text}.", ""]
         out += [one.pasted for one in self.setup]
-        for number, (call, sent) in enumerate(self.lines.calls, 1):
+        for number, (call, sent) in enumerate(self.play.calls, 1):
             out += [f"-- call {number}: {call.f}", *(one.pasted for one in sent)]
         return "\n".join(out) + "\n"
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file, and the directories above it. Raises HarnessError."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be written: {error.strerror}") from error
+def write_files(directory: Path, files: Mapping[str, str]) -> None:
+    """Write texts by the names of their files; scripts can be executed. Raises HarnessError."""
+    for name, text in files.items():
+        path = directory / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            if path.suffix == ".sh":
+                path.chmod(0o755)
+        except OSError as error:
+            raise HarnessError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenario:
@@ -208,19 +208,19 @@ def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenari
     engines.dialect.require(f"scenario {scenario.name}", scenario.needs)
     token = scenario.name.replace("-", "_")
     statements = StatementsOfCalls(scenario.workload, topology, engines, token)
-    lines = ScriptLines(statements, strict=scenario.finding.checker == STATEMENT_ROWS)
-    lines.add(scenario.steps)
-    made = list(lines.calls)
+    play = Play(statements, strict=scenario.finding.checker == STATEMENT_ROWS)
+    play.add(scenario.steps)
+    made = list(play.calls)
     sent = [one for _, several in made for one in several]
     rule = rule_of(scenario.finding, pages_of([call for call, _ in made]), sent)
-    final = _final_lines(scenario, topology, lines, made)
+    final = final_calls(scenario, topology, play, rows=play.strict, content=rule.shows_content)
     statements.close()
     return ExportedScenario(
         scenario=scenario,
         plan=plan,
         images={role: next(iter(by.values())).tag for role, by in images.servers.items()},
         setup=statements.setup,
-        lines=lines,
+        play=play,
         final=final,
         rule=rule,
     )
@@ -262,99 +262,18 @@ def _plain(text: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if "harness/core" not in line)
 
 
-def _render(template: str, **values: object) -> str:
+def render_template(template: str, **values: object) -> str:
+    """Return the text of a template of this package."""
     return _ENVIRONMENT.get_template(template).render(**values)
 
 
-def _final_lines(
-    scenario: Scenario,
-    topology: Topology,
-    lines: ScriptLines,
-    made: Sequence[tuple[Call, tuple[SentStatement, ...]]],
-) -> Sequence[str]:
-    """Return the lines of the calls at rest."""
-    keys = list(dict.fromkeys(call.key for call, _ in made if call.key is not None))
-    calls = list(dict.fromkeys(_calls(scenario.workload.final(keys, topology.replicas), topology)))
-    out: list[str] = []
-    rows = scenario.finding.checker == STATEMENT_ROWS
-    if rows:
-        out += [_allowed_line(*row) for row in _allowed(made)]
-    for call in calls:
-        if call.f == FINAL_ROWS and rows:
-            out.append(_rows_line(call, lines.statements.of(call)))
+def _final_lines(final: FinalCalls) -> Iterator[str]:
+    """Yield the lines of the calls at rest."""
+    for row in final.allowed:
+        yield f"allowed {row.partition} {row.row} {' '.join(map(quote, row.states))}"
+    for look in final.looks:
+        if isinstance(look, PlayedCall):
+            yield call_line(look, "final_call ")
             continue
-        by = _FINAL_CLIENT + topology.replicas.index(str(call.node))
-        out.append(lines.call_line(call, by, "any", "final_call "))
-    return out
-
-
-def _calls(generator: Generator, topology: Topology) -> Iterator[Call]:
-    """Yield the calls of a generator all of whose calls end ok, each with its node."""
-    workers = tuple(Worker(n, n, node) for n, node in enumerate(topology.replicas))
-    now_ns = 0
-    for number in range(_CALLS_MAX):
-        context = Context(time_ns=now_ns, free=workers, busy=())
-        step, generator = generator.op(context)
-        if isinstance(step, Pending) and step.wake_ns is not None:
-            now_ns = step.wake_ns
-            continue
-        if not isinstance(step, Ready):
-            return
-        call = step.call
-        node = call.node or step.worker.node
-        yield Call(f=call.f, value=call.value, key=call.key, node=node)
-        done = Done(Kind.OK, ())
-        for kind, value in ((Kind.INVOKE, call.value), (done.kind, done.value)):
-            op = Op(
-                index=number,
-                process=step.worker.process,
-                kind=kind,
-                f=call.f,
-                time_ns=now_ns,
-                value=value,
-                key=call.key,
-                node=node,
-            )
-            generator = generator.update(context, op)
-
-
-def _allowed(
-    made: Sequence[tuple[Call, tuple[SentStatement, ...]]],
-) -> Iterator[tuple[int, int, Sequence[str]]]:
-    """Yield partition and number of each row, and what the tables may have of it after the
-    statements, one after the other, on all that was acknowledged."""
-    steps = [
-        (call.key, StatementStep(place, place, place, call.node, decode(_op(call), StatementCall)))
-        for place, (call, _) in enumerate(made)
-    ]
-    rows = dict.fromkeys(
-        (key, step.call.row) for key, step in steps if isinstance(step.call.row, int)
-    )
-    for key, row in rows:
-        states = {RowState()}
-        for of, step in steps:
-            if of in (key, None) and step.call.touches(row):
-                states = {after for state in states for after in Exact(()).after(step, state)}
-        assert key is not None, "a row is in a partition"
-        yield key, row, sorted({_state_text(state) for state in states})
-
-
-def _op(call: Call) -> Op:
-    return Op(index=0, process=0, kind=Kind.INVOKE, f=call.f, time_ns=0, value=call.value)
-
-
-def _state_text(state: RowState) -> str:
-    return " ".join(f"{table}={len(copies)}" for table, copies in in_tables(state)) or "nothing"
-
-
-def _allowed_line(partition: int, row: int, states: Sequence[str]) -> str:
-    return f"allowed {partition} {row} {' '.join(map(quote, states))}"
-
-
-def _rows_line(call: Call, sent: Sequence[SentStatement]) -> str:
-    """Return the line that notes the rows of a partition, by the tables' short names."""
-    words = [f"final_rows {call.node} {call.key}"]
-    for one in sent:
-        database = one.text.split(" FROM ")[1].split(".")[0]
-        words.append(f"{database.rpartition('_')[2]} {quote(one.text)}")
-    return " \\\n    ".join(words)
+        tables = (f"{table} {quote(one.text)}" for table, one in look.by_table)
+        yield " \\\n    ".join([f"final_rows {look.node} {look.partition}", *tables])

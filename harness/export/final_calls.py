@@ -1,0 +1,184 @@
+"""The calls at rest of a reproduction, and what the tables may have then."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from checkers.look import decode
+from checkers.statements.calls import FINAL_ROWS, StatementCall
+from checkers.statements.effects import Exact, RowState, StatementStep, in_tables
+from harness.clients.sent_statement import SentStatement
+from harness.core.op import Call, Done, Kind, Op
+from harness.core.protocols import Context, Generator, Pending, Ready, Worker
+from harness.core.topology import Topology
+from harness.export.play import ANY, AwaitedClient, Play, PlayedCall, PlayStep
+from workloads.scenarios.scenario import Scenario
+
+_FINAL_CLIENT: Final = 100
+"""Number of the client that makes the calls at rest on the first replica; the next one has the next
+number, as each replica is read by a client of its own."""
+_CALLS_MAX: Final = 10_000
+"""Number of calls at rest above which a generator is taken for one without an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedRow:
+    """What the tables may have of a row."""
+
+    partition: int
+    row: int
+    states: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsLook:
+    """A look at the rows of a partition in each table."""
+
+    node: str
+    partition: int
+    sent: tuple[SentStatement, ...]
+
+    @property
+    def by_table(self) -> Sequence[tuple[str, SentStatement]]:
+        """Return the statements with the tables' short names."""
+        databases = [one.text.split(" FROM ")[1].split(".")[0] for one in self.sent]
+        names = [database.rpartition("_")[2] for database in databases]
+        return list(zip(names, self.sent, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class FinalCalls:
+    """Calls at rest, in order, and what is expected of rows."""
+
+    allowed: Sequence[AllowedRow]
+    looks: Sequence[RowsLook | PlayedCall]
+
+
+def final_calls(
+    scenario: Scenario, topology: Topology, play: Play, *, rows: bool, content: bool
+) -> FinalCalls:
+    """Return the calls at rest; with `rows` also what the tables may have: how many copies of each
+    row, or with `content` which updates each copy has. Raises NotExportableError."""
+    made = list(play.calls)
+    keys = list(dict.fromkeys(call.key for call, _ in made if call.key is not None))
+    calls = list(dict.fromkeys(_calls(scenario.workload.final(keys, topology.replicas), topology)))
+    looks: list[RowsLook | PlayedCall] = []
+    for call in calls:
+        if call.f == FINAL_ROWS and rows:
+            assert call.key is not None, "rows are in a partition"
+            looks.append(RowsLook(str(call.node), call.key, play.statements.of(call)))
+            continue
+        by = _FINAL_CLIENT + topology.replicas.index(str(call.node))
+        looks.append(play.played(call, by, ANY))
+    return FinalCalls(list(_allowed(play.steps, content)) if rows else [], looks)
+
+
+def _calls(generator: Generator, topology: Topology) -> Iterator[Call]:
+    """Yield the calls of a generator all of whose calls end ok, each with its node."""
+    workers = tuple(Worker(n, n, node) for n, node in enumerate(topology.replicas))
+    now_ns = 0
+    for number in range(_CALLS_MAX):
+        context = Context(time_ns=now_ns, free=workers, busy=())
+        step, generator = generator.op(context)
+        if isinstance(step, Pending) and step.wake_ns is not None:
+            now_ns = step.wake_ns
+            continue
+        if not isinstance(step, Ready):
+            return
+        call = step.call
+        node = call.node or step.worker.node
+        yield Call(f=call.f, value=call.value, key=call.key, node=node)
+        done = Done(Kind.OK, ())
+        for kind, value in ((Kind.INVOKE, call.value), (done.kind, done.value)):
+            op = Op(
+                index=number,
+                process=step.worker.process,
+                kind=kind,
+                f=call.f,
+                time_ns=now_ns,
+                value=value,
+                key=call.key,
+                node=node,
+            )
+            generator = generator.update(context, op)
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedStatement:
+    """A statement with the places among the steps at which it begins and has ended."""
+
+    call: Call
+    begin: int
+    end: int
+
+
+def _allowed(steps: Sequence[PlayStep], content: bool) -> Iterator[AllowedRow]:
+    """Yield what the tables may have of each row after the statements, all of which were
+    acknowledged, in every order in which they may have taken effect."""
+    statements = list(_statements(steps))
+    decoded = [(one, decode(_op(one.call), StatementCall)) for one in statements]
+    rows = dict.fromkeys((one.call.key, call.row) for one, call in decoded)
+    for partition, row in rows:
+        if not isinstance(row, int):
+            continue
+        assert partition is not None, "a row is in a partition"
+        touching = [
+            one for one, call in decoded if one.call.key in (partition, None) and call.touches(row)
+        ]
+        states = {
+            _state_text(state, content) for order in _orders(touching) for state in _left_by(order)
+        }
+        yield AllowedRow(partition, row, sorted(states))
+
+
+def _statements(steps: Sequence[PlayStep]) -> Iterator[_TimedStatement]:
+    for at, step in enumerate(steps):
+        if not isinstance(step, PlayedCall):
+            continue
+        joins = (
+            later for later in range(at + 1, len(steps)) if steps[later] == AwaitedClient(step.by)
+        )
+        yield _TimedStatement(step.call, at, at if step.wait else next(joins, len(steps)))
+
+
+def _orders(statements: Sequence[_TimedStatement]) -> Iterator[tuple[_TimedStatement, ...]]:
+    """Yield the orders in which statements may have taken effect: one that had ended when another
+    began comes first."""
+    if not statements:
+        yield ()
+    for first in statements:
+        others = [one for one in statements if one is not first]
+        if all(first.begin <= one.end for one in others):
+            for order in _orders(others):
+                yield first, *order
+
+
+def _left_by(order: Iterable[_TimedStatement]) -> set[RowState]:
+    """Return the states in which statements leave a row that is nowhere before."""
+    states = {RowState()}
+    for place, one in enumerate(order):
+        call = decode(_op(one.call), StatementCall)
+        step = StatementStep(place, place, place, one.call.node, call)
+        states = {after for state in states for after in Exact(()).after(step, state)}
+    return states
+
+
+def _op(call: Call) -> Op:
+    return Op(index=0, process=0, kind=Kind.INVOKE, f=call.f, time_ns=0, value=call.value)
+
+
+def _state_text(state: RowState, content: bool) -> str:
+    """Return what the tables have of a row, such as "t=2" of two copies; with `content` as arrays
+    of the numbers of their updates, such as "t=[]*2+[7]"."""
+    tables = (
+        f"{table}={_copies_text(copies) if content else len(copies)}"
+        for table, copies in in_tables(state)
+    )
+    return " ".join(tables) or "nothing"
+
+
+def _copies_text(copies: Sequence[tuple[int, ...]]) -> str:
+    groups = [(copy, copies.count(copy)) for copy in sorted(set(copies))]
+    return "+".join(
+        f"[{','.join(map(str, copy))}]{f'*{count}' if count > 1 else ''}" for copy, count in groups
+    )

@@ -19,6 +19,11 @@ ENDS = ("new", "old")
 """Version that the servers run after a rolling upgrade has finished."""
 
 
+CUTS = ("drop", "reject")
+"""What a link that a partition cuts does with packets: it drops them, or it resets TCP connections
+as well."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultCommands:
     """Commands that make one kind of fault, each for one server at a time."""
@@ -57,6 +62,8 @@ class FaultOptions:
     """Each interval and duration is multiplied by a factor in [1 - jitter, 1 + jitter)."""
     link_classes: tuple[LinkClass, ...] = tuple(LinkClass)
     """Classes of the links that partitions may cut, and that faults of links may degrade."""
+    cut: str = CUTS[0]
+    """What links that partitions cut do with packets, one of CUTS."""
     link_amounts: LinkAmounts = field(default_factory=LinkAmounts)
     """Amounts of the faults of links."""
     roles: tuple[str, ...] = ("clickhouse", "zookeeper")

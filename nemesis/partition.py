@@ -1,5 +1,5 @@
-"""Partitions: links that drop every packet, in the eight shapes of VARIANTS, or around nodes of a
-role (AIMED).
+"""Partitions: links that drop every packet, or also reset TCP connections, in the eight shapes of
+VARIANTS, or around nodes of a role (AIMED).
 
 The servers keep running, so two parts of the cluster may disagree. The effect is verified link by
 link: the chosen links are dead, and all others are alive.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final, TypeAlias
 
-from harness.core.capabilities import CanPartition, ReportsLeader
+from harness.core.capabilities import CanPartition, CanReject, ReportsLeader
 from harness.core.errors import UsageError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
@@ -19,6 +19,7 @@ from harness.core.topology import Link, LinkClass, Topology
 from nemesis import grudge
 from nemesis.family import Needs, NotBegunError, Watch
 from nemesis.fault import FaultChoice, FaultEntry
+from nemesis.options import CUTS
 from nemesis.targets import NodeSpec, nodes, why_unsupported
 
 Cut: TypeAlias = tuple[frozenset[Link], str]
@@ -196,7 +197,11 @@ class Partition:
     """Healed first: a server cannot rejoin a quorum that it cannot reach."""
 
     def __init__(
-        self, variants: Sequence[str], topology: Topology, classes: Sequence[LinkClass]
+        self,
+        variants: Sequence[str],
+        topology: Topology,
+        classes: Sequence[LinkClass],
+        cut: str = CUTS[0],
     ) -> None:
         """Raise UsageError, which names the first variant that this topology does not allow."""
         self._scope = PartitionScope.of(topology, classes)
@@ -208,7 +213,9 @@ class Partition:
         self._first = tuple([variant for variant in variants if variant in FOREMOST])
         self._rest = tuple([variant for variant in variants if variant not in FOREMOST])
         leads: tuple[type, ...] = (ReportsLeader,) if FOLLOWER in variants else ()
-        self.needs: Needs = (CanPartition, *leads)
+        self._rejects = cut == "reject"
+        rejects: tuple[type, ...] = (CanReject,) if self._rejects else ()
+        self.needs: Needs = (CanPartition, *rejects, *leads)
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
         """Return the grudge and its text; for a follower, an order whose first follower is cut off.
@@ -227,16 +234,24 @@ class Partition:
         return {"name": variant, "grudge": grudge.to_json(dropped), "text": text}
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
-        """Cut the links of the grudge, and verify that exactly those are dead."""
+        """Cut the links of the grudge, and verify that exactly those are dead, and reset TCP
+        connections if they are to."""
         target = cluster.part(CanPartition)
         decided = {**plan, **(self._follower(cluster, plan) if "order" in plan else {})}
         shape = decided["grudge"]
         assert isinstance(shape, dict), "the grudge is decided by now"
         dropped = grudge.from_json(shape)
         watch.check()
-        target.cut(sorted(dropped))
-        watch.require_none(lambda: _differences(target, self._links, dropped))
-        return decided
+        if not self._rejects:
+            target.cut(sorted(dropped))
+            watch.require_none(lambda: _differences(target, self._links, dropped))
+            return decided
+        rejecting = cluster.part(CanReject)
+        rejecting.reject(sorted(dropped))
+        watch.require_none(
+            lambda: _differences(target, self._links, dropped) or _silent(rejecting, dropped)
+        )
+        return {**decided, "text": f"{decided['text']}, TCP is reset"}
 
     def end(self, cluster: Cluster, watch: Watch) -> dict[str, Json]:
         """Mend all links, and verify that every one is alive."""
@@ -298,6 +313,16 @@ def _differences(
     )
 
 
+def _silent(cluster: CanReject, dropped: frozenset[Link]) -> tuple[str, ...]:
+    """Return the links that no reset answers."""
+    resetting = cluster.resetting(sorted(dropped))
+    return tuple(
+        f"link {link.source} → {link.target} is not answered with a reset"
+        for link, reset in resetting.items()
+        if not reset
+    )
+
+
 def _braces(sides: Sequence[Sequence[str]]) -> str:
     return "{" + " | ".join(" ".join(side) for side in sides) + "}"
 
@@ -313,7 +338,7 @@ def _make(choice: FaultChoice) -> Partition:
         raise UsageError(
             "nemesis 'partition': this cluster has no two nodes with a link of " + ",".join(classes)
         )
-    return Partition(names, choice.topology, classes)
+    return Partition(names, choice.topology, classes, choice.options.cut)
 
 
 _AIM_TEXTS: Final = {
@@ -329,7 +354,8 @@ FAULTS: Final = tuple(
     FaultEntry(
         name=name,
         text=text,
-        seen="every link was probed: exactly the cut ones are dead, all others alive",
+        seen="every link was probed: exactly the cut ones are dead, all others alive; with --cut "
+        "reject each of them answered a TCP connection with a reset",
         gone="every link was probed: all alive",
         make=_make,
         f=Partition.f,

@@ -18,6 +18,21 @@ from harness.export.integration_test import integration_test
 from harness.export.reproduction import ExportedScenario, reproduction_of, write_files
 from workloads.scenarios.catalogue import SCENARIOS
 
+PROXIED = [
+    "overtaken-insert",
+    "merged-away",
+    "phantom-part",
+    "doubled-insert",
+    "lost-retry",
+    "missed-drop",
+    "half-alter",
+    "crashing-mutation",
+    "half-moved",
+    "missed-view",
+    "half-restored",
+    "lost-update",
+]
+"""Scenarios whose reproduction has a proxy."""
 EXPORTED = [
     "stale-read",
     "unsynced-read",
@@ -46,6 +61,7 @@ EXPORTED = [
     "doubled-view",
     "strayed-update",
     "overwritten-update",
+    *PROXIED,
 ]
 STAND_IN = Path(__file__).parent / "upstream"
 KEEPER = re.compile(r"\bzk(\d)")

@@ -22,6 +22,7 @@ from harness.core.capabilities import (
     CanKill,
     CanPartition,
     CanPause,
+    CanReject,
     CanRestart,
     CanStopFetches,
     ReportsLeader,
@@ -129,6 +130,24 @@ def test_a_cut_adds_to_those_before_it_and_mending_twice_is_mending_once(
     cluster.part(CanPartition).mend()
     assert set(cluster.part(CanPartition).reachable([first, second]).values()) == {True}
     assert "DROP" not in in_pod(cluster, "ch2", "iptables", "-S")
+
+
+def test_a_cut_that_rejects_resets_connections_of_these_links_alone(
+    cluster: DockerCluster,
+) -> None:
+    both = {Link("ch1", "zk1"), Link("zk1", "ch1")}
+    one_way, dropped, alive = Link("ch2", "ch3"), Link("ch3", "ch2"), Link("ch1", "ch2")
+    cluster.part(CanReject).reject([*both, one_way])
+    cluster.part(CanPartition).cut([dropped])
+    asked = [*both, one_way, dropped, alive]
+    reached = cluster.part(CanPartition).reachable(asked)
+    assert {link for link, arrived in reached.items() if arrived} == {alive}
+    resetting = cluster.part(CanReject).resetting(asked)
+    # Nothing gets back to ch2 over the link that drops, but for the reset.
+    assert {link for link, reset in resetting.items() if reset} == both
+    cluster.part(CanPartition).mend()
+    assert set(cluster.part(CanReject).resetting(asked).values()) == {False}
+    assert all(cluster.part(CanPartition).reachable(asked).values())
 
 
 def test_a_one_way_cut_is_one_way(cluster: DockerCluster) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -35,12 +36,14 @@ from workloads.scenarios.scenario import Finding
 STORED = Path(__file__).parent / "stored" / "schema-1" / "scenario"
 """A stored run of a scenario."""
 ROLES = (Role.CLICKHOUSE, Role.ZOOKEEPER)
-MESSAGES = "single messages"
+MESSAGES = "it stops messages between replicas"
 REFUSED = {
     "lost-distributed-insert": "its tables are made of what servers answer",
     "deaf-replica": "depends on how a call ended",
     "undone-alter": "finding alters: undone",
     "failed-part": "waits for what its statements do not show",
+    "failed-part-missed": "waits for what its statements do not show",
+    "ddl-twice": "finding ddl: executed-twice",
     "unwaited-clone": "finding optimize: not-done",
     "two-leaders": "a single leading replica per table",
     "acknowledged-failure": "a disk that fails on command",
@@ -104,10 +107,48 @@ def test_the_follower_that_is_cut_off_decides_who_reads_behind_it() -> None:
         ("doubled-view", "allowed 0 1 't=1 v=1'"),
         ("strayed-update", "allowed 0 3 'u=[]'"),
         ("overwritten-update", "allowed 0 1 't=[7,8]'"),
+        ("lost-update", "allowed 0 1 't=[7,8]' 't=[8,7]'"),
+        ("half-moved", "allowed 0 1 't=1' 'u=1'"),
     ],
 )
 def test_what_the_tables_may_have_follows_from_the_model_of_statements(name: str, row: str) -> None:
     assert f"  {row}\n" in exported(name).script
+
+
+def test_single_messages_are_stopped_by_a_proxy_of_one_file(tmp_path: Path) -> None:
+    write_files(tmp_path, exported("half-alter").files())
+    script = (tmp_path / "reproduce.sh").read_text()
+    place = [script.index(f"\n  {line}") for line in HALF_ALTER]
+    assert place == sorted(place)
+    assert "<host>ch2-proxy</host>" in (tmp_path / "config" / "ch2" / "config.xml").read_text()
+    compose = (tmp_path / "compose.yml").read_text()
+    assert "  ch2-proxy:\n    image: ${PROXY_IMAGE:-python:3.13-slim}" in compose
+    assert "environment: {TARGET: zk2}" in compose
+    usage = subprocess.run(
+        [sys.executable, "-I", tmp_path / "proxy.py", "clear"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "FileNotFoundError" in usage.stderr  # it compiles, and no proxy serves here
+    text = exported("half-alter").issue()
+    assert (
+        "5. ch1: proxy.py forwards nothing any more, beginning with ZooKeeper's answers to "
+        "requests to ZooKeeper that contain `/harness/` and" in text
+    )
+
+
+HALF_ALTER = (
+    'arm ch1 \'{"name":"zk-drop-applied"',
+    "sleep 0.5",
+    "client=0 node=ch2 key= values='1'",
+    "await_stopped ch1 'zk-drop-applied' || return",
+    "kill_server ch1",
+    "clear ch1",
+    "start_server ch1",
+    "restart_server ch1",
+)
+"""Beginnings of lines of its script, in their order."""
 
 
 def test_every_call_at_rest_is_made_also_after_the_reads() -> None:
@@ -394,7 +435,7 @@ def test_a_run_is_exported_with_its_gravest_anomaly(tmp_path: Path) -> None:
     ("what", "why"),
     [
         ("stale-raed", "scenario 'stale-raed' is unknown; did you mean stale-read or"),
-        ("half-alter", "fault zk-drop-applied: it cuts, delays or holds back single messages"),
+        ("skipped-part", "fault fetch-hold-second: it stops messages between replicas"),
         ("RUN", "it cuts links between single servers"),
         ("stale-read", "is not empty; expected a new directory"),
     ],

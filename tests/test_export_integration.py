@@ -5,12 +5,12 @@ import builtins
 from pathlib import Path
 
 import pytest
-from export_cases import EXPORTED, export_by_command, exported, run_test, write_test
+from export_cases import EXPORTED, PROXIED, export_by_command, exported, run_test, write_test
 
 from harness.export.integration_test import integration_test
 
 
-@pytest.mark.parametrize("name", EXPORTED)
+@pytest.mark.parametrize("name", [name for name in EXPORTED if name not in PROXIED])
 def test_a_scenario_becomes_a_test_in_python(name: str, tmp_path: Path) -> None:
     module = ast.parse(write_test(name, tmp_path).read_text())
     names = [node for node in ast.walk(module) if isinstance(node, ast.Name)]
@@ -47,6 +47,21 @@ def test_settings_become_files_of_the_servers_own_directories(tmp_path: Path) ->
     server = (configs / "server.xml").read_text()
     assert "<merge_tree>" in server
     assert "_port>" not in server
+
+
+def test_what_needs_the_proxy_is_refused(tmp_path: Path) -> None:
+    to = str(tmp_path / "to")
+    answer = export_by_command("lost-update", "--to", to, "--as", "integration-test")
+    assert "a proxy stops single messages" in str(answer.exception)
+
+
+def test_all_scenarios_are_written_and_the_others_named(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    answer = export_by_command("all", "--to", str(to), "--as", "issue")
+    assert sorted(path.name for path in to.iterdir()) == sorted(EXPORTED)
+    assert all((to / name / "issue.md").read_text().startswith("# ") for name in EXPORTED)
+    assert "discarded-copy: cannot be exported: it needs a disk that fails" in answer.output
+    assert f"{len(EXPORTED)} scenarios exported to {to}" in answer.output
 
 
 def test_a_fault_is_made_by_the_means_of_the_test_package() -> None:

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.capabilities import CanPartition, ReportsLeader
+from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.sim_cluster import SimCluster
+from harness.core.capabilities import CanPartition, CanReject, ReportsLeader
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Link, LinkClass, Topology
@@ -184,6 +186,12 @@ def test_a_shape_without_room_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         Partition([variant], topology, classes)
+
+
+def test_a_cut_that_rejects_needs_a_cluster_that_can() -> None:
+    assert Partition(["partition-one"], THREE, EVERY, "reject").needs == (CanPartition, CanReject)
+    assert not SimCluster.has(CanReject)
+    assert DockerCluster.has(CanReject)
 
 
 def test_only_a_shape_that_asks_who_leads_needs_a_leader() -> None:

@@ -136,10 +136,12 @@ def reproduce(
     return played.exit_status
 
 
+ALL: Final = "all"
+TEST: Final = "integration-test"
 FORMS: Final[Mapping[str, Callable[[ExportedScenario, str], Mapping[str, str]]]] = {
     "script": lambda exported, _: exported.files(),
     "issue": lambda exported, seen: {**exported.files(), "issue.md": exported.issue(seen)},
-    "integration-test": lambda exported, _: integration_test(exported),
+    TEST: lambda exported, _: integration_test(exported),
 }
 """What makes the files of each form, of a scenario and the witness of its run as text."""
 _MAIN: Final = ("reproduce.sh", "issue.md", "test.py")
@@ -147,7 +149,7 @@ _MAIN: Final = ("reproduce.sh", "issue.md", "test.py")
 
 
 @click.command("export")
-@click.argument("what", type=WORD, metavar="SCENARIO|RUN")
+@click.argument("what", type=WORD, metavar="SCENARIO|RUN|all")
 @click.option(
     "--to",
     type=click.Path(file_okay=False, path_type=Path),
@@ -167,7 +169,7 @@ _MAIN: Final = ("reproduce.sh", "issue.md", "test.py")
 @json_option
 def export(what: str, to: Path, form: str, store: str, as_json: bool, **images: str | None) -> int:
     """Write a scenario or a stored run as a reproduction that needs Docker and nothing of the
-    harness.
+    harness; `all` writes every scenario that can be exported, each into a directory of its name.
 
     The directory gets compose.yml with public images, the servers' configuration, statements.sql,
     and reproduce.sh, which starts the servers, sends the statements by curl, makes the faults by
@@ -176,9 +178,11 @@ def export(what: str, to: Path, form: str, store: str, as_json: bool, **images: 
     Exit status of reproduce.sh: 1 it reproduced, 0 it did not, 2 it could not say.
     An integration test fails if it reproduces.
     """
-    exported, timeline = _to_export(what, Store(Path(store)), ImageOptions(**images))
     if to.exists() and any(to.iterdir()):
         raise UsageError(f"--to {to}: is not empty; expected a new directory")
+    if what == ALL:
+        return _export_all(to, form, ImageOptions(**images), as_json)
+    exported, timeline = _to_export(what, Store(Path(store)), ImageOptions(**images))
     files = FORMS[form](exported, timeline)
     write_files(to, files)
     if as_json:
@@ -187,6 +191,29 @@ def export(what: str, to: Path, form: str, store: str, as_json: bool, **images: 
         main = [f"{to}/{name}" for name in files if Path(name).name in _MAIN]
         text = f"{what}: exported to {', '.join(main)}"
         Terminal(highlight=False).print(text, soft_wrap=True)
+    return EXIT_VALID
+
+
+def _export_all(to: Path, form: str, images: ImageOptions, as_json: bool) -> int:
+    """Write every scenario that can be exported, and say which cannot."""
+    choice = ImageChoice.of(images)
+    refused: dict[str, Json] = {}
+    written: list[Json] = []
+    for name, scenario in SCENARIOS.items():
+        try:
+            files = FORMS[form](reproduction_of(scenario, choice), "")
+        except UsageError as error:
+            refused[name] = str(error).removeprefix(f"scenario {name}: ")
+            continue
+        write_files(to if form == TEST else to / name, files)
+        written.append(name)
+    if as_json:
+        print_json({"directory": str(to), "scenarios": written, "refused": refused})
+        return EXIT_VALID
+    console = Terminal(highlight=False)
+    for name, why in refused.items():
+        console.print(f"{name}: {why}", soft_wrap=True)
+    console.print(f"{counted(len(written), 'scenario')} exported to {to}", soft_wrap=True)
     return EXIT_VALID
 
 

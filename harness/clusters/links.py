@@ -1,7 +1,8 @@
-"""Cuts of links in the packet filter of each pod, seen by probes.
+"""Cuts of links in the packet filter of each pod, seen by probes and resets.
 
 A packet is dropped where it comes in. A link a → b is cut in b's pod: packets from a's address are
-dropped there, those of established connections too, and nothing happens to b → a.
+dropped there, those of established connections too, and nothing happens to b → a. Where TCP is
+answered with a reset, a has to hear that of b although b → a may be cut: resets pass.
 """
 
 import threading
@@ -12,7 +13,7 @@ from typing import Final
 
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
-from harness.core.capabilities import CanPartition
+from harness.core.capabilities import CanPartition, CanReject
 from harness.core.topology import Link
 
 _ROUNDS_S: Final = (0.02, 0.08, 0.2)
@@ -20,7 +21,26 @@ _ROUNDS_S: Final = (0.02, 0.08, 0.2)
 lossy link lost one."""
 
 
-class Links(CanPartition):
+_CHAIN: Final = "HARNESS-CUT"
+_RESETS: Final = (
+    "-p tcp -m tcp --tcp-flags RST RST -j RETURN",
+    "-p tcp -j REJECT --reject-with tcp-reset",
+)
+"""Rules of a link whose TCP packets are answered with a reset, before the one that drops."""
+_CONNECT: Final = """
+import errno, socket, sys
+for address in sys.argv[1:]:
+    with socket.socket() as connection:
+        connection.settimeout(1)
+        try:
+            print(errno.errorcode.get(connection.connect_ex((address, 9)), ""))
+        except OSError as error:
+            print(error)
+"""
+"""Program that says how the opening of a connection to each address ends; port 9 has no server."""
+
+
+class Links(CanPartition, CanReject):
     """Links of one cluster, which can be cut and mended."""
 
     def __init__(
@@ -33,17 +53,24 @@ class Links(CanPartition):
         self._pods = pods
         self._addresses = addresses
         self._slack_s = slack_s
-        self._chain = FilterChain(pods, "HARNESS-CUT", "filter", ("INPUT",))
+        self._chain = FilterChain(pods, _CHAIN, "filter", ("INPUT",))
         self._probes = LinkProbes(pods, addresses)
         self._lock = threading.Lock()
-        self._cut: dict[str, set[str]] = defaultdict(set)
+        self._cut: dict[str, dict[str, bool]] = defaultdict(dict)
+        """Sources of the links that are cut, by target, and whether TCP is reset."""
 
     def cut(self, links: Iterable[Link]) -> None:
+        self._add(links, resets=False)
+
+    def reject(self, links: Iterable[Link]) -> None:
+        self._add(links, resets=True)
+
+    def _add(self, links: Iterable[Link], *, resets: bool) -> None:
         with self._lock:
             changed = []
             for link in links:
                 if link.source not in self._cut[link.target]:
-                    self._cut[link.target].add(link.source)
+                    self._cut[link.target][link.source] = resets
                     changed.append(link.target)
             on_each(changed, self._write)
 
@@ -68,9 +95,42 @@ class Links(CanPartition):
             arrived |= self._probes.exchange(missing, wait_s + slack_s)
         return {link: nonce in arrived for nonce, link in sent.items()}
 
+    def resetting(self, links: Iterable[Link]) -> dict[Link, bool]:
+        by_source: dict[str, list[str]] = defaultdict(list)
+        links = list(dict.fromkeys(links))
+        for link in links:
+            by_source[link.source].append(link.target)
+        refused = on_each(by_source, lambda node: self._refused(node, by_source[node]))
+        answered = on_each({link.target for link in links}, self._answered)
+        return {
+            link: link.target in refused[link.source]
+            and self._addresses[link.source] in answered[link.target]
+            for link in links
+        }
+
+    def _refused(self, node: str, targets: Sequence[str]) -> frozenset[str]:
+        """Return the targets that refuse a connection of a node."""
+        addresses = [self._addresses[target] for target in targets]
+        wait_s = 10.0 + len(targets)
+        output = self._pods[node].run("python3", "-c", _CONNECT, *addresses, wait_s=wait_s)
+        ends = zip(targets, output.splitlines(), strict=True)
+        return frozenset(target for target, end in ends if end == "ECONNREFUSED")
+
+    def _answered(self, node: str) -> frozenset[str]:
+        """Return the addresses to which a node's packet filter has sent a reset."""
+        listed = self._pods[node].run("iptables", "-w", "-nvxL", _CHAIN).splitlines()
+        rules = [line.split() for line in listed if " REJECT " in line]
+        return frozenset(rule[7] for rule in rules if int(rule[0]))
+
     def _write(self, node: str) -> None:
-        sources = sorted(self._cut[node])
-        self._chain.replace(node, (f"-s {self._addresses[source]} -j DROP" for source in sources))
+        self._chain.replace(
+            node,
+            (
+                f"-s {self._addresses[source]} {rule}"
+                for source, resets in sorted(self._cut[node].items())
+                for rule in (*(_RESETS if resets else ()), "-j DROP")
+            ),
+        )
 
 
 class FilterChain:

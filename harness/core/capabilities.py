@@ -42,6 +42,20 @@ class CanPartition(Protocol):
 
 
 @runtime_checkable
+class CanReject(Protocol):
+    """The cluster cuts links so that whoever opens a TCP connection over one is refused at once."""
+
+    def reject(self, links: Iterable[Link]) -> None:
+        """Drop every packet of these links, and answer those of TCP with a reset; others stay as
+        they are. `CanPartition.mend` ends it."""
+        ...
+
+    def resetting(self, links: Iterable[Link]) -> Mapping[Link, bool]:
+        """Open a TCP connection over each link and return whether a reset of `reject` ended it."""
+        ...
+
+
+@runtime_checkable
 class CanKill(Protocol):
     """The cluster kills server processes (SIGKILL) and starts them again."""
 

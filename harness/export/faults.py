@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from harness.core.op import Json
+from harness.export import proxies
 from harness.export.errors import NotExportableError
 
 Plan: TypeAlias = Mapping[str, Json]
@@ -23,6 +24,12 @@ class FaultCommand:
     name: str
     """Name of `FAULT_TEXTS`, which is a function of reproduce.sh and of an integration test."""
     node: str
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def is_of_proxy(self) -> bool:
+        """Return whether the proxy does it."""
+        return self.name in PROXY_TEXTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +57,17 @@ FAULT_TEXTS: Final[Mapping[str, str]] = {
     "cut_off": "docker network disconnect, from the other ZooKeeper servers; its clients stay",
     "reconnect": "docker network connect",
 }
+PROXY_TEXTS: Final[Mapping[str, str]] = {
+    "arm": "",
+    "await_stopped": "wait until the proxy has done so",
+    "await_held": "wait until the proxy holds it back",
+    "release": "the proxy forwards what it held back",
+    "cut_held": "the proxy ends the connection of what it held back",
+    "clear": "the proxy forwards everything again",
+}
+"""The same of commands to the proxy; what a rule does depends on it."""
 """What each command of a fault does to its server, for a reader."""
-_MESSAGE: Final = (
-    "it cuts, delays or holds back single messages, for which a proxy must read the protocol; "
-    "play it with `harness scenario`"
-)
 REFUSED: Final[tuple[tuple[str, str], ...]] = (
-    ("zk-", _MESSAGE),
-    ("fetch-", _MESSAGE),
-    ("ddl-", _MESSAGE),
-    ("message", _MESSAGE),
     ("store-", "it makes an object store fail on command, and public images of one do not"),
     ("disk-", "it makes a file system fail on command"),
 )
@@ -78,8 +86,12 @@ def begin_commands(f: str, plan: Plan) -> Sequence[FaultCommand]:
         return [FaultCommand("cut_off", follower_of(plan))]
     if f == "restart":
         return [FaultCommand("restart_server", node) for node in _nodes(plan)]
+    if f == proxies.SCRIPTED:
+        return [_scripted(plan)]
     if f in NODE_FAULTS:
         return [FaultCommand(NODE_FAULTS[f].begin, node) for node in _nodes(plan)]
+    if proxies.is_of_messages(f):
+        return [FaultCommand("arm", node, (proxies.arm_of(f),)) for node in _nodes(plan)]
     raise NotExportableError(f"fault {f}: no command of Docker does the same")
 
 
@@ -87,7 +99,41 @@ def end_commands(f: str, plan: Plan) -> Sequence[FaultCommand]:
     """Return the commands that end a fault which began with this plan."""
     if f == "partition":
         return [FaultCommand("reconnect", follower_of(plan))]
+    if proxies.is_of_messages(f):
+        return [FaultCommand("clear", node) for node in _nodes(plan)]
     return [FaultCommand(NODE_FAULTS[f].end, node) for node in _nodes(plan)]
+
+
+def awaited_command(f: str, plan: Plan) -> FaultCommand | None:
+    """Return the command that waits until a fault of messages has stopped one; None if it need not.
+    Raises NotExportableError."""
+    if f == proxies.SCRIPTED or not proxies.is_of_messages(f) or not proxies.awaits(f, plan):
+        return None
+    nodes = _nodes(plan)
+    if len(nodes) > 1:
+        raise NotExportableError(f"fault {f}: it waits for a message of any of {' '.join(nodes)}")
+    return FaultCommand("await_stopped", nodes[0], (f,))
+
+
+def _scripted(plan: Plan) -> FaultCommand:
+    do, node, rule = str(plan["do"]), plan["node"], str(plan["rule"])
+    if do not in _SCRIPTED or not isinstance(node, str):
+        raise NotExportableError(
+            f"fault {proxies.SCRIPTED}: a shell does not {do} what {node} sends"
+        )
+    if do == "hold":
+        return FaultCommand("arm", node, (proxies.scripted_rule(plan),))
+    count = (str(plan.get("messages", 1)),) if do == "await" else ()
+    return FaultCommand(_SCRIPTED[do], node, (rule, *count))
+
+
+_SCRIPTED: Final[Mapping[str, str]] = {
+    "hold": "arm",
+    "await": "await_held",
+    "release": "release",
+    "cut": "cut_held",
+}
+"""Commands by what a script's step does with a message."""
 
 
 def follower_of(plan: Plan) -> str:

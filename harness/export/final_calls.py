@@ -110,11 +110,13 @@ class _TimedStatement:
     call: Call
     begin: int
     end: int
+    is_certain: bool
+    """Whether it was acknowledged; otherwise it may have had no effect."""
 
 
 def _allowed(steps: Sequence[PlayStep], content: bool) -> Iterator[AllowedRow]:
-    """Yield what the tables may have of each row after the statements, all of which were
-    acknowledged, in every order in which they may have taken effect."""
+    """Yield what the tables may have of each row after the statements, in every order in which they
+    may have taken effect."""
     statements = list(_statements(steps))
     decoded = [(one, decode(_op(one.call), StatementCall)) for one in statements]
     rows = dict.fromkeys((one.call.key, call.row) for one, call in decoded)
@@ -138,7 +140,8 @@ def _statements(steps: Sequence[PlayStep]) -> Iterator[_TimedStatement]:
         joins = (
             later for later in range(at + 1, len(steps)) if steps[later] == AwaitedClient(step.by)
         )
-        yield _TimedStatement(step.call, at, at if step.wait else next(joins, len(steps)))
+        end = at if step.wait else next(joins, len(steps))
+        yield _TimedStatement(step.call, at, end, step.ends == "ok")
 
 
 def _orders(statements: Sequence[_TimedStatement]) -> Iterator[tuple[_TimedStatement, ...]]:
@@ -159,7 +162,8 @@ def _left_by(order: Iterable[_TimedStatement]) -> set[RowState]:
     for place, one in enumerate(order):
         call = decode(_op(one.call), StatementCall)
         step = StatementStep(place, place, place, one.call.node, call)
-        states = {after for state in states for after in Exact(()).after(step, state)}
+        before = set() if one.is_certain else states
+        states = before | {after for state in states for after in Exact(()).after(step, state)}
     return states
 
 

@@ -9,6 +9,7 @@ from compose.render import config_files
 from harness.clients.sent_statement import SentStatement
 from harness.core.topology import Role
 from harness.export.call_rules import AnsweredCall, rule_named, text_of
+from harness.export.errors import NotExportableError
 from harness.export.faults import FaultCommand
 from harness.export.final_calls import FinalCalls
 from harness.export.play import AwaitedClient, PlayedCall, PlayStep, Sleep
@@ -31,7 +32,13 @@ _CONDITIONS: Final[Mapping[type, Callable[[Any], str]]] = {
 
 
 def integration_test(exported: ExportedScenario) -> Mapping[str, str]:
-    """Return the text of each file by its name, in a directory of the scenario's name."""
+    """Return the text of each file by its name, in a directory of the scenario's name. Raises
+    NotExportableError for what needs the proxy."""
+    if exported.play.has_proxies:
+        raise NotExportableError(
+            f"scenario {exported.scenario.name}: cannot be an integration test: a proxy stops "
+            "single messages, which only reproduce.sh ships; use --as script"
+        )
     directory = f"test_{exported.identifier}"
     topology = exported.plan.topology
     files = {f"{directory}/__init__.py": "", f"{directory}/test.py": _test(exported)}

@@ -8,7 +8,14 @@ from typing import Any, Final, TypeAlias
 from harness.clients.sent_statement import SentStatement
 from harness.core.op import NEMESIS, Call, Kind, Op
 from harness.export.errors import NotExportableError
-from harness.export.faults import FaultCommand, Plan, begin_commands, end_commands, follower_of
+from harness.export.faults import (
+    FaultCommand,
+    Plan,
+    awaited_command,
+    begin_commands,
+    end_commands,
+    follower_of,
+)
 from harness.export.silent_cluster import StatementsOfCalls
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
 from workloads.scenarios.steps import Condition, Ended, HasRows, Lacks, Repeats, Shows
@@ -46,6 +53,8 @@ class PlayedCall:
     wait: bool = True
     """Whether the next step waits for its end."""
     until: Repetition | None = None
+    patience_s: float = 0
+    """Time for which it waits at least."""
 
     @property
     def values(self) -> Sequence[int]:
@@ -56,7 +65,7 @@ class PlayedCall:
     @property
     def timeout_s(self) -> float:
         """Return for how long it waits for an answer."""
-        return max(one.timeout_s for one in self.sent)
+        return max(self.patience_s, *(one.timeout_s for one in self.sent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,8 @@ class Play:
     statements: StatementsOfCalls
     strict: bool = False
     """Whether each call must end ok, because what is expected in the end depends on all of them."""
+    patience_s: float = 0
+    """Time for which calls wait at least."""
     steps: list[PlayStep] = field(default_factory=list)
     calls: list[tuple[Call, tuple[SentStatement, ...]]] = field(default_factory=list)
     """Every call with its statements; a call's number is its place, from 1."""
@@ -92,6 +103,8 @@ class Play:
     """Faults that have begun, by their numbers."""
     _in_flight: set[int] = field(default_factory=set)
     """Clients whose calls have begun and not been waited for."""
+    _awaited: list[FaultCommand] = field(default_factory=list)
+    """Commands that wait for faults which have begun when a message was stopped."""
     _begun: tuple[Op, ...] = ()
     """Ends of faults, as the steps that depend on them see them."""
 
@@ -99,9 +112,14 @@ class Play:
         """Add the steps of a script. Raises NotExportableError."""
         for step in steps:
             if isinstance(step, Do | Until) and step.call.nemesis:
-                self._fault(step.call)
+                self._fault(step.call, isinstance(step, Until) or step.wait)
             else:
                 _TABLE[type(step)](self, step)
+
+    @property
+    def has_proxies(self) -> bool:
+        """Return whether the proxy makes a fault."""
+        return any(isinstance(step, FaultCommand) and step.is_of_proxy for step in self.steps)
 
     @property
     def heal(self) -> Sequence[FaultCommand]:
@@ -112,9 +130,9 @@ class Play:
         """Return a call with its number and statements. Raises NotExportableError."""
         sent = self.statements.of(call)
         self.calls.append((call, sent))
-        return PlayedCall(len(self.calls), call, by, sent, ends, **more)
+        return PlayedCall(len(self.calls), call, by, sent, ends, patience_s=self.patience_s, **more)
 
-    def _fault(self, call: Call) -> None:
+    def _fault(self, call: Call, wait: bool) -> None:
         plan = call.value
         assert isinstance(plan, Mapping), "a fault has a plan"
         f, edge, number = call.f, plan["edge"], plan["fault"]
@@ -124,6 +142,10 @@ class Play:
         self.steps += begin_commands(f, plan)
         if edge == "begin":
             self._open[number] = (f, plan)
+        if awaited := awaited_command(f, plan):
+            self._awaited.append(awaited)
+            if wait:
+                self._await_faults()
         if f == "partition":
             follower = follower_of(plan)
             plan = {**plan, "follower": follower}
@@ -150,8 +172,15 @@ class Play:
 
     def _joined(self, step: Joined) -> None:
         clients = self._in_flight if step.by is None else self._in_flight & {step.by}
+        if step.by is None:
+            self._await_faults()
         self.steps += [AwaitedClient(client) for client in sorted(clients)]
         self._in_flight -= clients
+
+    def _await_faults(self) -> None:
+        """Wait for the faults that begin with a message."""
+        self.steps += self._awaited
+        self._awaited.clear()
 
     def _then(self, step: Then) -> None:
         last = self.steps[-1] if self.steps else None

@@ -24,6 +24,8 @@ from harness.export.faults import FAULT_TEXTS, refuse_family
 from harness.export.final_calls import FinalCalls, final_calls
 from harness.export.findings import STATEMENT_ROWS, FindingRule, rule_of
 from harness.export.play import Play, PlayedCall
+from harness.export.proxies import IMAGE as PROXY_IMAGE
+from harness.export.proxies import PATIENCE_S, is_of_messages, proxied, proxy_text, targets
 from harness.export.script_lines import call_line, quote, script_lines, settings_of
 from harness.export.sentences import sentences
 from harness.export.silent_cluster import StatementsOfCalls
@@ -80,18 +82,38 @@ class ExportedScenario:
 
     def files(self) -> Mapping[str, str]:
         """Return the text of each file by its name."""
+        proxy = {"proxy.py": proxy_text(render_template("proxy_main.py.j2"))}
         return {
             "reproduce.sh": self.script,
             "compose.yml": render_template(
-                "compose.yml.j2", name=self.scenario.name, servers=self.servers
+                "compose.yml.j2",
+                name=self.scenario.name,
+                servers=self.servers,
+                proxies=self.proxies,
+                proxy_image=PROXY_IMAGE,
             ),
             "statements.sql": self.statements,
+            **(proxy if self.proxies else {}),
             **{
-                f"{server.config}/{name}": _plain(text)
+                f"{server.config}/{name}": self._config(server, name, text)
                 for server in self.plan.servers
                 for name, text in config_files(self.plan, server.node, peer="{}-peer").items()
             },
         }
+
+    def _config(self, server: Server, name: str, text: str) -> str:
+        """Return the text of a server's file."""
+        node = server.node.name
+        is_proxied = node in self.proxies and name == "config.xml"
+        return proxied(_plain(text), node) if is_proxied else _plain(text)
+
+    @property
+    def proxies(self) -> Mapping[str, str]:
+        """Return the ZooKeeper server behind each replica's proxy; nothing if there is none."""
+        topology = self.plan.topology
+        if not self.play.has_proxies:
+            return {}
+        return targets({node: topology.node(node).keepers for node in topology.replicas})
 
     @property
     def servers(self) -> Sequence[ComposedServer]:
@@ -120,6 +142,8 @@ class ExportedScenario:
             final=list(_final_lines(self.final)),
             content=self.rule.shows_content,
             fault_texts=FAULT_TEXTS,
+            proxies=self.proxies,
+            proxy_image=PROXY_IMAGE,
             promise=shlex.quote(f"{self.rule.promise} {self.rule.link}"),
             awk=self.rule.awk,
             judged_at_rest=self.rule.judged_at_rest,
@@ -135,17 +159,31 @@ class ExportedScenario:
 
     def issue(self, timeline: str = "") -> str:
         """Return the Markdown of a bug report; `timeline` is the witness of a run as text."""
+        files = self.files()
         return render_template(
             "issue.md.j2",
             scenario=self.scenario,
+            title=_title(self.scenario.text),
+            settings=list(self._settings),
             engines=self.engines,
             setup=[one for one in self.setup if one.node == self.setup[0].node],
             steps=sentences([*self.play.steps, *self.play.heal]),
             rule=self.rule,
+            allowed=self.final.allowed,
             timeline=timeline,
-            script=self.script,
-            compose=self.files()["compose.yml"],
+            script=files["reproduce.sh"],
+            proxy=files.get("proxy.py", ""),
+            compose=files["compose.yml"],
         )
+
+    @property
+    def _settings(self) -> Iterator[str]:
+        """Yield the settings of users and tables that the configuration changes, for a reader."""
+        replica = self.plan.server(self.plan.topology.replicas[0])
+        kinds = {"of users": replica.engine.dialect.profile, "of tables": replica.merge_tree}
+        for kind, settings in kinds.items():
+            if settings:
+                yield f"{kind} {', '.join(f'`{k} = {v}`' for k, v in settings.items())}"
 
     @property
     def leftovers(self) -> Sequence[SentStatement]:
@@ -168,6 +206,12 @@ class ExportedScenario:
         for number, (call, sent) in enumerate(self.play.calls, 1):
             out += [f"-- call {number}: {call.f}", *(one.pasted for one in sent)]
         return "\n".join(out) + "\n"
+
+
+def _title(text: str) -> str:
+    """Return what a scenario's sentence says up to its reason."""
+    title = re.split(r", (?:for|because) |; ", text)[0]
+    return title[0].upper() + title[1:]
 
 
 def write_files(directory: Path, files: Mapping[str, str]) -> None:
@@ -208,7 +252,11 @@ def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenari
     engines.dialect.require(f"scenario {scenario.name}", scenario.needs)
     token = scenario.name.replace("-", "_")
     statements = StatementsOfCalls(scenario.workload, topology, engines, token)
-    play = Play(statements, strict=scenario.finding.checker == STATEMENT_ROWS)
+    play = Play(
+        statements,
+        strict=scenario.finding.checker == STATEMENT_ROWS,
+        patience_s=PATIENCE_S if any(map(is_of_messages, scenario.nemesis.split(","))) else 0,
+    )
     play.add(scenario.steps)
     made = list(play.calls)
     sent = [one for _, several in made for one in several]

@@ -41,7 +41,8 @@ def call_line(played: PlayedCall, repeat: str = "") -> str:
 
 def fault_line(command: FaultCommand) -> str:
     """Return the line that makes or ends a fault."""
-    return f"{command.name} {command.node}"
+    words = " ".join([command.name, command.node, *map(quote, command.arguments)])
+    return f"{words} || return" if command.name.startswith("await_") else words
 
 
 def _call(played: PlayedCall) -> Sequence[str]:

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.export.faults import FAULT_TEXTS, FaultCommand
+from harness.export.faults import FAULT_TEXTS, PROXY_TEXTS, FaultCommand
 from harness.export.play import AwaitedClient, PlayedCall, PlayStep, Sleep
+from harness.export.proxies import rule_text
 from workloads.scenarios.steps import Ended, HasRows, Lacks, Repeats, Shows
 
 _CONDITIONS: Final[Mapping[type, str]] = {
@@ -34,9 +35,15 @@ def _call(played: PlayedCall) -> Sequence[str]:
     return out
 
 
+def _fault_text(command: FaultCommand) -> str:
+    if command.name == "arm":
+        return rule_text(command.arguments[0])
+    return {**FAULT_TEXTS, **PROXY_TEXTS}[command.name]
+
+
 _TABLE: Final[Mapping[type, Callable[[Any], Sequence[str]]]] = {
     PlayedCall: _call,
-    FaultCommand: lambda command: [f"{command.node}: {FAULT_TEXTS[command.name]}"],
+    FaultCommand: lambda command: [f"{command.node}: {_fault_text(command)}"],
     Sleep: lambda pause: [f"wait {pause.seconds:g} s"],
-    AwaitedClient: lambda _: ["wait for the statement that was not waited for"],
+    AwaitedClient: lambda _: ["wait for the statement that is still running"],
 }

@@ -20,6 +20,7 @@ def fault_options(
         duration_s=spec.duration_s,
         jitter=spec.jitter,
         link_classes=tuple(LinkClass(name) for name in spec.links),
+        cut=spec.cut,
         link_amounts=LinkAmounts.parse(spec.link_amounts),
         upgrade_to={role: next(iter(by_name)) for role, by_name in targets.items()},
         upgrade_end=spec.upgrade_end or ENDS[0],

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Flag, StrEnum, auto
 from typing import Final
 
+from harness.core.ranges import RANGES
 from harness.spec.option_types import OptionType
 
 CLUSTERS: Final[Mapping[str, str]] = {
@@ -87,3 +88,15 @@ class Option:
     """True if pages show it as a part of what is tested, and not of how long or where."""
     workload_option: str = ""
     """Option of the workload that it sets."""
+
+
+def fault_timing(name: str, help_: str) -> Option:
+    """Return an option of when faults begin and end, which a script decides by itself."""
+    return Option(
+        type=RANGES[name],
+        panel=Panel.FAULTS,
+        help=help_,
+        flag=f"--{name}",
+        chosen_by=Chooser.SCRIPT,
+        setting=False,
+    )

@@ -20,21 +20,9 @@ from harness.core.seed import Seed
 from harness.core.topology import LinkClass
 from harness.sim.bugs import BUGS, PROTOCOLS
 from harness.spec.image_options import IMAGE_OPTIONS
-from harness.spec.option import CLUSTERS, Chooser, On, Option, Panel
+from harness.spec.option import CLUSTERS, Chooser, On, Option, Panel, fault_timing
 from harness.spec.option_types import Choice, Repeated, SeedNumber, Text, WordList, WorkloadName
-from nemesis.options import ENDS
-
-
-def _fault_timing(name: str, help_: str) -> Option:
-    """Return an option of when faults begin and end, which a script decides by itself."""
-    return Option(
-        type=RANGES[name],
-        panel=Panel.FAULTS,
-        help=help_,
-        flag=f"--{name}",
-        chosen_by=Chooser.SCRIPT,
-        setting=False,
-    )
+from nemesis.options import CUTS, ENDS
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -304,14 +292,14 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     interval_s: Annotated[
-        float, _fault_timing("interval", "Seconds between faults; see --jitter. Default: 3.")
+        float, fault_timing("interval", "Seconds between faults; see --jitter. Default: 3.")
     ] = 3.0
     duration_s: Annotated[
-        float, _fault_timing("duration", "Seconds that a fault lasts; see --jitter. Default: 3.")
+        float, fault_timing("duration", "Seconds that a fault lasts; see --jitter. Default: 3.")
     ] = 3.0
     jitter: Annotated[
         float,
-        _fault_timing(
+        fault_timing(
             "jitter",
             "Share by which each interval and each duration of a fault is longer or shorter at "
             "most, as the seed draws it; 0: exact times. Default: 0.5.",
@@ -326,6 +314,16 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             f"Default: {','.join(LinkClass)}.",
         ),
     ] = tuple(LinkClass)
+    cut: Annotated[
+        str,
+        Option(
+            type=Choice.of(CUTS),
+            panel=Panel.FAULTS,
+            help="What a link that a partition cuts does with packets: drop them; reject, reset "
+            "TCP connections as well. Default: drop.",
+            on=On.CONTAINERS,
+        ),
+    ] = CUTS[0]
     link_amounts: Annotated[
         tuple[str, ...],
         Option(

@@ -56,8 +56,11 @@ CASES = {
         "jitter",
         2,
         {
-            **{"statements": "drop", "rate": 200.0},
-            **{"interval_s": 0.5, "duration_s": 2.0, "time_limit_s": 15.0},
+            "statements": "drop",
+            "rate": 200.0,
+            "interval_s": 0.5,
+            "duration_s": 2.0,
+            "time_limit_s": 15.0,
         },
     ),
     "copy-keeps-version": Case(

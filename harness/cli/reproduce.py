@@ -13,6 +13,7 @@ from compose.releases import ImageChoice, ImageOptions
 from harness.cli.parameter_types import WORD, image_options, json_option, number, store_option
 from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import EXIT_VALID, UsageError
+from harness.core.op import Json
 from harness.core.ranges import unknown_name
 from harness.core.topology import Role
 from harness.export.errors import NotExportableError

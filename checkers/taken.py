@@ -14,6 +14,7 @@ A quorum insert that power cuts take is lost, and the triage names the setting
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import inf
 from typing import Final
 
@@ -112,6 +113,21 @@ def not_promised(reasons: Collection[str]) -> str:
     names = listed(sorted({*reasons}))
     return (
         f"; {number(len(reasons), 'more')} taken by {names} from the only disks that had to have it"
+    )
+
+
+def fetching_again(history: History) -> frozenset[str]:
+    """Return the replicas that a fault of disks struck and that refused a call at rest. A replica
+    notices only when it is asked that it cannot read a part, removes it, and fetches it again."""
+    struck = {take.node for take in taken_of(history).takes}
+    since_ns = quiescence_of(history).at_ns or 0
+    last = takewhile(
+        lambda p: p.invoke.time_ns >= since_ns, reversed(history.pairs if struck else ())
+    )
+    return frozenset(
+        str(pair.invoke.node)
+        for pair in last
+        if pair.invoke.node in struck and pair.kind is not Kind.OK
     )
 
 

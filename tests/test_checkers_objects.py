@@ -1,8 +1,8 @@
 """Objects of an object store: literal histories, whole verdicts."""
 
 import pytest
+from checkers_cases import fault, history, insert, rest
 from checkers_cases import final as final_read
-from checkers_cases import history, insert, rest
 from checkers_cases import read as call
 from hypothesis import given
 from hypothesis import strategies as st
@@ -290,3 +290,21 @@ def test_the_violations_are_those_of_the_definitions(
     found = Objects(zero_copy=zero_copy).check(h)
     assert set(found.figures["anomalies"]) == {kind for kind, there in expected.items() if there}
     assert found.figures["anomalies"].get("orphan", 0) == len(objects - used)
+
+
+STRUCK = fault(3, 5, "ch2", "disk-eio-reads", nodes=["ch2"], takes="unreadable")
+REFUSED = final_read(1, None, 15, 16, node="ch2", kind="fail")
+
+
+@pytest.mark.parametrize(
+    ("calls", "first", "status"),
+    [
+        ([STRUCK, REFUSED], (7,), Status.UNKNOWN),
+        ([STRUCK], (7,), Status.INVALID),
+        ([REFUSED], (7,), Status.INVALID),
+        ([STRUCK, REFUSED], (), Status.INVALID),
+    ],
+    ids=["it is fetching", "it refused nothing", "no fault struck it", "nobody has the row"],
+)
+def test_a_row_that_a_struck_replica_fetches_again_is_not_lost(calls, first, status):
+    assert Objects(zero_copy=True).check(ended(*calls, reads=(first, ()))).status is status

@@ -27,10 +27,11 @@ its replica did not have when it detached the partition stays detached elsewhere
 replica acknowledged while it was dropped and created again ("rebuild") is not judged, nor one that
 a fault took from that replica's disk before another had to have it:
     rebuild on ch1 begins     insert 1 on ch1 → ok     rebuild → ok     final-read → nothing
+A row that others return is a doubt where a replica fetches again what a fault of disks had struck.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -42,7 +43,7 @@ from checkers.look import decode
 from checkers.phrasing import during, number, seconds
 from checkers.quiescence import quiescence_of
 from checkers.replication.parts import uncommitted
-from checkers.taken import not_promised, taken_of
+from checkers.taken import fetching_again, not_promised, taken_of
 from harness.core.history import History, Pair
 from harness.core.op import Json, Kind, Op
 from harness.core.verdict import Verdict
@@ -274,8 +275,11 @@ def _judge_rows(found: Findings, history: History, nodes: Sequence[str], gone_by
             gone = any(_overlap(invoke, op, rebuild) for rebuild in rebuilds)
             if not gone and op.value in reattached.get(key, (op.value,)):
                 acknowledged.setdefault(key, {})[op.value] = invoke.index, op.index
+    fetching = fetching_again(history)
     for key, rows in acknowledged.items():
-        taken = _taken(history, rows, [reads[at] for at in reads if at[1] == key])
+        of_key = [reads[at] for at in reads if at[1] == key]
+        kept = _values_of(history, of_key)
+        taken = _taken(history, rows, kept)
         gone_by += taken.values()
         for node in nodes:
             index = reads.get((node, key))
@@ -283,24 +287,31 @@ def _judge_rows(found: Findings, history: History, nodes: Sequence[str], gone_by
                 found.add_doubt(f"key {key} was not read on {node}")
                 continue
             read = history[index]
-            values = read.value if isinstance(read.value, tuple) else ()
-            for value in sorted(rows.keys() - set(values) - taken.keys()):
+            lacking = rows.keys() - _values_of(history, [index]) - taken.keys()
+            if node in fetching and lacking & kept:
+                found.add_doubt(f"{node} could not read what a fault had struck")
+                lacking -= kept
+            for value in sorted(lacking):
                 text = f"{node} does not return value {value} of key {key}, which was acknowledged"
                 _add(found, "lost", text, history[rows[value][1]], read)
     return sum(map(len, acknowledged.values()))
 
 
+def _values_of(history: History, reads: Iterable[int]) -> frozenset[int]:
+    """Return the values that some of these reads returned."""
+    values = (history[index].value for index in reads)
+    return frozenset(value for read in values if isinstance(read, tuple) for value in read)
+
+
 def _taken(
-    history: History, rows: Mapping[int, tuple[int, int]], reads: Iterable[int]
+    history: History, rows: Mapping[int, tuple[int, int]], kept: Collection[int]
 ) -> dict[int, str]:
     """Return the rows that no final read has and a fault took, with its name."""
     taken = taken_of(history)
     if not taken:
         return {}
-    values = (history[index].value for index in reads)
-    kept = {value for read in values if isinstance(read, tuple) for value in read}
     found = {}
-    for value in rows.keys() - kept:
+    for value in rows.keys() - {*kept}:
         invoke, ack = (history[index] for index in rows[value])
         found[value] = taken.reason([ack.node], invoke.time_ns, ack.time_ns)
     return {value: reason for value, reason in found.items() if reason}

@@ -22,14 +22,13 @@ replica that has yet to check a part is at rest, because 18.16.1 may never do it
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import takewhile
 
 from checkers.conclusion import Findings, anomaly
 from checkers.forgotten import forgotten_by
 from checkers.phrasing import listed, number, on_key, read_answered, seconds
 from checkers.quiescence import Quiescence, quiescence_of
 from checkers.sets.key_sets import AnsweredRead, KeySet, key_sets
-from checkers.taken import taken_of
+from checkers.taken import fetching_again
 from harness.core.history import History
 from harness.core.op import Kind
 from harness.core.verdict import Anomaly, Verdict
@@ -71,7 +70,7 @@ class Convergence:
             )
         if not keys:
             found.add_doubt("no key was used")
-        fetching = _fetching_again(history, rest) if differences else frozenset()
+        fetching = fetching_again(history) if differences else frozenset()
         forgotten = [_forgotten(history, one) for one in differences]
         known = [one for one, by in zip(differences, forgotten, strict=True) if not by]
         diverged = [one for one in known if one.less.invoke.node not in fetching]
@@ -114,20 +113,6 @@ def _forgotten(history: History, one: Difference) -> str:
     if insert is None or one.less.values.count(one.value):
         return ""
     return forgotten_by(history, insert.invoke.time_ns)
-
-
-def _fetching_again(history: History, rest: Quiescence) -> frozenset[str]:
-    """Return the replicas that a fault of disks struck and that refused a call at rest."""
-    struck = {take.node for take in taken_of(history).takes}
-    since_ns = rest.at_ns or 0
-    last = takewhile(
-        lambda p: p.invoke.time_ns >= since_ns, reversed(history.pairs if struck else ())
-    )
-    return frozenset(
-        str(pair.invoke.node)
-        for pair in last
-        if pair.invoke.node in struck and pair.kind is not Kind.OK
-    )
 
 
 def _add_doubts(

@@ -55,6 +55,7 @@ EXPORTED = [
     "stale-replace",
     "moved-away",
     "attached-nowhere",
+    "renamed-away",
     "replaced-by-nothing",
     "copied-nothing",
     "forgotten-insert",

@@ -7,7 +7,7 @@ import pytest
 
 from benches.sim_sweep import arguments, cells, nemeses, one
 
-RUNS, TURNS = 300, 10
+RUNS, TURNS = 310, 10
 FIRST = 430_001
 """Seed of run 0."""
 

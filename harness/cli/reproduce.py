@@ -170,7 +170,9 @@ _MAIN: Final = ("reproduce.sh", "issue.md", "test.py")
 @json_option
 def export(what: str, to: Path, form: str, store: str, as_json: bool, **images: str | None) -> int:
     """Write a scenario or a stored run as a reproduction that needs Docker and nothing of the
-    harness; `all` writes every scenario that can be exported, each into a directory of its name.
+    harness.
+
+    `all` writes every scenario that can be exported, each into a directory of its name.
 
     The directory gets compose.yml with public images, the servers' configuration, statements.sql,
     and reproduce.sh, which starts the servers, sends the statements by curl, makes the faults by

@@ -47,8 +47,8 @@ class ServerTree(msgspec.Struct, frozen=True):
     records: int
     """Number of records of its log."""
     missing: list[Missing] = []
-    unlogged: int = 0
-    """By how much the number of the last transaction that it shows is above that of its files."""
+    unlogged: bool = False
+    """Whether it shows a transaction that is in none of its files."""
     stored_otherwise: list[str] = []
     """Paths that it would have in another way after a restart."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from checkers.look import encode
 from checkers.trees import Missing, ServerTree, TreeDifference, TreeReport, Trees, runs_of
+from harness.conform import keeper_disk
 from harness.conform.ensemble import pack
 from harness.conform.keeper_disk import KeeperDisk, committed, read_disk
 from harness.conform.txnlog import Change, ChangeKind, Txn
@@ -66,7 +67,7 @@ def test_a_hole_is_what_neither_log_nor_snapshot_has(own: KeeperDisk, missing: l
 def test_what_a_deposed_leader_alone_wrote_is_not_committed() -> None:
     other = EPOCH + 1
     disks = [disk(1, 2, 3), disk(1, 2, other), disk(2, other)]
-    assert committed(disks, size=3) == {1, 2, other}
+    assert committed(disks, size=3) == [1, 2, other]
 
 
 def test_a_restart_applies_the_records_in_the_order_of_the_file() -> None:
@@ -96,6 +97,15 @@ def snapshot(**nodes: bytes) -> bytes:
         for path, data in (("", b""), *((f"/{name}", data) for name, data in nodes.items()))
     )
     return head + lists + stored + sized(b"/")
+
+
+def test_more_than_the_budget_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = pack({"snapshot.2": snapshot(a=b"x") + bytes(1_000)})
+    monkeypatch.setattr(keeper_disk, "BYTES_MAX", len(snapshot(a=b"x")))
+    assert read_disk(packed, "zk1").snapshots == (2,)
+    monkeypatch.setattr(keeper_disk, "BYTES_MAX", 10)
+    with pytest.raises(HarnessError, match="zk1: over 10 bytes of log and snapshot"):
+        read_disk(packed, "zk1")
 
 
 def test_a_snapshot_is_where_a_restart_begins() -> None:
@@ -139,9 +149,13 @@ WELL = ServerTree(3, 5)
             Status.INVALID,
             "1 differs",
         ),
-        (TreeReport({"zk1": WELL, "zk2": ServerTree(3, 5, [], 1)}), Status.INVALID, "1 unlogged"),
         (
-            TreeReport({"zk1": WELL, "zk2": ServerTree(3, 5, [], 0, ["/a"])}),
+            TreeReport({"zk1": WELL, "zk2": ServerTree(3, 5, unlogged=True)}),
+            Status.INVALID,
+            "1 unlogged",
+        ),
+        (
+            TreeReport({"zk1": WELL, "zk2": ServerTree(3, 5, stored_otherwise=["/a"])}),
             Status.INVALID,
             "1 stored-otherwise",
         ),

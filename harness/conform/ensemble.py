@@ -23,7 +23,7 @@ _HEAD_BYTES: Final = 1 << 16
 """Bytes of a log file that are read for its first transaction."""
 BYTES_MAX: Final = 1 << 30
 """Maximum size of a server's log files that are read; each is allocated ahead, to 64 MiB."""
-_LOG: Final = "log."
+LOG: Final = "log."
 """Prefix of the names of log files; the first transaction's number follows."""
 
 
@@ -55,7 +55,7 @@ def read_packed(packed: bytes, name: str, about: str = "") -> tuple[Txn, ...]:
     def files() -> Iterator[tuple[str, bytes]]:
         with tarfile.open(fileobj=BytesIO(packed)) as archive:
             members = {m.name: m for m in archive if m.isfile()}
-            logs = _log_files(map(Path, members))
+            logs = numbered(map(Path, members), LOG)
             _require_size(name, sum(members[str(file)].size for file in logs))
             for file in logs:
                 content = archive.extractfile(members[str(file)])
@@ -70,7 +70,7 @@ def read_directory(path: Path, since_ms: int = 0, about: str = "") -> tuple[Txn,
     it."""
 
     def files() -> Iterator[tuple[str, bytes]]:
-        logs = _log_files(path.iterdir())
+        logs = numbered(path.iterdir(), LOG)
         begins = [_begin_ms(file) for file in logs]
         later = [at for at, begin in enumerate(begins) if begin is not None and begin > since_ms]
         first = max(0, later[0] - 1) if later else max(0, len(logs) - 1)
@@ -89,10 +89,16 @@ def _require_size(name: str, size: int) -> None:
         )
 
 
-def _log_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the log files among paths, in order."""
-    logs = [path for path in paths if path.name.startswith(_LOG)]
-    return sorted(logs, key=lambda path: int(path.name.removeprefix(_LOG), 16))
+def numbered(paths: Iterable[Path], prefix: str) -> list[Path]:
+    """Return the files among paths that are named by a prefix and a transaction's number, such as
+    LOG, in order."""
+    named = [path for path in paths if path.name.startswith(prefix)]
+    return sorted(named, key=number_in_name)
+
+
+def number_in_name(path: Path) -> int:
+    """Return the number of a transaction that a file's name ends with, in hexadecimal."""
+    return int(path.name.rpartition(".")[2], 16)
 
 
 def _begin_ms(file: Path) -> int | None:

@@ -15,6 +15,8 @@ from harness.core.protocols import Cluster
 
 SETTLE_S: Final = 10.0
 """Time for servers to show the same, after which a node that still changes is left out."""
+PAUSE_S: Final = 0.1
+"""Pause before nodes that still change are read again."""
 PATHS_MAX: Final = 20
 """Number of nodes of each kind that are told."""
 OWN: Final = "/zookeeper"
@@ -42,9 +44,9 @@ def asked(cluster: Cluster) -> TreeReport | None:
     try:
         for node, packed in cluster.part(KeepsTransactions).transactions().items():
             disks[node] = read_disk(packed, node)
+        happened = committed([*disks.values()], len(keepers))
     except HarnessError as error:
-        unread.setdefault("logs", str(error))
-    happened = committed([*disks.values()], len(keepers))
+        unread["logs"], happened = str(error), []
     servers = {}
     for node in [*trees]:
         disk = disks.get(node)
@@ -60,7 +62,7 @@ def asked(cluster: Cluster) -> TreeReport | None:
             nodes=len(trees[node].nodes),
             records=len(disk.records),
             missing=runs_of(disk.missing(happened)),
-            unlogged=max(0, trees[node].zxid - disk.last),
+            unlogged=trees[node].zxid > disk.last,
             stored_otherwise=other[:PATHS_MAX],
         )
     return TreeReport(servers, differences[:PATHS_MAX], moving, unread)
@@ -89,6 +91,7 @@ def _differences(
             if all(again[node].get(path) == shown[node].get(path) for node in shown)
         }
         shown, paths = again, unequal
+        time.sleep(PAUSE_S if paths - stable else 0)
     told = [
         TreeDifference(path, {node: _words(of_node.get(path)) for node, of_node in shown.items()})
         for path in sorted(stable & paths)

@@ -328,7 +328,9 @@ def signature(item: Item) -> list[tuple[str, str]]:
     text = item.argument("pyo3", "text_signature")
     if text:
         words = re.sub(r"\\\n\s*", "", ast.literal_eval(f'""{text[0].text}""'))
-        arguments = ast.parse(f"def f{words}: ...").body[0].args  # type: ignore[attr-defined]
+        (function,) = ast.parse(f"def f{words}: ...").body
+        assert isinstance(function, ast.FunctionDef), "it was written as one"
+        arguments = function.args
         return [
             *((argument.arg, "") for argument in arguments.args),
             ("*", ""),

@@ -166,9 +166,11 @@ def _written() -> Iterator[tuple[str, str]]:
                 id(v) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for v in n.values
             }
             for node in ast.walk(tree):
-                text = None if id(node) in prose else _text(node)
+                if not isinstance(node, ast.expr) or id(node) in prose:
+                    continue
+                text = _text(node)
                 if text and _STATEMENT.match(text) and not _is_recorded(room, text):
-                    yield f"{path}:{node.lineno}", text  # type: ignore[attr-defined]
+                    yield f"{path}:{node.lineno}", text
 
 
 def _is_recorded(room: str, text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import floor
 
 from harness.run.trial import Trial
@@ -22,9 +23,13 @@ def bisect_versions(
     counting, stop = replace(player, on_try=take), player.stop
     while not stop and (name := decision.next()) is not None:
         on = by_name[name]
-        counting.play(on, lambda name=name: decision.next() == name)  # type: ignore[misc]
+        counting.play(on, partial(_asks_for, decision, name))
         if not stop and decision.next() == name:
             decision.refuse(name, on.missing or on.unbuilt or "its cluster crashes")
+
+
+def _asks_for(decision: Bisection, name: str) -> bool:
+    return decision.next() == name
 
 
 def conclude(answer: Answer, by_name: Mapping[str, VersionTries]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -160,4 +161,8 @@ def compare_versions(player: Player, columns: Sequence[VersionTries], tries: int
     """Play as many tries on each version, or until a stop is requested."""
     for on in columns:
         if not player.stop:
-            player.play(on, lambda on=on: len(on.tries) < tries)  # type: ignore[misc]
+            player.play(on, partial(_has_fewer, on, tries))
+
+
+def _has_fewer(on: VersionTries, tries: int) -> bool:
+    return len(on.tries) < tries

@@ -1,16 +1,18 @@
 """The calls at rest of a reproduction, and what the tables may have then."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from checkers.look import decode
 from checkers.statements.calls import FINAL_ROWS, StatementCall
-from checkers.statements.effects import Exact, RowState, StatementStep, in_tables
+from checkers.statements.effects import RowState, Sees, StatementStep, in_tables
+from checkers.statements.orders import TooManyOrdersError, final_states
 from harness.clients.sent_statement import SentStatement
 from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import Context, Generator, Pending, Ready, Worker
 from harness.core.topology import Topology
+from harness.export.errors import NotExportableError
 from harness.export.play import ANY, AwaitedClient, Play, PlayedCall, PlayStep
 from workloads.scenarios.scenario import Scenario
 
@@ -103,68 +105,40 @@ def _calls(generator: Generator, topology: Topology) -> Iterator[Call]:
             generator = generator.update(context, op)
 
 
-@dataclass(frozen=True, slots=True)
-class _TimedStatement:
-    """A statement with the places among the steps at which it begins and has ended."""
-
-    call: Call
-    begin: int
-    end: int
-    is_certain: bool
-    """Whether it was acknowledged; otherwise it may have had no effect."""
-
-
 def _allowed(steps: Sequence[PlayStep], content: bool) -> Iterator[AllowedRow]:
     """Yield what the tables may have of each row after the statements, in every order in which they
-    may have taken effect."""
+    may have taken effect. Raises NotExportableError."""
     statements = list(_statements(steps))
-    decoded = [(one, decode(_op(one.call), StatementCall)) for one in statements]
-    rows = dict.fromkeys((one.call.key, call.row) for one, call in decoded)
+    rows = dict.fromkeys((key, step.call.row) for key, step in statements)
     for partition, row in rows:
         if not isinstance(row, int):
             continue
         assert partition is not None, "a row is in a partition"
         touching = [
-            one for one, call in decoded if one.call.key in (partition, None) and call.touches(row)
+            step for key, step in statements if key in (partition, None) and step.call.touches(row)
         ]
-        states = {
-            _state_text(state, content) for order in _orders(touching) for state in _left_by(order)
-        }
-        yield AllowedRow(partition, row, sorted(states))
+        try:
+            states = final_states(touching, Sees.ACKNOWLEDGED)
+        except TooManyOrdersError:
+            raise NotExportableError(
+                f"row {row} of partition {partition}: its statements have too many orders"
+            ) from None
+        yield AllowedRow(partition, row, sorted({_state_text(one, content) for one in states}))
 
 
-def _statements(steps: Sequence[PlayStep]) -> Iterator[_TimedStatement]:
+def _statements(steps: Sequence[PlayStep]) -> Iterator[tuple[int | None, StatementStep]]:
+    """Yield the statements with their partitions. A call has ended when the next step begins, or
+    the step that waits for its client; of unknown outcome is one that need not end ok."""
     for at, step in enumerate(steps):
         if not isinstance(step, PlayedCall):
             continue
         joins = (
             later for later in range(at + 1, len(steps)) if steps[later] == AwaitedClient(step.by)
         )
-        end = at if step.wait else next(joins, len(steps))
-        yield _TimedStatement(step.call, at, end, step.ends == "ok")
-
-
-def _orders(statements: Sequence[_TimedStatement]) -> Iterator[tuple[_TimedStatement, ...]]:
-    """Yield the orders in which statements may have taken effect: one that had ended when another
-    began comes first."""
-    if not statements:
-        yield ()
-    for first in statements:
-        others = [one for one in statements if one is not first]
-        if all(first.begin <= one.end for one in others):
-            for order in _orders(others):
-                yield first, *order
-
-
-def _left_by(order: Iterable[_TimedStatement]) -> set[RowState]:
-    """Return the states in which statements leave a row that is nowhere before."""
-    states = {RowState()}
-    for place, one in enumerate(order):
-        call = decode(_op(one.call), StatementCall)
-        step = StatementStep(place, place, place, one.call.node, call)
-        before = set() if one.is_certain else states
-        states = before | {after for state in states for after in Exact(()).after(step, state)}
-    return states
+        last = at if step.wait else next(joins, len(steps))
+        end = 2 * last + 1 if step.ends == "ok" else None
+        call = decode(_op(step.call), StatementCall)
+        yield step.call.key, StatementStep(at, 2 * at, end, step.call.node, call)
 
 
 def _op(call: Call) -> Op:

@@ -319,8 +319,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         Option(
             type=Choice.of(CUTS),
             panel=Panel.FAULTS,
-            help="What a link that a partition cuts does with packets: drop them; reject, reset "
-            "TCP connections as well. Default: drop.",
+            help="How a partition cuts a link: drop loses every packet; reject resets TCP "
+            "connections as well. Default: drop.",
             on=On.CONTAINERS,
         ),
     ] = CUTS[0]

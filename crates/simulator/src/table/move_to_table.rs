@@ -33,6 +33,16 @@ struct Removal {
     lock: Path,
 }
 
+/// What the first transaction of a MOVE has done.
+enum First {
+    /// Nothing, because another statement changed one of the tables meanwhile.
+    Refused,
+    /// The parts are copied, and still to be dropped.
+    Copied,
+    /// They are copied, and dropped by this entry.
+    Moved(Logged),
+}
+
 /// Copies the parts of a partition to another table, and drops every block number that the partition
 /// has given out.
 pub async fn move_to_table(
@@ -54,19 +64,17 @@ pub async fn move_to_table(
         };
         // Between two transactions the parts are hidden and not yet dropped.
         let halves = table.bugs.has(Bug::HalfMoved) || table.bugs.has(Bug::HiddenByMove);
-        let moved = match halves {
+        let first = match halves {
             true => copy_first(table, to, &zk, &removal, settings).await,
             false => move_at_once(table, to, &zk, &removal, settings).await,
         };
-        if !matches!(moved, Ok(Some(_))) {
+        if matches!(first, Err(_) | Ok(First::Refused)) {
             zk.remove(removal.lock.clone()).await?;
         }
-        let Some(dropped) = moved? else {
-            continue;
-        };
-        let logged = match dropped {
-            Some(logged) => logged,
-            None => drop_range(table, &zk, removal).await?,
+        let logged = match first? {
+            First::Refused => continue,
+            First::Copied => drop_range(table, &zk, removal).await?,
+            First::Moved(logged) => logged,
         };
         pull(table, &zk, None).await?;
         return Ok(wait_for_replicas(table, &zk, &logged, settings).await?);
@@ -74,15 +82,14 @@ pub async fn move_to_table(
     Err(changed_meanwhile().into())
 }
 
-/// Copies and drops in one transaction. Returns `None` if another statement changed one of the
-/// tables meanwhile, and else the entry of the drop.
+/// Copies and drops in one transaction.
 async fn move_at_once(
     table: &Rc<Table>,
     to: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     removal: &Removal,
     settings: &Settings,
-) -> Result<Option<Option<Logged>>, QueryError> {
+) -> Result<First, QueryError> {
     let sources = sources(table, zk, &removal.range).await?;
     let dropped = Rc::new(entry_of(table, &removal.range));
     let others = vec![
@@ -93,23 +100,22 @@ async fn move_at_once(
     ];
     let committed = copy(table, to, zk, &removal.range, (&sources, others)).await?;
     let Some(Committed { logged, done }) = committed else {
-        return Ok(None);
+        return Ok(First::Refused);
     };
     pull(to, zk, None).await?;
     wait_for_replicas(to, zk, &logged, settings).await?;
     let last = done.last().expect("every operation has a result");
-    Ok(Some(Some(Logged::at(last.path(), dropped))))
+    Ok(First::Moved(Logged::at(last.path(), dropped)))
 }
 
-/// Copies alone, which is the first transaction of two. Returns `None` if another statement changed
-/// the other table meanwhile.
+/// Copies alone, which is the first transaction of two.
 async fn copy_first(
     table: &Rc<Table>,
     to: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     removal: &Removal,
     settings: &Settings,
-) -> Result<Option<Option<Logged>>, QueryError> {
+) -> Result<First, QueryError> {
     let sources = sources(table, zk, &removal.range).await?;
     match zk.multi(vec![next_version(table, removal.version)]).await {
         Err(error) if error.code == BAD_VERSION => return Err(changed_meanwhile().into()),
@@ -117,14 +123,14 @@ async fn copy_first(
     };
     let committed = copy(table, to, zk, &removal.range, (&sources, Vec::new())).await?;
     let Some(Committed { logged, .. }) = committed else {
-        return Ok(None);
+        return Ok(First::Refused);
     };
     if table.bugs.has(Bug::HiddenByMove) {
         table.hide(&removal.range);
     }
     pull(to, zk, None).await?;
     wait_for_replicas(to, zk, &logged, settings).await?;
-    Ok(Some(None))
+    Ok(First::Copied)
 }
 
 /// Returns the parts of a range that are to be copied.

@@ -19,7 +19,7 @@ from checkers.triage.defects import DEFECTS, table
 from harness.cli.main import app
 from harness.clusters.docker_cluster import DockerCluster
 from harness.core.engines import Engines
-from harness.core.op import Kind
+from harness.core.op import Kind, Op
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.run.phases import execute
@@ -104,14 +104,18 @@ def test_a_statement_of_a_users_own_is_judged(
 ) -> None:
     assert "cleanup" in examples
     options = {"statements": "optimize,cleanup:PURGE", "ops_per_s": 30.0}
-    spec = RunSpec(workload="statements", seed=Seed(7), promise="eventual", time_limit_s=5.0,
-                workload_options=options)  # fmt: skip
-    run = Store(tmp_path).create(spec.workload, spec.nemesis, spec.seed)
-    run.begin(spec, Engines(), servers.topology, {})
-    outcome = execute(RunContext.of(spec, servers, directory=run, drop=True))
-    assert outcome.judgement.status is Status.VALID, outcome.judgement.verdicts
-    purged = [op for op in outcome.history if op.f == "cleanup:PURGE" and op.kind is Kind.OK]
+    purged: list[Op] = []
+    for time_limit_s in (5.0, 20.0, 80.0):  # busy servers answer few statements in five seconds
+        spec = RunSpec(workload="statements", seed=Seed(7), promise="eventual",
+                    time_limit_s=time_limit_s, workload_options=options)  # fmt: skip
+        run = Store(tmp_path).create(spec.workload, spec.nemesis, spec.seed)
+        run.begin(spec, Engines(), servers.topology, {})
+        outcome = execute(RunContext.of(spec, servers, directory=run, drop=True))
+        purged = [op for op in outcome.history if op.f == "cleanup:PURGE" and op.kind is Kind.OK]
+        if len(purged) >= 2:
+            break
     assert len(purged) >= 2
+    assert outcome.judgement.status is Status.VALID, outcome.judgement.verdicts
 
 
 def anchors(document: Path) -> set[str]:

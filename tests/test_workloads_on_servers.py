@@ -70,7 +70,8 @@ def judged(
 ) -> tuple[Judgement, RunDirectory]:
     trial = trial_of(servers, store, name, *words, seconds=seconds)
     outcome = execute(trial)
-    assert not outcome.troubles
+    # A busy server may still be at work on a call when the run ends.
+    assert all(trouble.endswith("no end when the run was over") for trouble in outcome.troubles)
     return outcome.judgement, trial.directory
 
 

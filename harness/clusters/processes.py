@@ -7,6 +7,7 @@ other harnesses mean SIGSTOP by a pause.
 """
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +29,9 @@ _SIGNAL_S: Final = 30.0
 """
 _EXIT_S: Final = 60.0
 """Time for the engine to notice that a server's processes are gone."""
+_NOTICE_S: Final = 10.0
+"""Time after which the engine is asked to kill a container without processes: one that missed the
+exit looks again then. 20.10 was seen to call such a container running for over a minute."""
 _TERM_S: Final = 30
 """Time for a server to end after SIGTERM. ClickHouse waits for its merges and its sessions."""
 _UPGRADE_TERM_S: Final = 60
@@ -79,6 +83,7 @@ class Processes(CanKill, CanRestart, CanPause):
         self._why_unready = why_unready
         self._last_lines = last_lines
         self._create = create
+        self._starting = {node: threading.Lock() for node in topology.names}
 
     def kill(self, nodes: Iterable[str]) -> None:
         on_each(nodes, lambda node: self._signal(node, "KILL", "gone"))
@@ -242,6 +247,12 @@ class Processes(CanKill, CanRestart, CanPause):
                 return None
 
     def _start(self, node: str, *, exits_max: int | None = None) -> None:
+        """Start a server as `_start_alone` does. Of two calls at once the second waits, lest it
+        kill what the first has started."""
+        with self._starting[node]:
+            self._start_alone(node, exits_max)
+
+    def _start_alone(self, node: str, exits_max: int | None) -> None:
         """Start a server, and start it again if it exits or hangs, as a service manager would.
 
         With `exits_max`, it is not started again after that many exits. Raises StartError.
@@ -301,12 +312,18 @@ class Processes(CanKill, CanRestart, CanPause):
 
         Until then the engine would ignore a start.
         """
-        deadline = time.monotonic() + _EXIT_S
+        began = time.monotonic()
+        asked = False
         while True:
             container = self._container(node)
             if container is None or container.status in ("exited", "created"):
                 return container
-            if time.monotonic() > deadline:
+            waited_s = time.monotonic() - began
+            if not asked and waited_s > _NOTICE_S:
+                asked = True
+                with suppress(ClusterError), engine_request(f"end the container of {node}"):
+                    container.kill()
+            if waited_s > _EXIT_S:
                 raise ClusterError(
                     f"{node}: has no process, yet the engine still calls its container "
                     f"{container.status} after {_EXIT_S:g} s"

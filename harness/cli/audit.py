@@ -1,24 +1,35 @@
 """`harness audit`: judge what the servers of somebody else logged about a table."""
 
+import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import rich_click as click
 from rich.table import Table
 
-from checkers.replication.audited import Audited
-from harness.cli.parameter_types import WORD, json_option, number
+from checkers.ladder import Level
+from harness.cli.parameter_types import WORD, json_option, number, store_option
 from harness.cli.result import CommandAnswer, print_answer
 from harness.cli.terminal import Terminal, print_json
 from harness.core.clock import utc_now
 from harness.core.errors import UsageError
+from harness.core.history import History
+from harness.core.seed import Seed
 from harness.core.verdict import Status, Verdict
-from harness.run.audit import AuditRequest, audited
+from harness.report.run_files import draw
+from harness.run.audit import AuditRequest, audited, zero_of
+from harness.run.audit_demo import audit_demo
 from harness.run.audit_log import ZooKeeperLogs
+from harness.run.made_history import Origin, origin_of, store_history
 from harness.run.server_file import ServerFile, read_servers
+from harness.run.stop import Stop
+from harness.spec.run_spec import RunSpec
+from harness.store.store import Store
+from workloads.audited_table import AUDITED
 
 PROVABLE: Final = (
     ("an acknowledged insert is lost", "yes: no replica has its part, or too few of its rows"),
@@ -52,6 +63,8 @@ class AuditAnswer(msgspec.Struct, frozen=True):
     summary: str
     checked: int
     anomalies: tuple[NamedAnomaly, ...]
+    run: str
+    """Directory in which the audit is stored."""
     provable: dict[str, str] = msgspec.field(default_factory=lambda: dict(PROVABLE))
 
 
@@ -60,10 +73,9 @@ class AuditAnswer(msgspec.Struct, frozen=True):
     "--servers",
     type=WORD,
     metavar="FILE",
-    required=True,
     help="Addresses of the servers, see docs/external-clusters.md.",
 )
-@click.option("--table", required=True, metavar="DATABASE.TABLE", help="The replicated table.")
+@click.option("--table", metavar="DATABASE.TABLE", help="The replicated table.")
 @click.option(
     "--since",
     metavar="TIME",
@@ -86,23 +98,83 @@ class AuditAnswer(msgspec.Struct, frozen=True):
     help="A copy of a ZooKeeper server's directory version-2, or an archive of it. Most of the "
     "servers are needed; say it once for each.",
 )
+@click.option(
+    "--demo",
+    is_flag=True,
+    help="Try it: bring up servers in containers, write orders there, let one overtake another, "
+    "and audit that.",
+)
+@store_option
 @json_option
-def audit(
-    servers: str,
-    table: str,
+def audit(store: str, *, demo: bool, as_json: bool, **given: Any) -> int:
+    """Judge the inserts that servers logged: is every acknowledged one still there?
+
+    It reads system.query_log, part_log and parts of each replica, which quorums have failed from
+    ZooKeeper, and copies of ZooKeeper's log; it changes nothing. The audit is stored as a run is,
+    with a page. Exit status: 0 all is there, 1 something is not, 2 the logs do not say.
+    """
+    console, runs = Terminal(stderr=as_json, highlight=False), Store(Path(store))
+    console.warn(runs.prepare())
+    source = _demo(runs, console) if demo else _somebody_elses(**given)
+    spec = RunSpec(
+        workload=AUDITED,
+        nemesis="none",
+        seed=Seed(0),
+        cluster="docker" if demo else "external",
+        promise=Level.EVENTUAL.value,
+        command=source.command,
+    )
+    made = store_history(runs, spec, "none", source.history, source.origin, zero_of(source.history))
+    troubles = [*made.troubles, *filter(None, [draw(made.directory, source.history)])]
+    (verdict,) = made.judgement.verdicts
+    if as_json:
+        answer = AuditAnswer(
+            status=verdict.status,
+            summary=verdict.summary,
+            checked=verdict.checked,
+            anomalies=tuple(NamedAnomaly(one.kind, one.text) for one in verdict.anomalies),
+            run=str(made.directory.path),
+        )
+        print_json(answer)
+    else:
+        _show(verdict, Terminal())
+        console.print(f"page: {made.directory.report}", soft_wrap=True)
+    for trouble in troubles:
+        console.warn(trouble)
+    return verdict.status.exit_status
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What servers logged, and the command that asked them."""
+
+    history: History
+    origin: Origin
+    command: str
+
+
+def _demo(store: Store, console: Terminal) -> Source:
+    def note(text: str) -> None:
+        console.print(text, style="dim")
+
+    stop = Stop()
+    with stop.obeying_signals(), stop.interrupting():
+        history, origin = audit_demo(store, note)
+    return Source(history, origin, "harness audit --demo")
+
+
+def _somebody_elses(
+    servers: str | None,
+    table: str | None,
     since: str | None,
     until: str | None,
     clock_error: float,
     zookeeper_logs: Sequence[str],
-    *,
-    as_json: bool,
-) -> int:
-    """Judge the inserts that servers logged: is every acknowledged one still there?
-
-    It reads system.query_log, part_log and parts of each replica, which quorums have failed from
-    ZooKeeper, and copies of ZooKeeper's log; it changes nothing. Exit status: 0 all is there,
-    1 something is not, 2 the logs do not say.
-    """
+) -> Source:
+    """Ask the servers of a file. Raises UsageError and ClusterError."""
+    if servers is None or table is None:
+        lacking = "--servers" if servers is None else "--table"
+        raise UsageError(f"{lacking}: is missing; expected --servers FILE and --table, or --demo")
     database, _, name = table.partition(".")
     if not (database and name):
         raise UsageError(f"--table {table}: expected DATABASE.TABLE")
@@ -118,12 +190,12 @@ def audit(
     )
     if request.since >= request.until:
         raise UsageError(f"--since {request.since:%FT%T}: expected before {request.until:%FT%T}")
-    verdict = Audited().check(audited(file.cluster(), request))
-    if as_json:
-        print_json(msgspec.convert(verdict, AuditAnswer, from_attributes=True))
-    else:
-        _show(verdict, Terminal())
-    return verdict.status.exit_status
+    cluster = file.cluster()
+    words = ["--servers", servers, "--table", table, "--clock-error", f"{clock_error:g}"]
+    words += ["--since", f"{request.since:%FT%T}", "--until", f"{request.until:%FT%T}"]
+    words += [word for path in zookeeper_logs for word in ("--zookeeper-log", path)]
+    command = shlex.join(["harness", "audit", *words])
+    return Source(audited(cluster, request), origin_of(cluster), command)
 
 
 def _zookeeper(servers: ServerFile, paths: Sequence[str]) -> ZooKeeperLogs | None:

@@ -3,11 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
+from checkers.look import decode
 from checkers.replication.agreed import TRANSACTIONS
-from checkers.replication.audited import AUDIT
+from checkers.replication.audited import AUDIT, ServerLogs
 from harness.clusters.parallel import on_each
 from harness.clusters.replica import query
 from harness.core.dialect import Dialect
@@ -218,6 +219,12 @@ def history_of(
                 Op(index=len(ops), process=who, kind=kind, f=f, time_ns=last_ns, value=value)
             )
     return History(ops)
+
+
+def zero_of(history: History) -> datetime:
+    """Return the date of time 0 of an audit's history, in UTC."""
+    said = next(op for op in reversed(history.nemesis) if op.f == AUDIT and op.kind is Kind.OK)
+    return datetime.fromtimestamp(decode(said, ServerLogs).zero_ms / 1_000, UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from checkers.judge import judge
 from checkers.ladder import Level
 from harness.core.dialect import Dialect, Mechanism, Version, dialect_of
 from harness.core.engines import Engines
@@ -17,11 +16,11 @@ from harness.core.ranges import did_you_mean, quoted
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.native.explorer import Claim, Exploration, Step
+from harness.run.made_history import Origin, store_history
 from harness.sim.bugs import PROTOCOLS
 from harness.sim.counterexample import history_of, topology_of
 from harness.spec.run_spec import RunSpec
-from harness.spec.workload_options import EXPLORED, workload_of
-from harness.store.journal import Journal
+from harness.spec.workload_options import EXPLORED
 from harness.store.store import Store
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -253,12 +252,5 @@ def store_counterexample(result: ExplorationResult, root: Path) -> Path:
     scope = result.scope
     named = [scope[name] for name in ("protocol", "mutant") if scope.get(name)]
     change = "+".join([*named, *scope.get("fixes", ())]) or "none"
-    directory = Store(root).create(spec.workload, change, spec.seed)
-    directory.begin(spec, Engines(), topology_of(result.steps), {})
-    journal = Journal(directory.journal)
-    for op in history:
-        journal.append(op)
-    journal.close()
-    judgement = judge(history, workload_of(spec).checkers(), spec.check_s, level)
-    directory.finish(judgement, history=history)
-    return directory.path
+    origin = Origin(topology=topology_of(result.steps), engines=Engines(), versions={})
+    return store_history(Store(root), spec, change, history, origin).directory.path

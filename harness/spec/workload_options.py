@@ -15,6 +15,7 @@ from harness.core.ranges import Quorum, did_you_mean, quoted, range_of, unknown_
 from harness.spec.catalogue import workload_entry
 from harness.spec.run_options import OPTIONS, workload_flags
 from harness.spec.run_spec import RunSpec
+from workloads.audited_table import AUDITED, AuditedTable
 from workloads.options import PacedOptions, WorkloadOptions
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def workload_of(spec: RunSpec) -> Workload:
     """Return the workload of a run, with its options. Raises UsageError."""
     if spec.workload.startswith(SCENARIO):
         return scenario_of(spec.workload.removeprefix(SCENARIO)).workload
+    if spec.workload == AUDITED:
+        return AuditedTable()
     name = "quorum-set" if spec.workload.startswith(EXPLORED) else spec.workload
     try:
         entry = workload_entry(name)

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from checkers_cases import history
-from real_servers import THREE, wait_until
+from real_servers import THREE, left, wait_until
 from test_external_cluster import described
 
-from checkers.replication.audited import Audited
+from checkers.replication.audited import LOGGED, Audited
 from harness.clients.clickhouse import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.docker_cluster import DockerCluster
@@ -28,6 +28,7 @@ from harness.core.errors import HarnessError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Json, Kind, Op
 from harness.core.verdict import Status
+from harness.store.store import RunDirectory
 
 SECOND = 1_000_000_000
 BOTH = {"ch1": {"0_0_0_0": [2, "a"]}, "ch2": {"0_0_0_0": [2, "a"]}}
@@ -55,7 +56,7 @@ def audited(
         "zero_ms": 0,
         **said,
     }
-    more: Mapping[str, Any] = {"process": 0, "f": "insert", "node": "ch1"}
+    more: Mapping[str, Any] = {"process": 0, "f": LOGGED, "node": "ch1"}
     own: Mapping[str, Any] = {"process": NEMESIS, "f": "audit", "time_ns": 4 * SECOND}
     read: Mapping[str, Any] = {"process": 1, "f": "transactions", "time_ns": 4 * SECOND}
     ops = [
@@ -181,7 +182,7 @@ LOGS = """<clickhouse>
 <flush_interval_milliseconds>500</flush_interval_milliseconds></part_log>
 </clickhouse>"""
 
-LOGGED = {"log_queries": 1}
+QUERIES_LOGGED = {"log_queries": 1}
 """Setting that clients of the harness leave out, and others have by default."""
 
 
@@ -204,6 +205,7 @@ def judged(file: Path, table: ReplicatedTable, *words: str) -> tuple[int, dict[s
     command = [sys.executable, "-m", "harness.cli.main", "audit", "--servers", str(file)]
     until = (utc_now() + timedelta(seconds=1)).isoformat()
     command += ["--table", table.name, "--json", "--until", until, *words]
+    command += ["--store", str(file.parent / "store")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode in (0, 1, 2), ended.stderr
     return ended.returncode, json.loads(ended.stdout)
@@ -254,7 +256,7 @@ def test_inserts_of_others_are_audited_from_the_servers_logs(
     table = ReplicatedTable(logging, "audited", TableSchema("key Int64, value Int64"))
     table.create()
     request.addfinalizer(table.close)
-    quorum = {"insert_quorum": 2, "insert_quorum_timeout": 10_000, **LOGGED}
+    quorum = {"insert_quorum": 2, "insert_quorum_timeout": 10_000, **QUERIES_LOGGED}
     for value in range(12):
         node = THREE.replicas[value % 3]
         with closing(connect(logging, node)) as client:
@@ -280,7 +282,11 @@ def test_inserts_of_others_are_audited_from_the_servers_logs(
     assert (status, said["status"]) == (1, "INVALID"), said
     assert {one["kind"] for one in said["anomalies"]} <= {"gone", "missing-rows"}
 
-    execute(logging.endpoint("ch1"), f"ALTER TABLE {table.name} DROP PARTITION 0", settings=LOGGED)
+    execute(
+        logging.endpoint("ch1"),
+        f"ALTER TABLE {table.name} DROP PARTITION 0",
+        settings=QUERIES_LOGGED,
+    )
     wait_until(lambda: judged(file, table)[0] == 2, "the log has the statement")
     assert (
         "1 statement may have removed or changed rows, such as Alter on ch1"
@@ -289,9 +295,28 @@ def test_inserts_of_others_are_audited_from_the_servers_logs(
 
 
 @pytest.mark.containers
+def test_the_demo_shows_what_only_zookeepers_log_has_and_leaves_no_servers(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    command = [sys.executable, "-m", "harness.cli.main", "audit", "--demo", "--json"]
+    command += ["--store", str(store)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert ended.returncode == 1, ended.stderr
+    said = json.loads(ended.stdout)
+    assert [one["kind"] for one in said["anomalies"]] == ["last-part-back"]
+    assert said["checked"] == 14
+    run = RunDirectory(Path(said["run"]))
+    assert run.report.exists()
+    command = [sys.executable, "-m", "harness.cli.main", "check", str(run.path)]
+    again = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (again.returncode, "explained by overtaken-insert" in again.stdout) == (1, True)
+    assert not left(store)
+
+
+@pytest.mark.containers
 def test_what_cannot_be_audited_is_refused(logging: DockerCluster, tmp_path: Path) -> None:
     file = described(logging, tmp_path / "servers.toml")
     refusals = {
+        (): "--table: is missing; expected --servers FILE and --table, or --demo",
         ("--table", "t"): "--table t: expected DATABASE.TABLE",
         (
             "--table",

@@ -1,9 +1,10 @@
 """Judges what servers logged about a table that clients of somebody else wrote to.
 
-The history of an audit has an insert for each INSERT of the servers' `system.query_log`, whose end
-has `InsertedParts`, and one op of the nemesis, "audit", with `ServerLogs`. With ZooKeeper's log the
-history has a call "transactions" as well (`checkers.replication.agreed`). What clients read is not
-in such logs, so that no read is judged. A part *covers* another if it has all of its blocks.
+The history of an audit has a call "logged-insert" for each INSERT of the servers'
+`system.query_log`, whose end has `InsertedParts`, and one op of the nemesis, "audit", with
+`ServerLogs`. With ZooKeeper's log the history has a call "transactions" as well
+(`checkers.replication.agreed`). What clients read is not in such logs, so that no read is judged. A
+part *covers* another if it has all of its blocks.
 
 Violated, of an acknowledged insert that made a part:
 failed              the quorum of its part failed
@@ -48,6 +49,8 @@ from harness.core.op import Kind, Op
 from harness.core.verdict import Verdict
 
 AUDIT: Final = "audit"
+LOGGED: Final = "logged-insert"
+"""Name of an insert that a server logged: of its value the log has the parts alone."""
 
 
 class ServerLogs(msgspec.Struct, frozen=True):
@@ -70,6 +73,14 @@ class ServerLogs(msgspec.Struct, frozen=True):
     """Time by which two servers' clocks may differ."""
     zero_ms: float = 0
     """Wall-clock time of the history's begin."""
+    versions: list[str] = []
+    """Versions of the ClickHouse servers, each once."""
+
+
+def server_logs(history: History) -> ServerLogs | None:
+    """Return what the servers logged; None if nothing was read from them. Raises HistoryError."""
+    ops = [op for op in history.nemesis if op.f == AUDIT and op.kind is Kind.OK]
+    return decode(ops[-1], ServerLogs) if ops else None
 
 
 class _Logs:
@@ -140,7 +151,7 @@ class Audited:
         logs = _Logs(said)
         inserts = [
             (pair, made)
-            for pair in history.calls("insert", kinds=(Kind.OK,))
+            for pair in history.calls(LOGGED, kinds=(Kind.OK,))
             if pair.end is not None and (made := decode(pair.end, InsertedParts)).parts
         ]
         quorums = AuditedQuorums(history, said.zero_ms, said.clock_error_ns)

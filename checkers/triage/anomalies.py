@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from checkers.availability.answers import unanswered
 from checkers.phrasing import seconds
+from checkers.replication.agreed import agreed_of
 from checkers.sets.key_sets import READS
 from checkers.triage import answers
 from checkers.triage.events import departures
@@ -98,6 +99,16 @@ def _went_back(anomaly: Anomaly, evidences: Evidences) -> str:
     return ""
 
 
+def _ended_later(anomaly: Anomaly, evidences: Evidences) -> str:
+    """The transaction that set last_part back ended the quorum of the part that it names."""
+    agreed = agreed_of(evidences[0])
+    ended = {(zxid, part) for _, zxid, part in agreed.named("end")}
+    for _, zxid, partition, part in agreed.named("last"):
+        if f" {zxid:#x}:" in anomaly.text and (zxid, part) in ended:
+            return f"last_part of partition {partition} was set to {part} when its quorum ended"
+    return ""
+
+
 def _of_the_last_answer(errors: re.Pattern[str], signature: answers.Signature) -> Signature:
     """Return a signature of the calls that were answered with such an error at last."""
 
@@ -118,6 +129,7 @@ SIGNATURES: Final[Mapping[tuple[str, str], Sequence[tuple[str, Signature]]]] = {
     ("durability", "acknowledged-early"): (("uncounted-quorum", _uncounted),),
     ("durability", "overlap"): (("uncounted-quorum", _uncounted),),
     ("durability", "last-part-back"): (("overtaken-insert", _went_back),),
+    ("audit", "last-part-back"): (("overtaken-insert", _ended_later),),
     ("failed-parts", "read-again"): (("failed-part-missed", _kept_failed),),
     ("failed-parts", "back"): (("failed-part-missed", _kept_failed),),
     ("failed-parts", "kept"): (("failed-part-missed", _kept_failed),),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final
 
+from checkers.replication.audited import server_logs
 from checkers.replication.protocol import Fact, facts_of, versions_of
 from checkers.triage.events import Event, Events, doubts_of, traces_of
 from harness.core.dialect import FIRST, Version
@@ -235,7 +236,9 @@ def evidence_of(history: History) -> Evidence:
         return found
     said = traces_of(history)
     if not said:
-        return Evidence(doubts=["the run recorded nothing of them"])
+        audit = server_logs(history)
+        versions = _versions(audit.versions) if audit else ()
+        return Evidence(versions, doubts=["the run recorded nothing of them"])
     trace = said[0]
     if len(said) > 1:
         found = _of_trace(trace, ())

@@ -11,6 +11,7 @@ import msgspec
 import rich_click as click
 from rich.table import Table
 
+from checkers.headline import headline
 from checkers.ladder import Level
 from harness.cli.parameter_types import WORD, json_option, number, store_option
 from harness.cli.result import CommandAnswer, print_answer
@@ -24,7 +25,7 @@ from harness.report.run_files import draw
 from harness.run.audit import AuditRequest, audited, zero_of
 from harness.run.audit_demo import audit_demo
 from harness.run.audit_log import ZooKeeperLogs
-from harness.run.made_history import Origin, origin_of, store_history
+from harness.run.made_history import Origin, StoredHistory, origin_of, store_history
 from harness.run.server_file import ServerFile, read_servers
 from harness.run.stop import Stop
 from harness.spec.run_spec import RunSpec
@@ -124,7 +125,8 @@ def audit(store: str, *, demo: bool, as_json: bool, **given: Any) -> int:
         promise=Level.EVENTUAL.value,
         command=source.command,
     )
-    made = store_history(runs, spec, "none", source.history, source.origin, zero_of(source.history))
+    history = source.history
+    made = store_history(runs, spec, "none", history, source.origin, zero_of(history), explain=True)
     troubles = [*made.troubles, *filter(None, [draw(made.directory, source.history)])]
     (verdict,) = made.judgement.verdicts
     if as_json:
@@ -137,8 +139,7 @@ def audit(store: str, *, demo: bool, as_json: bool, **given: Any) -> int:
         )
         print_json(answer)
     else:
-        _show(verdict, Terminal())
-        console.print(f"page: {made.directory.report}", soft_wrap=True)
+        _show(made, verdict, Terminal())
     for trouble in troubles:
         console.warn(trouble)
     return verdict.status.exit_status
@@ -213,11 +214,14 @@ def _time(flag: str, text: str) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _show(verdict: Verdict, console: Terminal) -> None:
+def _show(made: StoredHistory, verdict: Verdict, console: Terminal) -> None:
     table = Table("what may have gone wrong", "do such logs show it?", box=None, pad_edge=False)
     for what, answer in PROVABLE:
         table.add_row(what, answer)
     console.print(table)
     for one in verdict.anomalies:
         console.print(f"{one.kind}: {one.text}", markup=False)
-    print_answer(console, CommandAnswer(verdict.status, verdict.summary))
+    invalid = verdict.status is Status.INVALID
+    summary = headline(made.judgement) if invalid else verdict.summary
+    answer = CommandAnswer(verdict.status, f"{summary}; report: {made.directory.report}")
+    print_answer(console, answer)

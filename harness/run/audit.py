@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from checkers.look import decode
 from checkers.replication.agreed import TRANSACTIONS
-from checkers.replication.audited import AUDIT, ServerLogs
+from checkers.replication.audited import AUDIT, LOGGED, server_logs
 from harness.clusters.parallel import on_each
 from harness.clusters.replica import query
 from harness.core.dialect import Dialect
@@ -200,7 +199,7 @@ def history_of(
             index=len(ops),
             process=process,
             kind=call.kind if ends else Kind.INVOKE,
-            f="insert",
+            f=LOGGED,
             time_ns=(time_us - zero_us) * 1_000,
             value=call.value if ends else None,
             node=call.node,
@@ -209,7 +208,7 @@ def history_of(
         ops.append(op)
     last_ns = ops[-1].time_ns if ops else 0
     looks: list[tuple[Process, str, Mapping[str, Json]]] = [
-        (NEMESIS, AUDIT, _said(logs, request, zero_us))
+        (NEMESIS, AUDIT, _said(logs, request, dialect, zero_us))
     ]
     if facts is not None:
         looks.insert(0, (len(calls), TRANSACTIONS, facts))
@@ -223,8 +222,9 @@ def history_of(
 
 def zero_of(history: History) -> datetime:
     """Return the date of time 0 of an audit's history, in UTC."""
-    said = next(op for op in reversed(history.nemesis) if op.f == AUDIT and op.kind is Kind.OK)
-    return datetime.fromtimestamp(decode(said, ServerLogs).zero_ms / 1_000, UTC)
+    said = server_logs(history)
+    assert said is not None, "an audit has what the servers logged"
+    return datetime.fromtimestamp(said.zero_ms / 1_000, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,9 @@ def _calls(own: _ReplicaLogs, dialect: Dialect) -> Iterator[LoggedInsert]:
         yield LoggedInsert(own.node, start_us, None, Kind.INFO, None, "")
 
 
-def _said(logs: Sequence[_ReplicaLogs], request: AuditRequest, zero_us: int) -> Mapping[str, Json]:
+def _said(
+    logs: Sequence[_ReplicaLogs], request: AuditRequest, dialect: Dialect, zero_us: int
+) -> Mapping[str, Json]:
     """Return the value of the op `audit` (`checkers.replication.audited`)."""
     return {
         "created": [
@@ -281,4 +283,5 @@ def _said(logs: Sequence[_ReplicaLogs], request: AuditRequest, zero_us: int) -> 
         "silent": [own.node for own in logs if own.made is None],
         "clock_error_ns": round(request.clock_error_s * 1e9),
         "zero_ms": zero_us / 1_000,
+        "versions": [str(version) for version in dialect.versions],
     }

@@ -47,10 +47,12 @@ def store_history(
     history: History,
     origin: Origin,
     zero: datetime | None = None,
+    *,
+    explain: bool = False,
 ) -> StoredHistory:
     """Judge a history by the checkers of its workload, and store it. `change` stands in the
     directory's name where a run has its nemesis; `zero` is the date of time 0 of the history in
-    UTC, None on virtual time. Raises HarnessError."""
+    UTC, None on virtual time. `explain` is as in `judge`. Raises HarnessError."""
     directory = store.create(spec.workload, change, spec.seed)
     directory.begin(spec, origin.engines, origin.topology, origin.versions)
     if zero is not None:
@@ -60,5 +62,5 @@ def store_history(
         journal.append(op)
     journal.close()
     checkers = workload_of(spec).checkers()
-    judgement = judge(history, checkers, spec.check_s, spec.promise)
+    judgement = judge(history, checkers, spec.check_s, spec.promise, explain=explain)
     return StoredHistory(directory, judgement, directory.finish(judgement, history=history))

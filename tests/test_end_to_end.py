@@ -14,8 +14,10 @@ from kazoo.client import KazooClient
 from real_servers import left, wait_until
 
 from compose.releases import DEFAULT_CLICKHOUSE, DEFAULT_ZOOKEEPER, clickhouse_release
+from harness.clusters.replica import query_value
 from harness.core.history import History
 from harness.core.op import Kind
+from harness.core.protocols import Endpoint
 from harness.store.journal import read_history
 from harness.store.parquet import read_parquet
 from harness.store.store import RunDirectory, Store
@@ -213,6 +215,8 @@ def test_a_kept_cluster_is_used_again_spared_and_at_last_removed(tmp_path: Path)
     (cluster,) = (path.name for path in (tmp_path / "clusters").iterdir())
     kept = containers(cluster)
     assert kept != []
+    (port,) = re.findall(r"ch1 .*clickhouse client --host 127\.0\.0\.1 --port (\d+)", errors)
+    assert query_value(Endpoint("127.0.0.1", int(port)), "SELECT hostName()", str) == "ch1"
     assert command("clean").returncode == 0
     assert containers(cluster) == kept
     status, report, errors = ended(begun(tmp_path, "--reuse", cluster, *quick))

@@ -223,5 +223,5 @@ def _show(made: StoredHistory, verdict: Verdict, console: Terminal) -> None:
         console.print(f"{one.kind}: {one.text}", markup=False)
     invalid = verdict.status is Status.INVALID
     summary = headline(made.judgement) if invalid else verdict.summary
-    answer = CommandAnswer(verdict.status, f"{summary}; report: {made.directory.report}")
-    print_answer(console, answer)
+    last = CommandAnswer(verdict.status, f"{summary}; report: {made.directory.report}")
+    print_answer(console, last)

@@ -16,9 +16,13 @@ from checkers.headline import headline
 from checkers.judge import Judgement
 from checkers.phrasing import number
 from checkers.witness import Explanation, explained
+from harness.clusters.manifest import ClusterManifest
+from harness.core.errors import ClusterError
 from harness.core.history import History
 from harness.core.op import Kind
+from harness.core.topology import Role
 from harness.core.verdict import Status, worst
+from harness.run.campaign import ClusterSource
 
 STATUS_STYLE = {
     Status.VALID: "bold green",
@@ -188,3 +192,25 @@ def open_page(console: Console, page: Path | str | None) -> None:
     if not webbrowser.open(address):
         text = f"! --open: no browser can be started; open {address}"
         console.print(text, style="yellow", soft_wrap=True)
+
+
+def print_kept_cluster(console: Console, clusters: ClusterSource) -> None:
+    """Print how to reach, to use and to remove a cluster that was kept, if one was."""
+    if not clusters.leave or clusters.files is None:
+        return
+    name = clusters.files.name
+    try:
+        found = ClusterManifest.load(clusters.files)
+    except ClusterError as error:
+        console.print(f"the cluster {name} may still be running: {error}", soft_wrap=True)
+        return
+    console.print(
+        f"the cluster is still running: harness run --reuse {name} uses it, "
+        f"harness clean {name} removes it",
+        soft_wrap=True,
+    )
+    for node, address in found.addresses.items():
+        host, _, port = address.rpartition(":")
+        connect = f"  clickhouse client --host {host} --port {port}"
+        replica = found.topology.node(node).role is Role.CLICKHOUSE
+        console.print(f"  {node:4} {address}{connect if replica else ''}", soft_wrap=True)

@@ -19,6 +19,7 @@ from harness.cli.result import (
     CommandAnswer,
     open_page,
     print_answer,
+    print_kept_cluster,
     print_result,
     result,
 )
@@ -97,17 +98,11 @@ def _request(context: click.Context) -> RunRequest:
 
 def _say_what_is_left(console: Console, campaign: Campaign, stop: Stop) -> None:
     """Print how to use and to remove a cluster that was kept."""
-    if not campaign.clusters.leave or campaign.clusters.files is None:
-        return
-    if stop.frozen:
+    if stop.frozen and campaign.clusters.leave and campaign.clusters.files is not None:
         pods = f"docker ps -qf name={campaign.clusters.files.name}-.*-pod"
         resume = "xargs -I{} docker exec {} sh -c 'kill -CONT -1'"
         console.print(f"{stop.reason}; they go on after: {pods} | {resume}")
-    console.print(
-        "the cluster is still running: "
-        f"harness run --reuse {campaign.clusters.files.name} uses it, "
-        f"harness clean {campaign.clusters.files.name} removes it"
-    )
+    print_kept_cluster(console, campaign.clusters)
 
 
 @dataclass(frozen=True, slots=True)

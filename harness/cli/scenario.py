@@ -15,6 +15,7 @@ from rich.text import Text
 from compose.releases import ImageChoice, ImageOptions
 from harness.cli.display import live_display
 from harness.cli.parameter_types import SEED, WORD, image_options, json_option, number, store_option
+from harness.cli.result import print_kept_cluster
 from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from harness.core.seed import Seed
@@ -128,6 +129,7 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
                 ],
                 finished,
             )
+            print_kept_cluster(console, campaign.clusters)
             if stop:
                 break
     if as_json:

@@ -146,7 +146,9 @@ class Containers:
 
     def save(self) -> None:
         """Write the manifest, by which another process finds the cluster."""
-        ClusterManifest(self.name, self.topology, self.images, self.settings).save(self.directory)
+        addresses = {node: f"{one.host}:{one.port}" for node, one in self._endpoints.items()}
+        found = ClusterManifest(self.name, self.topology, self.images, self.settings, addresses)
+        found.save(self.directory)
 
     def close_agents(self) -> None:
         """Close the connections to the pods; idempotent."""

@@ -26,6 +26,8 @@ class ClusterManifest:
     topology: Topology
     images: Images
     settings: Settings
+    addresses: Mapping[str, str]
+    """Where each node's service is reached from this machine, as "127.0.0.1:33681"."""
 
     def save(self, directory: Path) -> None:
         """Write the manifest into the cluster's directory."""
@@ -44,6 +46,7 @@ class ClusterManifest:
             "bucket": self.topology.bucket and asdict(self.topology.bucket),
             "images": asdict(images),
             "settings": asdict(self.settings),
+            "addresses": dict(self.addresses),
         }
         (directory / FILE).write_text(json.dumps(state, indent=2))
 
@@ -72,6 +75,7 @@ class ClusterManifest:
                 ),
                 images=msgspec.convert(state["images"], Images),
                 settings=Settings(**settings),
+                addresses=state.get("addresses", {}),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ClusterError(

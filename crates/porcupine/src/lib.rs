@@ -7,6 +7,7 @@ mod allocated;
 pub mod arrow;
 pub mod budget;
 pub mod datum;
+pub mod invariants;
 pub mod models;
 pub mod objects;
 pub mod order;

@@ -1,17 +1,20 @@
-"""Decides whether concurrent histories are linearizable or sequentially consistent, and which
-levels of isolation histories of transactions satisfy."""
+"""Decides whether concurrent histories are linearizable or sequentially consistent, whether they
+keep invariants, and which levels of isolation histories of transactions satisfy."""
 
 from typing import TYPE_CHECKING
 
 from pyporcupine._pyporcupine import (
+    INVARIANTS,
     LEVELS,
     MEMORY_MB,
     UNKNOWN,
     Anomaly,
     Call,
     Dependency,
+    Finding,
     HistoryError,
     InvalidError,
+    InvariantResult,
     ModelError,
     ObjectResult,
     Operation,
@@ -22,6 +25,7 @@ from pyporcupine._pyporcupine import (
     UndecidedError,
     __version__,
     check,
+    check_invariant,
     check_transactions,
     visualize,
 )
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from pyporcupine._pyporcupine import Unknown as Unknown
 
 __all__ = [
+    "INVARIANTS",
     "LEVELS",
     "MEMORY_MB",
     "UNKNOWN",
@@ -45,10 +50,12 @@ __all__ = [
     "ArrowColumns",
     "Call",
     "Dependency",
+    "Finding",
     "HistoryError",
     "ImportedHistory",
     "ImportedTransactions",
     "InvalidError",
+    "InvariantResult",
     "Model",
     "ModelError",
     "ObjectResult",
@@ -61,6 +68,7 @@ __all__ = [
     "UndecidedError",
     "__version__",
     "check",
+    "check_invariant",
     "check_transactions",
     "from_events",
     "read",

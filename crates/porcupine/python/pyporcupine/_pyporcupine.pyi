@@ -187,6 +187,56 @@ class TransactionsResult:
         if it is UNKNOWN."""
     def __bool__(self) -> NoReturn: ...
 
+INVARIANTS: Final[tuple[str, ...]]
+"""Names of the invariants that `check_invariant` decides."""
+
+@final
+class Finding:
+    """What breaks an invariant, or what is worth knowing beside it."""
+    @property
+    def name(self) -> str:
+        """Such as "lost"."""
+    @property
+    def key(self) -> int | str | None:
+        """The key of the operations."""
+    @property
+    def forbidden(self) -> bool:
+        """Whether the invariant forbids it."""
+    @property
+    def count(self) -> int:
+        """Number of instances."""
+    @property
+    def operations(self) -> list[int]:
+        """Positions of operations that show the first few instances."""
+    @property
+    def text(self) -> str:
+        """A clause that names the first few instances."""
+
+@final
+class InvariantResult:
+    """The verdict on an invariant. Testing it for truth raises TypeError; compare `status` or call
+    `raise_if_invalid` instead."""
+    @property
+    def status(self) -> Literal["VALID", "INVALID", "UNKNOWN"]:
+        """The worst status of the keys: INVALID, then UNKNOWN, then VALID. VALID if there are no
+        operations."""
+    @property
+    def reason(self) -> str:
+        """A clause for human readers: the reason of the first key with this status."""
+    @property
+    def counts(self) -> dict[str, int]:
+        """What was counted, over all keys: of each invariant its own figures."""
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found, key by key; what the invariant forbids first."""
+    @property
+    def keys(self) -> int:
+        """Number of keys."""
+    def raise_if_invalid(self) -> None:
+        """Return if the status is VALID. Raises InvalidError if it is INVALID, and UndecidedError
+        if it is UNKNOWN."""
+    def __bool__(self) -> NoReturn: ...
+
 @final
 class Step:
     """`from_op` must come before `to_op`, because `why`; both are positions in the history.
@@ -373,6 +423,58 @@ def check(
 
     Raises HistoryError for a row that breaks the rules of histories, ModelError for a model that
     fails, ValueError and TypeError for other arguments."""
+
+def check_invariant(
+    history: Sequence[Operation] | ArrowColumns,
+    invariant: Literal[
+        "total-queue", "unique-ids", "counter-bounds", "bank", "set-full", "long-fork"
+    ],
+    *,
+    initial: int | None = None,
+    negative_balances: bool = False,
+    linearizable: bool = False,
+    time_s: float | None = 60.0,
+    memory_mb: float | None = MEMORY_MB,
+) -> InvariantResult:
+    """Decide an invariant of a history: a rule that counts and compares, as the checkers of Jepsen
+    do that have the same names (in jepsen.checker, jepsen.tests.bank and jepsen.tests.long-fork;
+    counter-bounds is its `counter`).
+
+    `history` is a list of Operation, or Arrow columns, as for `check`. What certainly did not
+    happen is left out of it. Operations with different keys are judged apart. An invariant is
+    weaker than linearizability, and decided in O(n log n + v) for n operations and v values in
+    reads.
+
+    Invariants, with their operations (value -> output):
+    total-queue: enqueue (any), dequeue (-> the value, None if it found nothing), drain (-> a
+        list, after which the queue was empty). What was acknowledged comes out, and nothing else
+        does. A value is lost if it did not, although the queue was seen empty in a call after its
+        acknowledgement. A value that comes out twice is allowed, and reported. In Jepsen a value
+        whose enqueue failed may come out; here it was left out, so it is unexpected.
+    unique-ids: generate (-> the identifier). All differ.
+    counter-bounds: add (int -> None, or the new sum), read (-> int). A read finds at least what
+        had been added for certain before its call, and at most that with all additions called by
+        its return; a negative addition that may have happened lowers the least. `initial` is the
+        value before the first addition, otherwise 0; if another would explain all reads, the
+        answer is UNKNOWN.
+    bank: transfer (any), read (-> the balances: a list of ints or of pairs [account, balance], or
+        a dict). The sum is `initial`, or without it that of most reads; no balance is below zero,
+        unless `negative_balances`.
+    set-full: add (any), read (-> a list). An element that was known before the call of a read is
+        in it or in a later one (otherwise lost), nothing else is, and each once. With
+        `linearizable` it is also in all reads that are called once it is known (otherwise stale).
+    long-fork: txn, read or write: [["w", key, 1]] or [["r", key, value], ...]. Each key is
+        written once. No two reads of the same keys each found a key written that the other found
+        without a value.
+
+    The history is UNKNOWN if nothing was checked, if evidence is missing, as for a queue that
+    nobody saw empty, or if a limit was reached.
+
+    `time_s` and `memory_mb` limit the check, as those of `check` do; the memory of the history
+    itself does not count. One thread does all; the GIL is released.
+
+    Raises HistoryError for a row that breaks the rules of histories or that the invariant does not
+    know, ValueError for other arguments."""
 
 def check_transactions(
     history: Sequence[Transaction] | ArrowColumns,

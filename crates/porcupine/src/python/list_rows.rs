@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyList, PyMapping, PySequence, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyMapping, PySequence, PyString, PyTuple};
 use rustc_hash::FxHashMap;
 
 use super::operation::Operation;
@@ -198,6 +198,9 @@ impl ListRows {
             return self.list(row, field, list.len(), list.iter());
         } else if let Ok(tuple) = given.cast::<PyTuple>() {
             return self.list(row, field, tuple.len(), tuple.iter());
+        } else if let Ok(dict) = given.cast::<PyDict>() {
+            // Its pairs, in their order.
+            return self.list(row, field, dict.len(), dict.items().iter());
         }
         Err(HistoryError::new_err(format!(
             "row {row}: {field} is {}, expected an int of 64 bits, a str, a bool, None or a list of these",

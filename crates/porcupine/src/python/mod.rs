@@ -3,8 +3,10 @@
 mod actions;
 mod call;
 mod check;
+mod check_invariant;
 mod check_transactions;
 mod custom;
+mod invariant_result;
 mod list_rows;
 mod model;
 mod operation;
@@ -74,6 +76,11 @@ fn pyporcupine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<transaction_result::Dependency>()?;
     module.add_class::<transaction_result::Anomaly>()?;
     module.add_class::<transaction_result::TransactionsResult>()?;
+    // INVARIANTS: Final[tuple[str, ...]]
+    // Names of the invariants that `check_invariant` decides.
+    module.add("INVARIANTS", check_invariant::invariant_names(module.py())?)?;
+    module.add_class::<invariant_result::Finding>()?;
+    module.add_class::<invariant_result::InvariantResult>()?;
     module.add_class::<outcome::Step>()?;
     module.add_class::<outcome::ObjectResult>()?;
     module.add_class::<outcome::Result>()?;
@@ -92,7 +99,13 @@ fn pyporcupine(module: &Bound<'_, PyModule>) -> PyResult<()> {
         transaction_result::restore_transactions_result,
         module
     )?)?;
+    module.add_function(wrap_pyfunction!(invariant_result::restore_finding, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        invariant_result::restore_invariant_result,
+        module
+    )?)?;
     module.add_function(wrap_pyfunction!(check::check, module)?)?;
+    module.add_function(wrap_pyfunction!(check_invariant::check_invariant, module)?)?;
     module.add_function(wrap_pyfunction!(
         check_transactions::check_transactions,
         module

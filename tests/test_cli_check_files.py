@@ -257,7 +257,7 @@ def test_transactions_over_several_registers(tmp_path: Path) -> None:
     )
     (one,) = check_files(files([str(path)], None), CheckParameters("multi-register"))
     (found,) = one.objects
-    assert [(line.where, line.what) for line in witness(one.reading, found)] == [
+    assert [(line.where, line.what) for line in witness(one.reading, found.witness)] == [
         ("1–", "txn write ':x' 1, write ':y' 1, never returned"),
         ("2–3", "txn read ':x': 1, read ':y': 0"),
     ]

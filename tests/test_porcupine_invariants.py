@@ -119,7 +119,7 @@ CASES: list[Case] = [
     ("the total stays", "bank", [read([4, 6]), ("transfer", {"from": 0}, None), read([5, 5])], {},
      "VALID", "2 reads of a total of 10"),
     ("the total changes", "bank", [read({"a": 4, "b": 6}), read({"a": 4, "b": 7}), read([10])], {},
-     "INVALID", "1 read of another total: the first has 11, expected 10, as in most reads"),
+     "INVALID", "1 read of another total: the first has 11, expected 10, as in 2 other reads"),
     ("the total is not as stated", "bank", [read([4, 6])], {"initial": 11}, "INVALID",
      "1 read of another total: the first has 10, expected 11, as was stated"),
     ("one read has no total to compare with", "bank", [read([4, 6])], {}, "UNKNOWN",

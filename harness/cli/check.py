@@ -12,8 +12,7 @@ from click.core import ParameterSource
 from msgspec import structs
 from pyporcupine import LEVELS
 from pyporcupine.importers.calls import READ_LIKE, FailedCas
-from pyporcupine.importers.formats import FORMATS, MODELS
-from pyporcupine.importers.transactions import TRANSACTION_MODELS
+from pyporcupine.importers.formats import FORMATS
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
@@ -52,7 +51,7 @@ from harness.fleet.location import Location
 from harness.importers.files import check_files as judge_files
 from harness.importers.files import exit_status, files
 from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, draw_file, reads_of
-from harness.importers.options import ORDERS, CheckOptions, parameters, refuse
+from harness.importers.options import MODEL_NAMES, ORDERS, CheckOptions, parameters, refuse
 from harness.report.run_files import draw
 from harness.spec.workload_options import workload_of
 from harness.store.store import LATEST, RunDirectory, Store, run_in
@@ -66,7 +65,7 @@ RUN_OPTIONS = ("store", "promise", "check_time", "open_")
 STORE_OPTIONS = ("spark", "engine", "force", "checkers")
 FILE_OPTIONS = (
     "model", "format_", "consistency", "initial", "time_s", "memory_mb", "keyed", "failed_cas",
-    "picture", "writes_follow_reads", "sequential_keys", "linearizable_keys",
+    "picture", "writes_follow_reads", "sequential_keys", "linearizable_keys", "negative_balances",
 )  # fmt: skip
 _Stored: TypeAlias = RunDirectory | Found
 
@@ -109,8 +108,9 @@ _Stored: TypeAlias = RunDirectory | Found
 )
 @click.option(
     "--model",
-    type=NameOrReference([*MODELS, *TRANSACTION_MODELS]),
-    help="Files: model of the object in the histories; MODULE:CLASS for one of your own.",
+    type=NameOrReference(MODEL_NAMES),
+    help="Files: model of the object in the histories, or an invariant; MODULE:CLASS for a model "
+    "of your own.",
 )
 @click.option(
     "--format",
@@ -165,6 +165,11 @@ _Stored: TypeAlias = RunDirectory | Found
     is_flag=True,
     help="Files, rw-register: no transaction meets an older version of a key than one that "
     "returned before it was called.",
+)
+@click.option(
+    "--negative-balances",
+    is_flag=True,
+    help="Files, bank: allow balances below zero.",
 )
 @click.option(
     "--picture",
@@ -228,7 +233,7 @@ def _stored(store: Store, targets: tuple[str, ...]) -> _Stored:
 def _refuse_files(targets: tuple[str, ...]) -> None:
     for target in targets:
         if os.path.isfile(target):  # unlike Path.is_file, False if the name is too long
-            models = ", ".join([*MODELS, *TRANSACTION_MODELS])
+            models = ", ".join(MODEL_NAMES)
             raise UsageError(
                 f"{quoted(target)} is a file; expected a run, or files with --model, one of "
                 f"{models}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from pyporcupine import TransactionsResult
+from pyporcupine import Finding, InvariantResult, TransactionsResult
 from pyporcupine.importers.record import Reading
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -18,7 +18,7 @@ from harness.cli.result import STATUS_STYLE
 from harness.core.verdict import Status, worst
 from harness.importers.files import exit_status
 from harness.importers.judge import FileVerdict
-from harness.importers.phrasing import explain, witness
+from harness.importers.phrasing import WitnessLine, explain, witness
 from harness.importers.transactions import in_words
 
 SHOWN_MAX: Final = 5
@@ -44,16 +44,17 @@ def _of_file(one: FileVerdict) -> dict[str, Any]:
         "operations": len(operations),
         "lost": one.reading.lost,
         "left_out": one.reading.left_out,
-        "keys": len(one.objects),
+        "keys": len(one.objects) if one.invariant is None else one.invariant.keys,
         "took_ms": round(1e3 * one.took_s, 3),
         **({} if one.isolation is None else {"isolation": _isolation(one.reading, one.isolation)}),
+        **({} if one.invariant is None else {"invariant": _invariant(one.reading, one.invariant)}),
         "malformed": [{**asdict(bad), "text": bad.text} for bad in one.reading.malformed],
         "failures": [
             {
                 "key": result.key,
                 "status": one.status_of(result),
                 "reason": one.reason_of(result),
-                "witness": [asdict(line) for line in witness(one.reading, result)],
+                "witness": [asdict(line) for line in witness(one.reading, result.witness)],
                 "why": explain(one.reading, result),
             }
             for result in deciding
@@ -77,10 +78,28 @@ def _isolation(reading: Reading, result: TransactionsResult) -> dict[str, Any]:
     }
 
 
+def _invariant(reading: Reading, result: InvariantResult) -> dict[str, Any]:
+    return {
+        "counts": result.counts,
+        "findings": [
+            {
+                "name": finding.name,
+                "key": finding.key,
+                "forbidden": finding.forbidden,
+                "count": finding.count,
+                "lines": [reading.lines[at] for at in finding.operations],
+                "text": finding.text,
+            }
+            for finding in result.findings
+        ],
+    }
+
+
 def show(judged: Sequence[FileVerdict], console: Console) -> None:
     """Print a table with a row for each file, the reasons of those that are not VALID, and the
     answer."""
-    console.print(Group(_table(judged), *_reasons(judged)))
+    figures = (line for one in judged for line in _counts(one))
+    console.print(Group(_table(judged), *figures, *_reasons(judged)))
     counts = Counter(one.status for one in judged)
     tally = ", ".join(f"{counts[status]:,} {status.value}" for status in Status if counts[status])
     unread = sum(not one.read for one in judged)
@@ -117,6 +136,8 @@ def _table(judged: Sequence[FileVerdict]) -> Table:
 
 def _keys(one: FileVerdict) -> int:
     steps = (step for each in one.reading.transactions for step in each.micro_ops)
+    if one.invariant is not None:
+        return one.invariant.keys
     return len(one.objects) or len({step[1] for step in steps})
 
 
@@ -145,6 +166,8 @@ def _reasons(judged: Sequence[FileVerdict]) -> Iterator[RenderableType]:
                 yield Text(f"  {anomaly.name}{many}", "bold")
                 for sentence in in_words(one.reading, anomaly):
                     yield Padding(Text(sentence), (0, 0, 0, 4))
+            for finding in () if one.invariant is None else one.invariant.findings[:SHOWN_MAX]:
+                yield from _finding(one.reading, finding)
             for result in one.deciding[:SHOWN_MAX]:
                 yield Text()
                 key = "" if result.key is None else f", key {result.key!r}"
@@ -155,15 +178,37 @@ def _reasons(judged: Sequence[FileVerdict]) -> Iterator[RenderableType]:
                 yield Text(f"and {number(len(one.deciding) - SHOWN_MAX, 'more key')}", "dim")
 
 
+def _finding(reading: Reading, finding: Finding) -> Iterator[RenderableType]:
+    """Yield a finding and the operations that show it."""
+    yield Text()
+    key = "" if finding.key is None else f", key {finding.key!r}"
+    may = "" if finding.forbidden else ", which is allowed"
+    yield Text(f"  {finding.name} ({finding.count:,}){key}{may}", "bold")
+    yield Padding(Text(finding.text), (0, 0, 0, 4))
+    yield Padding(_lines(witness(reading, finding.operations)), (0, 0, 0, 2))
+
+
+def _counts(one: FileVerdict) -> Iterator[RenderableType]:
+    """Yield what an invariant counted in a file."""
+    if one.invariant is not None:
+        counts = ", ".join(f"{name} {count:,}" for name, count in one.invariant.counts.items())
+        yield Text(f"{one.path}: {counts}", "dim")
+
+
 def _witness(reading: Reading, result: Any) -> Table:
+    table = _lines(witness(reading, result.witness))
+    for step in explain(reading, result):
+        table.add_row("", "why", step)
+    return table
+
+
+def _lines(lines: Sequence[WitnessLine]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", justify="right", no_wrap=True)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for line in witness(reading, result):
+    for line in lines:
         table.add_row(f"  {line.where}", f"process {line.process}", line.what)
-    for step in explain(reading, result):
-        table.add_row("", "why", step)
     return table
 
 

@@ -16,6 +16,7 @@ from pyporcupine.importers.record import Malformed, Reading
 from harness.core.errors import EXIT_USAGE, UsageError
 from harness.core.ranges import quoted
 from harness.core.verdict import worst
+from harness.importers.invariants import InvariantParameters, judge_invariant
 from harness.importers.judge import CheckParameters, FileVerdict, judge
 from harness.importers.transactions import TransactionParameters, judge_transactions
 
@@ -46,7 +47,7 @@ def files(targets: Sequence[str], format_: str | None) -> list[tuple[Path, str]]
 
 def check_files(
     paths: Sequence[tuple[Path, str]],
-    parameters: CheckParameters | TransactionParameters,
+    parameters: CheckParameters | InvariantParameters | TransactionParameters,
     progress: Callable[[int], None] = lambda _: None,
     **reading: Any,
 ) -> list[FileVerdict]:
@@ -66,6 +67,9 @@ def check_files(
             judged.append(judge_transactions(str(path), history, own))
             continue
         history = _reading(path, partial(reading_of, name=name, **reading))
+        if isinstance(own, InvariantParameters):
+            judged.append(judge_invariant(str(path), history, own))
+            continue
         if own.initial is ... and history.format:
             own = replace(own, initial=FORMATS[history.format].initial(own.model))
         judged.append(judge(str(path), history, own))

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import EllipsisType
@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import pyporcupine
 from pyporcupine.importers.calls import READ_LIKE, TXN
+from pyporcupine.importers.drains import expand_drains
 from pyporcupine.importers.formats import Model
 from pyporcupine.importers.record import Key, Malformed, Reading, cut
 
@@ -21,6 +22,8 @@ from harness.importers.initial_values import doubt
 Consistency: TypeAlias = Literal["linearizable", "sequential"]
 TIME_S: Final = 60.0
 MEMORY_MB: Final = pyporcupine.MEMORY_MB
+WITH_DRAINS: Final = ("queue", "fifo-queue")
+"""Models of objects that histories may drain."""
 REFUSED_MAX: Final = 20
 """Maximum number of rows for which the checker's refusal is reported."""
 _ROW: Final = re.compile(r"\brow (\d{1,9})\b")
@@ -61,6 +64,8 @@ class FileVerdict:
     on an initial value that nobody stated."""
     isolation: pyporcupine.TransactionsResult | None = None
     """The anomalies, if the file has transactions."""
+    invariant: pyporcupine.InvariantResult | None = None
+    """The findings, if an invariant was judged."""
 
     def status_of(self, result: pyporcupine.ObjectResult) -> Status:
         """Return the status of one key."""
@@ -87,6 +92,8 @@ def judge(path: str, reading: Reading, parameters: CheckParameters) -> FileVerdi
     It is UNKNOWN when a line is malformed, when a key is out of budget, and when no operation says
     anything that an order of the operations could contradict: VALID needs something checked.
     """
+    if parameters.model in WITH_DRAINS:
+        reading = expand_drains(reading)
     if reading.malformed:
         return FileVerdict(path, Status.UNKNOWN, reading)
     began = time.perf_counter()
@@ -95,7 +102,11 @@ def judge(path: str, reading: Reading, parameters: CheckParameters) -> FileVerdi
     except pyporcupine.ModelError as error:
         raise UsageError(f"{path}: {error}") from error
     except pyporcupine.HistoryError as error:
-        return FileVerdict(path, Status.UNKNOWN, _refused_rows(reading, parameters, error))
+        brief = CheckParameters(
+            parameters.model, parameters.consistency, parameters.initial, time_s=0.001
+        )
+        refused = refused_rows(reading, lambda left: _check(left, brief), error)
+        return FileVerdict(path, Status.UNKNOWN, refused)
     status, reason = Status(result.status), ""
     doubts = _doubts(reading.operations, result, parameters)
     if doubts:
@@ -197,16 +208,15 @@ def _check(
     )
 
 
-def _refused_rows(
-    reading: Reading, parameters: CheckParameters, error: pyporcupine.HistoryError
+def refused_rows(
+    reading: Reading,
+    check: Callable[[Sequence[pyporcupine.Operation]], object],
+    error: pyporcupine.HistoryError,
 ) -> Reading:
     """Return a reading with every row that the checker refuses, found by removing one row after the
-    other."""
+    other and calling `check` again."""
     left, lines = list(reading.operations), list(reading.lines)
-    refused = Reading(malformed=[])
-    brief = CheckParameters(
-        parameters.model, parameters.consistency, parameters.initial, time_s=0.001
-    )
+    refused = Reading(malformed=[], format=reading.format)
     last: pyporcupine.HistoryError | None = error
     while last is not None and len(refused.malformed) < REFUSED_MAX:
         row = _ROW.match(str(last))
@@ -216,7 +226,7 @@ def _refused_rows(
         del left[at], lines[at]
         last = None
         try:
-            _check(left, brief)
+            check(left)
         except pyporcupine.HistoryError as another:
             last = another
     refused.malformed.sort(key=lambda bad: bad.line)

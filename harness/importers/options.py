@@ -5,19 +5,25 @@ from dataclasses import dataclass
 from types import EllipsisType
 from typing import cast, get_args
 
-from pyporcupine import LEVELS
+from pyporcupine import INVARIANTS, LEVELS
 from pyporcupine.importers.calls import FailedCas
 from pyporcupine.importers.formats import FORMATS, MODELS, Model
 from pyporcupine.importers.transactions import TRANSACTION_MODELS
 
 from harness.core.errors import UsageError
 from harness.core.plugins import is_reference
+from harness.importers.invariants import Invariant, InvariantParameters
 from harness.importers.judge import CheckParameters, Consistency
 from harness.importers.own_models import own_model
 from harness.importers.transactions import SERIALIZABLE, TransactionParameters
 
 ORDERS: tuple[Consistency, ...] = get_args(Consistency)
+LINEARIZABLE = "linearizable"
+WITH_INITIAL = ("counter-bounds", "bank")
+"""Invariants that have an initial value."""
 OPERATION_OPTIONS = ("initial", "keyed", "failed_cas", "picture")
+MODEL_NAMES = (*MODELS, *TRANSACTION_MODELS, *INVARIANTS)
+"""All values of --model but those of the user's own."""
 REGISTER_OPTIONS = ("writes_follow_reads", "sequential_keys", "linearizable_keys")
 
 
@@ -44,6 +50,7 @@ class CheckOptions:
     writes_follow_reads: bool
     sequential_keys: bool
     linearizable_keys: bool
+    negative_balances: bool
     open_: bool
 
 
@@ -56,13 +63,17 @@ def refuse(names: set[str], why: str) -> None:
 
 def parameters(
     options: CheckOptions, formats: set[str], chosen: set[str]
-) -> CheckParameters | TransactionParameters:
+) -> CheckParameters | InvariantParameters | TransactionParameters:
     """Return what the options say for files of these formats."""
     models: set[str | None] = {options.model or FORMATS[name].model for name in formats}
     model = models.pop()
     if model is None or models:
-        raise UsageError(f"no --model; expected one of {', '.join([*MODELS, *TRANSACTION_MODELS])}")
+        raise UsageError(f"no --model; expected one of {', '.join(MODEL_NAMES)}")
     consistency = options.consistency
+    if model != "bank":
+        refuse(chosen & {"negative_balances"}, f"for bank, and --model is {model}")
+    if model in INVARIANTS:
+        return _of_invariant(model, options, chosen)
     if model in TRANSACTION_MODELS:
         refuse(chosen & set(OPERATION_OPTIONS), f"not for transactions, and --model is {model}")
         if model != "rw-register":
@@ -96,6 +107,29 @@ def parameters(
         cast(Model, model),
         consistency or ORDERS[0],
         _initial(options.initial),
+        options.time_s,
+        options.memory_mb,
+    )
+
+
+def _of_invariant(model: str, options: CheckOptions, chosen: set[str]) -> InvariantParameters:
+    refuse(chosen & {*REGISTER_OPTIONS, "picture"}, f"not for invariants, and --model is {model}")
+    if model not in WITH_INITIAL:
+        refuse(chosen & {"initial"}, f"for {' or '.join(WITH_INITIAL)}, and --model is {model}")
+    initial = _initial(options.initial)
+    if initial is not ... and type(initial) is not int:
+        raise UsageError(f"--initial is {options.initial}, expected for {model} a whole number")
+    if model != "set-full":
+        refuse(chosen & {"consistency"}, f"not for invariants but set-full, and --model is {model}")
+    if options.consistency not in (None, LINEARIZABLE):
+        raise UsageError(
+            f"--consistency is {options.consistency}, expected for set-full {LINEARIZABLE} or none"
+        )
+    return InvariantParameters(
+        cast(Invariant, model),
+        None if initial is ... else initial,
+        options.negative_balances,
+        options.consistency == LINEARIZABLE,
         options.time_s,
         options.memory_mb,
     )

@@ -1,6 +1,7 @@
 """Puts the witness of an imported history into words: which calls, and why no order explains
 them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +20,9 @@ class WitnessLine:
     what: str
 
 
-def witness(reading: Reading, result: pyporcupine.ObjectResult) -> list[WitnessLine]:
-    """Return the calls of one key's witness, in the order of their invocations."""
-    return [_line(reading, at) for at in result.witness]
+def witness(reading: Reading, positions: Sequence[int]) -> list[WitnessLine]:
+    """Return the calls at these positions, such as those of one key's witness."""
+    return [_line(reading, at) for at in positions]
 
 
 def explain(reading: Reading, result: pyporcupine.ObjectResult) -> list[str]:

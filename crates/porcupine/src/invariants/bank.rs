@@ -91,9 +91,12 @@ fn usual(reads: &[Read]) -> Option<i128> {
 fn judge(reads: &[Read], options: Options) -> Answer {
     let stated = options.initial.map(i128::from);
     let total = stated.or_else(|| usual(reads)).unwrap_or(0);
+    let others = reads
+        .iter()
+        .filter(|read| read.nils == 0 && read.total == total);
     let source = match stated {
-        Some(_) => "as was stated",
-        None => "as in most reads",
+        Some(_) => "as was stated".to_owned(),
+        None => format!("as in {}", counted(others.count(), "other read")),
     };
     let finding =
         |name, what: &str, broken: &dyn Fn(&Read) -> bool, found: &dyn Fn(&Read) -> String| {

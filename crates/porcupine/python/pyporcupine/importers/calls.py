@@ -8,7 +8,10 @@ from pyporcupine._pyporcupine import Operation
 from pyporcupine.importers.record import Event, EventKind, Malformed, Reading, shown
 
 READ_LIKE: Final = frozenset(
-    {"read", "get", "dequeue", "pop", "pop-front", "pop-back", "delete-min"}
+    {
+        *("read", "get", "dequeue", "pop", "pop-front", "pop-back", "delete-min"),
+        *("drain", "generate"),
+    }
 )
 """Operations whose end says what they found; the value of their call says nothing."""
 CAS: Final = "cas"

@@ -150,6 +150,8 @@ CASES: list[Case] = [
      "1 element read that nobody added: 7"),
     ("an element is there twice", "set-full", [add(1), read([1, 1])], {}, "INVALID",
      "1 element several times in one read: 1"),
+    ("Maelstrom broadcasts elements", "set-full", [("broadcast", 1, None), read([1])], {}, "VALID",
+     "1 element stable, none lost"),
     ("elements may be pairs", "set-full", [add([0, 1]), read([[0, 1]])], {}, "VALID",
      "1 element stable, none lost"),
     ("no element was ever read", "set-full", [add(1, LOST), read([])], {}, "UNKNOWN",

@@ -460,8 +460,8 @@ def check_invariant(
     bank: transfer (any), read (-> the balances: a list of ints or of pairs [account, balance], or
         a dict). The sum is `initial`, or without it that of most reads; no balance is below zero,
         unless `negative_balances`.
-    set-full: add (any), read (-> a list). An element that was known before the call of a read is
-        in it or in a later one (otherwise lost), nothing else is, and each once. With
+    set-full: add or broadcast (any), read (-> a list). An element that was known before the call
+        of a read is in it or in a later one (otherwise lost), nothing else is, and each once. With
         `linearizable` it is also in all reads that are called once it is known (otherwise stale).
     long-fork: txn, read or write: [["w", key, 1]] or [["r", key, value], ...]. Each key is
         written once. No two reads of the same keys each found a key written that the other found

@@ -74,7 +74,7 @@ pub fn decide(
         pace.step(1)?;
         let at = rows.timing(row);
         match rows.f(row) {
-            "add" => {
+            "add" | "broadcast" => {
                 let number = known.number(rows.value(row));
                 if number == all.len() {
                     all.push(Element::new(true, row, at.ret));
@@ -83,7 +83,7 @@ pub fn decide(
             }
             "read" if at.ret == NEVER || rows.output(row) == Datum::Null => {}
             "read" => reads.push(at),
-            f => return Err(BadRow::f(row, f, "\"add\" or \"read\"").into()),
+            f => return Err(BadRow::f(row, f, "\"add\", \"broadcast\" or \"read\"").into()),
         }
     }
     reads.sort_unstable_by_key(|read| std::cmp::Reverse((read.call, read.row)));

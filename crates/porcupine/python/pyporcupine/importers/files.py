@@ -8,12 +8,16 @@ from types import EllipsisType
 from typing import Any, Final
 
 from pyporcupine._pyporcupine import HistoryError, Operation, Transaction
-from pyporcupine.bounded_json import OutOfBoundsError
+from pyporcupine.bounded_json import OutOfBoundsError, check_size
 from pyporcupine.importers.calls import FailedCas
+from pyporcupine.importers.etcd import REPORT_FILES
 from pyporcupine.importers.formats import FORMATS, Model, read_text, read_transactions_text
 from pyporcupine.importers.record import Malformed, Reading
 
 FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+BINARY: Final = (".jepsen", ".fressian")
+"""Suffixes of the stores that Jepsen writes for itself: test.jepsen, history.jepsen, and
+test.fressian before Jepsen 0.3.0."""
 LISTED_MAX: Final = 20
 """Maximum number of malformed lines that an error lists."""
 
@@ -38,7 +42,7 @@ class ImportedHistory:
         chosen = model or how.model
         if chosen is None:
             raise ValueError(f"no model: a file of the format {self.format} may be of any; name it")
-        initial: int | EllipsisType = how.initial(chosen)
+        initial: int | str | EllipsisType = how.initial(chosen)
         return {"model": chosen, "initial": initial}
 
 
@@ -60,12 +64,14 @@ def read(
     keyed: bool | None = None,
     failed_cas: FailedCas | None = None,
 ) -> ImportedHistory:
-    """Read the history in a file of Jepsen, Knossos or Porcupine, or of JSON lines.
+    """Read the history in a file of Jepsen, Knossos or Porcupine, or of JSON lines, or in a report
+    of etcd's robustness tests.
 
-    `format` is "jepsen-log", "edn", "porcupine-kv", "history-txt", "jsonl" or "json"; None follows
-    the suffix: .log, .edn, .txt, .jsonl and .json. `keyed`: whether each value is a pair
-    [key, value], as jepsen.independent writes them; None finds out. `failed_cas`: "ignore" a failed
-    cas, or "observe" that it found another value than it expected; None follows the format.
+    `format` is "jepsen-log", "edn", "porcupine-kv", "history-txt", "jsonl", "json" or "etcd" (a
+    directory); None follows the suffix: .log, .edn, .txt, .jsonl and .json. `keyed`: whether each
+    value is a pair [key, value], as jepsen.independent writes them; None finds out. `failed_cas`:
+    "ignore" a failed cas, or "observe" that it found another value than it expected; None follows
+    the format.
 
     `check(history.operations, **history.arguments())` decides it.
 
@@ -100,7 +106,7 @@ def read_transactions(
 def _reading(file: Path, format_: str | None, read_: Callable[[str, str], Reading]) -> Reading:
     name = format_ or format_of(file)
     if name is None or name not in FORMATS:
-        what = f"format is {format_!r}" if format_ else f"{str(file)!r}: unknown suffix"
+        what = f"format is {format_!r}" if format_ else f"{str(file)!r}: {unknown_format(file)}"
         raise ValueError(f"{what}; expected a format of {', '.join(FORMATS)}")
     try:
         reading = read_(text_of(file), name)
@@ -121,6 +127,22 @@ def format_of(path: Path) -> str | None:
     return next((name for name, how in FORMATS.items() if path.suffix in how.suffixes), None)
 
 
+def unknown_format(path: Path) -> str:
+    """Return why no format follows from the name of a file."""
+    if path.suffix not in BINARY:
+        return "unknown suffix"
+    beside = str(path.with_name("history.edn"))
+    if os.path.isfile(beside):
+        return f"a binary store, which only Jepsen reads; give {beside!r}, which has the same"
+    in_repl = (
+        f'(spit "history.edn" (with-out-str (run! prn (:history (store/test "{path.parent}")))))'
+    )
+    return (
+        f"a binary store, which only Jepsen reads, and {beside!r}, which Jepsen writes when a test "
+        f"ends, is not there; write it in a REPL: (require '[jepsen.store :as store]) {in_repl}"
+    )
+
+
 def reading_of(text: str, name: str, **options: Any) -> Reading:
     """Return the reading of a file's text. A text without an operation is malformed."""
     return _filled(read_text(text, name, **options), name)
@@ -139,13 +161,23 @@ def _filled(reading: Reading, name: str) -> Reading:
 
 
 def text_of(path: Path) -> str:
-    """Return what a file or a pipe holds. Raises OSError and ValueError.
+    """Return what a file or a pipe holds, or the files of a report of etcd's, each below a line
+    with NUL and its name. Raises OSError and ValueError.
 
     A pipe without a writer counts as empty; a blocking open would wait forever.
     """
+    if path.is_dir() and (parts := sorted(path.glob(REPORT_FILES), key=_client)):
+        check_size(sum(part.stat().st_size for part in parts), FILE_BYTES_MAX)
+        return "".join(f"\0{part.relative_to(path)}\n{text_of(part)}" for part in parts)
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         os.set_blocking(file.fileno(), True)
         raw = file.read(FILE_BYTES_MAX + 1)
     if len(raw) > FILE_BYTES_MAX:
         raise OutOfBoundsError(f"larger than {FILE_BYTES_MAX:,} bytes")
     return raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _client(part: Path) -> tuple[int, str]:
+    """Return the place of a client's file among the others: client-10 comes after client-9."""
+    number = part.parent.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0, str(part)

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from pyporcupine.importers.calls import READ_LIKE, TXN, FailedCas, operations
 from pyporcupine.importers.edn import read_edn
+from pyporcupine.importers.etcd import ABSENT, REPORT_FILES, is_etcd, read_etcd
 from pyporcupine.importers.jepsen_log import is_history_txt, read_history_txt, read_jepsen_log
 from pyporcupine.importers.json_events import read_json_events
 from pyporcupine.importers.keys import split_keys
@@ -45,13 +46,17 @@ class Format:
     """Model of the objects; None if the user must name it."""
     events: Callable[..., tuple[list[Event], list[Malformed]]] | None = None
     """Reader of events; None if each line is a whole operation."""
+    rows: Callable[..., Reading] | None = None
+    """Reader of whole operations; None if there are events."""
+    files: str = ""
+    """Pattern of the files below a directory that make a history together."""
     may_lack_f: bool = False
     """Whether the reader takes the f of events that have none, as those of transactions may."""
-    register_initial: int | EllipsisType = ...
+    register_initial: int | str | EllipsisType = ...
     """Initial value of a register; ... means None, the model's own."""
     failed_cas: FailedCas = "observe"
 
-    def initial(self, model: object) -> int | EllipsisType:
+    def initial(self, model: object) -> int | str | EllipsisType:
         """Return the initial value of a model's objects; ... means the model's own."""
         return self.register_initial if model == "register" else ...
 
@@ -84,7 +89,9 @@ FORMATS: Final[Mapping[str, Format]] = {
         read_history_txt,
         failed_cas="ignore",
     ),
-    "jsonl": Format("an operation a line, as a JSON object", (".jsonl",), register_initial=0),
+    "jsonl": Format(
+        "an operation a line, as a JSON object", (".jsonl",), rows=read_rows, register_initial=0
+    ),
     "json": Format(
         "a JSON array of Jepsen's events, or else the format jsonl",
         (".json",),
@@ -93,14 +100,25 @@ FORMATS: Final[Mapping[str, Format]] = {
         may_lack_f=True,
         failed_cas="ignore",
     ),
+    "etcd": Format(
+        "the directory of a report of etcd's robustness tests",
+        (),
+        "register",
+        rows=lambda text, *_: read_etcd(text),
+        files=REPORT_FILES,
+        register_initial=ABSENT,
+    ),
 }
 
 MODELS: Final[tuple[Model, ...]] = get_args(Model)
 
 
 def format_within(name: str, text: str) -> str:
-    """Return the format of a text: a `.json` file that is no array has the format jsonl, and a
-    `.txt` file that begins with an operation in place of a map is Jepsen's history.txt."""
+    """Return the format of a text: a `.json` file that is no array has the format jsonl, but one
+    that begins with a request of etcd's that of its report, and a `.txt` file that begins with an
+    operation in place of a map is Jepsen's history.txt."""
+    if name in ("json", "jsonl") and is_etcd(text):
+        return "etcd"
     if name == "json" and not text.lstrip().startswith("["):
         return "jsonl"
     return "history-txt" if name == "porcupine-kv" and is_history_txt(text) else name
@@ -119,9 +137,10 @@ def read_text(
     format_ = format_within(format_, text)
     how = FORMATS[format_]
     failed_cas = failed_cas or how.failed_cas
-    if how.events is None:
-        reading = read_rows(text, failed_cas, reads)
+    if how.rows is not None:
+        reading = how.rows(text, failed_cas, reads)
     else:
+        assert how.events is not None, "a format has events or rows"
         events, malformed = how.events(text)
         reading = operations(split_keys(events, keyed), failed_cas, reads=reads)
         reading.malformed = sorted([*malformed, *reading.malformed], key=lambda bad: bad.line)

@@ -9,13 +9,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyporcupine.bounded_json import OutOfBoundsError
-from pyporcupine.importers.files import format_of, reading_of, text_of, transactions_of
+from pyporcupine.importers.files import (
+    format_of,
+    reading_of,
+    text_of,
+    transactions_of,
+    unknown_format,
+)
 from pyporcupine.importers.formats import FORMATS
 from pyporcupine.importers.record import Malformed, Reading
 
 from harness.core.errors import EXIT_USAGE, UsageError
 from harness.core.ranges import quoted
 from harness.core.verdict import worst
+from harness.importers.directories import histories_below
 from harness.importers.invariants import InvariantParameters, judge_invariant
 from harness.importers.judge import CheckParameters, FileVerdict, judge
 from harness.importers.transactions import TransactionParameters, judge_transactions
@@ -27,8 +34,8 @@ SHARE_S_MIN: Final = 1e-3
 def files(targets: Sequence[str], format_: str | None) -> list[tuple[Path, str]]:
     """Return the files that paths, directories and patterns name, with their formats, each once.
 
-    A directory stands for all files below it with a suffix of a known format, or of `format_` if
-    that is given. Raises UsageError for a target that names no file.
+    A directory stands for all histories below it (`histories_below`). Raises UsageError for a
+    target that names no file.
     """
     found: dict[Path, str] = {}
     for target in targets:
@@ -85,24 +92,22 @@ def exit_status(judged: Sequence[FileVerdict]) -> int:
 
 
 def _within(path: Path, format_: str | None) -> Iterator[tuple[Path, str]]:
-    if not path.is_dir():
+    if path.is_dir():
+        yield from histories_below(path, format_)
+    else:
         yield path, format_ or _known_format_of(path)
-        return
-    for below in sorted(path.rglob("*")):
-        name = format_ or format_of(below)
-        if name is not None and below.suffix in FORMATS[name].suffixes and below.is_file():
-            yield below, name
 
 
 def _known_format_of(path: Path) -> str:
     if name := format_of(path):
         return name
-    raise UsageError(f"{str(path)!r}: unknown suffix; expected --format {'|'.join(FORMATS)}")
+    why = unknown_format(path)
+    raise UsageError(f"{str(path)!r}: {why}; expected --format {'|'.join(FORMATS)}")
 
 
 def _suffixes(format_: str | None) -> str:
     formats = FORMATS.values() if format_ is None else [FORMATS[format_]]
-    return ", ".join(suffix for one in formats for suffix in one.suffixes)
+    return ", ".join(suffix for one in formats for suffix in (*one.suffixes, one.files) if suffix)
 
 
 def _reading(path: Path, read: Callable[[str], Reading]) -> Reading:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pyporcupine.importers.etcd import REPORT_FILES
-from pyporcupine.importers.files import BINARY, format_of, unknown_format
+from pyporcupine.importers.files import BINARY, format_of, why_binary
 from pyporcupine.importers.formats import FORMATS
 
 from harness.core.errors import UsageError
@@ -57,5 +57,5 @@ def _of_test(directory: Path, names: set[str], format_: str | None) -> tuple[str
     binary = sorted(name for name in names if Path(name).suffix in BINARY)
     if binary and format_ is None:
         only = directory / binary[0]
-        raise UsageError(f"{str(only)!r}: {unknown_format(only)}")
+        raise UsageError(f"{str(only)!r}: {why_binary(only)}")
     return None

@@ -14,7 +14,7 @@ from pyporcupine.importers.files import (
     reading_of,
     text_of,
     transactions_of,
-    unknown_format,
+    why_binary,
 )
 from pyporcupine.importers.formats import FORMATS
 from pyporcupine.importers.record import Malformed, Reading
@@ -101,8 +101,8 @@ def _within(path: Path, format_: str | None) -> Iterator[tuple[Path, str]]:
 def _known_format_of(path: Path) -> str:
     if name := format_of(path):
         return name
-    why = unknown_format(path)
-    raise UsageError(f"{str(path)!r}: {why}; expected --format {'|'.join(FORMATS)}")
+    why = why_binary(path) or f"unknown suffix; expected --format {'|'.join(FORMATS)}"
+    raise UsageError(f"{str(path)!r}: {why}")
 
 
 def _suffixes(format_: str | None) -> str:

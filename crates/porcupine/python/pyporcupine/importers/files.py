@@ -106,7 +106,9 @@ def read_transactions(
 def _reading(file: Path, format_: str | None, read_: Callable[[str, str], Reading]) -> Reading:
     name = format_ or format_of(file)
     if name is None or name not in FORMATS:
-        what = f"format is {format_!r}" if format_ else f"{str(file)!r}: {unknown_format(file)}"
+        if not format_ and (why := why_binary(file)):
+            raise ValueError(f"{str(file)!r}: {why}")
+        what = f"format is {format_!r}" if format_ else f"{str(file)!r}: unknown suffix"
         raise ValueError(f"{what}; expected a format of {', '.join(FORMATS)}")
     try:
         reading = read_(text_of(file), name)
@@ -127,19 +129,18 @@ def format_of(path: Path) -> str | None:
     return next((name for name, how in FORMATS.items() if path.suffix in how.suffixes), None)
 
 
-def unknown_format(path: Path) -> str:
-    """Return why no format follows from the name of a file."""
+def why_binary(path: Path) -> str:
+    """Return what to give in place of a binary store of Jepsen's; "" if a file is none by name."""
     if path.suffix not in BINARY:
-        return "unknown suffix"
+        return ""
     beside = str(path.with_name("history.edn"))
     if os.path.isfile(beside):
         return f"a binary store, which only Jepsen reads; give {beside!r}, which has the same"
-    in_repl = (
-        f'(spit "history.edn" (with-out-str (run! prn (:history (store/test "{path.parent}")))))'
-    )
+    load = f'(run! prn (:history (store/test "{path.parent}")))'
     return (
         f"a binary store, which only Jepsen reads, and {beside!r}, which Jepsen writes when a test "
-        f"ends, is not there; write it in a REPL: (require '[jepsen.store :as store]) {in_repl}"
+        "ends, is not there; write it in a REPL: (require '[jepsen.store :as store]) "
+        f'(spit "history.edn" (with-out-str {load}))'
     )
 
 

@@ -15,7 +15,7 @@ from harness.cli.main import main
 from harness.core.errors import UsageError
 from harness.importers.files import check_files, exit_status, files
 from harness.importers.judge import CheckParameters
-from harness.importers.phrasing import witness
+from harness.importers.phrasing import explain, witness
 
 Check = Callable[..., tuple[int, Any]]
 FILES = Path(__file__).parent / "importers"
@@ -405,3 +405,25 @@ def test_a_picture_that_cannot_be_written_is_an_error(check: Check, tmp_path: Pa
     status, output = check("register-ok.log", "--model", "cas-register", "--picture", place)
     assert status == 254
     assert "expected a file to write" in output["error"]
+
+
+@pytest.mark.parametrize(
+    ("model", "failed", "says"),
+    [
+        ("register", "write 3", "write 3 ended as fail (line 2)"),
+        ("cas-register", "cas [1 3]", "cas 1 → 3 ended as fail (line 2)"),
+    ],
+)
+def test_a_value_that_only_a_failed_call_brought_explains_itself(
+    tmp_path: Path, model: Model, failed: str, says: str
+) -> None:
+    history = registers(failed, "write 1", "read 3").replace(":type :ok", ":type :fail", 1)
+    path = tmp_path / "a.edn"
+    path.write_text(history)
+    (one,) = check_files(files([str(path)], None), CheckParameters(model, initial=0))
+    (found,) = one.objects
+    assert f"{says}: it did not happen, and no other call has 3" in explain(one.reading, found)
+    path.write_text(history + registers("write 3"))
+    (one,) = check_files(files([str(path)], None), CheckParameters(model, initial=0))
+    (found,) = one.objects
+    assert not any("ended as fail" in sentence for sentence in explain(one.reading, found))

@@ -71,6 +71,7 @@ def test_what_people_read(check: Check) -> None:
     assert "lost (1) 1 value acknowledged and never came out" in printed
     assert "1–2 process 0 enqueue 1" in printed
     assert "7–8 process 3 drain: [2, 3]" in printed
+    assert "enqueue 3 ended as fail (line 6): it did not happen, and no other call has 3" in printed
 
 
 def test_an_initial_value_that_would_explain_it_is_named_as_the_option(check: Check) -> None:

@@ -18,7 +18,7 @@ from harness.cli.result import STATUS_STYLE
 from harness.core.verdict import Status, worst
 from harness.importers.files import exit_status
 from harness.importers.judge import FileVerdict
-from harness.importers.phrasing import WitnessLine, explain, witness
+from harness.importers.phrasing import WitnessLine, explain, failures, witness
 from harness.importers.transactions import in_words
 
 SHOWN_MAX: Final = 5
@@ -185,7 +185,10 @@ def _finding(reading: Reading, finding: Finding) -> Iterator[RenderableType]:
     may = "" if finding.forbidden else ", which is allowed"
     yield Text(f"  {finding.name} ({finding.count:,}){key}{may}", "bold")
     yield Padding(Text(finding.text), (0, 0, 0, 4))
-    yield Padding(_lines(witness(reading, finding.operations)), (0, 0, 0, 2))
+    table = _lines(witness(reading, finding.operations))
+    for sentence in failures(reading, finding.operations):
+        table.add_row("", "why", sentence)
+    yield Padding(table, (0, 0, 0, 2))
 
 
 def _counts(one: FileVerdict) -> Iterator[RenderableType]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyporcupine
 from pyporcupine.importers.calls import CAS, READ_LIKE, TXN
-from pyporcupine.importers.record import Reading, shown
+from pyporcupine.importers.record import FailedCall, Reading, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,47 @@ def witness(reading: Reading, positions: Sequence[int]) -> list[WitnessLine]:
 def explain(reading: Reading, result: pyporcupine.ObjectResult) -> list[str]:
     """Return why no order explains the witness, one sentence for each step."""
     steps = [_step(reading, step) for step in result.explanation]
+    steps += failures(reading, result.witness)
     if len(result.witness) > 1:
         steps.append("these calls suffice: the rest of the history does not matter")
     return steps
+
+
+def failures(reading: Reading, positions: Sequence[int]) -> list[str]:
+    """Return for each value that these calls found, and that no call brought but one that ended as
+    fail, that this one did."""
+    if not reading.failed:
+        return []
+    found = {
+        (one.key, repr(value))
+        for one in map(reading.operations.__getitem__, positions)
+        for value in (one.output if isinstance(one.output, list) else [one.output])
+        if value is not None
+    }
+    failed = [call for call in reading.failed if (call.key, _brought(call)) in found]
+    brought = {(one.key, _brought(one)) for one in reading.operations} if failed else set()
+    return [
+        f"{_head(call)} ended as fail (line {call.line}): it did not happen, and no other call has "
+        f"{_brought(call)}"
+        for call in failed
+        if (call.key, _brought(call)) not in brought
+    ]
+
+
+def _brought(call: FailedCall | pyporcupine.Operation) -> str:
+    """Return the value that a call is to leave behind in Python's notation: 1 is not True."""
+    return repr(call.value[1] if _is_cas(call) else call.value)
+
+
+def _is_cas(call: FailedCall | pyporcupine.Operation) -> bool:
+    return call.f == CAS and isinstance(call.value, list) and len(call.value) == 2
+
+
+def _head(call: FailedCall | pyporcupine.Operation) -> str:
+    """Describe a call without its end: "cas 3 → 0", "write 2", "acquire"."""
+    if _is_cas(call):
+        return f"cas {_value(call.value[0])} → {_value(call.value[1])}"
+    return call.f if call.value is None else f"{call.f} {_value(call.value)}"
 
 
 def describe(operation: pyporcupine.Operation) -> str:
@@ -40,18 +78,12 @@ def describe(operation: pyporcupine.Operation) -> str:
         return _transaction(operation)
     if f in READ_LIKE:
         return f"{f}, never returned" if lost else f"{f}: {_value(operation.output)}"
+    head = _head(operation)
+    if lost:
+        return f"{head}, never returned"
     if f == CAS:
-        expected, new = operation.value
-        head = f"cas {_value(expected)} → {_value(new)}"
-        return (
-            f"{head}, never returned"
-            if lost
-            else (f"{head}: {'set' if operation.output else 'found another value'}")
-        )
-    head = f if operation.value is None else f"{f} {_value(operation.value)}"
-    if operation.output is not None:
-        head += f": {_value(operation.output)}"
-    return f"{head}, never returned" if lost else head
+        return f"{head}: {'set' if operation.output else 'found another value'}"
+    return head if operation.output is None else f"{head}: {_value(operation.output)}"
 
 
 def _transaction(operation: pyporcupine.Operation) -> str:

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from pyporcupine._pyporcupine import Operation
-from pyporcupine.importers.record import Event, EventKind, Malformed, Reading, shown
+from pyporcupine.importers.record import (
+    Event,
+    EventKind,
+    FailedCall,
+    Malformed,
+    Reading,
+    shown,
+)
 
 READ_LIKE: Final = frozenset(
     {
@@ -57,7 +64,10 @@ def operations(
     for call in match(events, reading.malformed, place):
         operation = _operation(call, failed_cas, reads)
         if operation is None:
+            invoke, end = call.invoke, call.end
+            assert end is not None, "only what failed is left out"
             reading.left_out += 1
+            reading.failed.append(FailedCall(invoke.f, invoke.key, invoke.value, end.line))
             continue
         reading.operations.append(operation)
         reading.lines.append((call.invoke.line, None if call.end is None else call.end.line))

@@ -56,6 +56,17 @@ class Malformed:
         return f"{self.field} is {self.found}, expected {self.expected}: {self.mend}"
 
 
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """A call that certainly did not happen, and whose value nobody may find."""
+
+    f: str
+    key: Key
+    value: Any
+    line: int
+    """The line of its end."""
+
+
 @dataclass(slots=True)
 class Reading:
     """The contents of a whole file."""
@@ -72,6 +83,8 @@ class Reading:
     history."""
     left_out: int = 0
     """Number of calls that certainly did not happen and say nothing."""
+    failed: list[FailedCall] = field(default_factory=list)
+    """The calls that ended as fail, among those that were left out."""
     format: str = ""
     """Name of the format of the file."""
 

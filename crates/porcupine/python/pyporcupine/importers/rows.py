@@ -16,7 +16,7 @@ from pyporcupine._pyporcupine import Operation
 from pyporcupine.bounded_json import OutOfBoundsError, check_size, decode, refuse_surrogates
 from pyporcupine.importers.calls import CAS, NUMBER_MAX, READ_LIKE, TXN, FailedCas, transaction
 from pyporcupine.importers.edn_syntax import FORM_BYTES_MAX
-from pyporcupine.importers.record import NOT_THERE, Malformed, Reading, shown
+from pyporcupine.importers.record import NOT_THERE, FailedCall, Malformed, Reading, shown
 
 _FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
     "client": (int,),
@@ -65,6 +65,7 @@ def read_rows(
     for _, line, row in rows:
         if row.ok is False and (row.f != CAS or failed_cas == "ignore"):
             reading.left_out += 1
+            reading.failed.append(FailedCall(row.f, row.key, row.value, line))
             continue
         reading.operations.append(_operation(row, reads))
         reading.lines.append((line, None if row.return_ is None else line))

@@ -99,6 +99,13 @@ def test_a_linearizable_set_has_no_stale_elements(check: Check) -> None:
     assert check("s.edn", text, *stated)[0] == 1
 
 
+def test_calls_that_all_failed_say_nothing(check: Check) -> None:
+    text = events(("enqueue", 1, 1, "fail"), ("drain", "nil", "nil", "fail"))
+    status, printed = check("q.edn", text, "--model", "total-queue")
+    assert status == 2
+    assert "nothing was checked: there are no operations" in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

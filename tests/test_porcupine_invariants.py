@@ -275,6 +275,13 @@ def test_a_row_that_the_invariant_does_not_know_is_named(
     assert says in str(refused.value)
 
 
+@pytest.mark.parametrize("invariant", INVARIANTS)
+def test_no_operations_say_nothing(invariant: Any) -> None:
+    result = check_invariant([], invariant)
+    assert (result.status, result.keys) == ("UNKNOWN", 0)
+    assert result.reason == "nothing was checked: there are no operations"
+
+
 def test_an_unknown_invariant_is_refused() -> None:
     unknown: Any = "set"
     with pytest.raises(ValueError, match=r'invariant is "set", expected one of "total-queue", '):

@@ -218,7 +218,7 @@ class InvariantResult:
     `raise_if_invalid` instead."""
     @property
     def status(self) -> Literal["VALID", "INVALID", "UNKNOWN"]:
-        """The worst status of the keys: INVALID, then UNKNOWN, then VALID. VALID if there are no
+        """The worst status of the keys: INVALID, then UNKNOWN, then VALID. UNKNOWN if there are no
         operations."""
     @property
     def reason(self) -> str:

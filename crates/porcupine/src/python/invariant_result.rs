@@ -59,7 +59,7 @@ impl Finding {
 /// `raise_if_invalid` instead.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct InvariantResult {
-    /// The worst status of the keys: INVALID, then UNKNOWN, then VALID. VALID if there are no
+    /// The worst status of the keys: INVALID, then UNKNOWN, then VALID. UNKNOWN if there are no
     /// operations.
     status: StatusName,
     /// A clause for human readers: the reason of the first key with this status.
@@ -76,11 +76,12 @@ impl InvariantResult {
     pub fn new(py: Python<'_>, keyed: Keyed, answers: Vec<invariants::Answer>) -> PyResult<Self> {
         let keys = answers.len();
         let worst = answers.iter().map(|answer| answer.status).max();
-        let status = worst.unwrap_or(Status::Valid);
+        let status = worst.unwrap_or(Status::Unknown);
         let first = answers.iter().position(|answer| answer.status == status);
-        let reason = first.map_or("there are no operations".to_owned(), |at| {
-            answers[at].reason.clone()
-        });
+        let reason = first.map_or(
+            "nothing was checked: there are no operations".to_owned(),
+            |at| answers[at].reason.clone(),
+        );
         let counts = PyDict::new(py);
         let mut findings = Vec::new();
         for (answer, key) in answers.into_iter().zip(&keyed.keys) {

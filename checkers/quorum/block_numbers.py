@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from sys import intern
 
 from checkers.conclusion import Findings
+from checkers.numbering import overtaken
 from checkers.phrasing import during, number, seconds, where
 from checkers.quorum.numbers_taken import NumbersTaken
 from checkers.quorum.quorum_parts import QuorumParts, quorum_parts_of
@@ -123,19 +124,10 @@ def _judge_shared(found: Findings, history: History, inserts: NumberedInserts) -
 def _judge_order(found: Findings, history: History, inserts: NumberedInserts) -> None:
     """Add to the findings each insert whose block number is below the highest of its partition that
     was acknowledged before the insert began."""
-    acks = sorted(range(len(inserts)), key=inserts.acks_ns.__getitem__)
-    done = 0
-    highest: dict[str, int] = {}
-    for at, partition in enumerate(inserts.partitions):
-        while done < len(acks) and inserts.acks_ns[acks[done]] < inserts.begins_ns[at]:
-            ack = acks[done]
-            known = highest.get(inserts.partitions[ack])
-            if known is None or inserts.numbers[ack] > inserts.numbers[known]:
-                highest[inserts.partitions[ack]] = ack
-            done += 1
-        before = highest.get(partition)
-        if before is not None and inserts.numbers[before] > inserts.numbers[at]:
-            _add(found, history, "not-increasing", inserts[before], inserts[at])
+    for before, at in overtaken(
+        inserts.begins_ns, inserts.acks_ns, inserts.partitions, inserts.numbers
+    ):
+        _add(found, history, "not-increasing", inserts[before], inserts[at])
 
 
 def _add(

@@ -5,7 +5,14 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from kazoo.exceptions import ConnectionLoss, KazooException, NoNodeError, SessionExpiredError
+from kazoo.exceptions import (
+    ConnectionLoss,
+    KazooException,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+)
 
 from harness.core.connections import ZooKeeperError
 from harness.core.protocols import Endpoint
@@ -50,6 +57,18 @@ class KazooSession:
         client = self._opened()
         sent = [getattr(client, f"{request}_async")(path) for path in paths]
         return dict(zip(paths, self._answers(sent, absent=True), strict=True))
+
+    def multi(self, *operations: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Execute all operations or none, and return the answer of each."""
+        transaction = self._opened().transaction()
+        for name, *arguments in operations:
+            getattr(transaction, name)(*arguments)
+        (answers,) = self._answers([transaction.commit_async()])
+        for answer in answers:
+            undone = isinstance(answer, (RolledBackError, RuntimeInconsistency))
+            if isinstance(answer, KazooException) and not undone:
+                raise answer
+        return tuple(answers)
 
     def close(self) -> None:
         """End the session; may be called twice. Does not wait for a server that is silent."""

@@ -98,6 +98,12 @@ class Stat(NamedTuple):
     mzxid: int
 
 
+class PutAnswer(NamedTuple):
+    """The answer to an operation of a multi that replaced a node's data."""
+
+    version: int
+
+
 class SimulatedSession:
     """A session that may be used in tasks of the simulated world, and from outside of it. Its link
     is never cut; if it gives up, that is the session's doing."""
@@ -126,6 +132,11 @@ class SimulatedSession:
             path: None if one is None else shown(one)
             for path, one in zip(paths, found, strict=True)
         }
+
+    def multi(self, *operations: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Execute all operations or none, and return the answer of each."""
+        answers = self._request(lambda session: session.multi(*map(_operation, operations)))
+        return tuple(PutAnswer(one) if isinstance(one, int) else one for one in answers)
 
     def close(self) -> None:
         """End the session; may be called twice."""
@@ -179,6 +190,20 @@ class SimulatedSession:
             if error.code in ERRORS:
                 raise ERRORS[error.code] from error
             raise ZooKeeperError(True, str(error)) from error
+
+
+def _operation(operation: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return an operation of a multi in the simulator's words."""
+    name, path, *more = operation
+    if name == "create":
+        return ("create", path, more[0].decode(), False, False)
+    if name == "set_data":
+        data, version = (*more, -1)[:2]
+        return ("put", path, data.decode(), None if version < 0 else version)
+    if name == "check":
+        return ("check", path, more[0])
+    assert name == "delete", f"{name} is not simulated"
+    return ("remove", path, None)
 
 
 def _stat(found: tuple[str, int, int, int]) -> Stat:

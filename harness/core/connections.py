@@ -120,6 +120,13 @@ class ZooKeeper(Protocol):
         """Return the answers to reads by path; None where there is no such node."""
         ...
 
+    def multi(self, *operations: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Execute all operations or none, and return the answer of each: of ("create", path, data)
+        the path; of ("set_data", path, data[, version]) a value with the node's new `version`; of
+        ("check", path, version) and ("delete", path) nothing of use. Raise as `ask` does, with
+        what ZooKeeper says of the operation that it refused."""
+        ...
+
     def close(self) -> None:
         """End the session; may be called twice. Does not wait for a server that is silent."""
         ...

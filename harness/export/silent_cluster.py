@@ -140,6 +140,9 @@ class _NoSession(ZooKeeper):
     def each(self, request: str, paths: Sequence[str]) -> dict[str, Any]:  # noqa: ARG002
         _refuse_session()
 
+    def multi(self, *operations: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG002
+        _refuse_session()
+
     def close(self) -> None:
         """Do nothing."""
 

@@ -31,6 +31,11 @@ class WorkloadOptions:
         return ()
 
     @property
+    def unsimulated(self) -> str:
+        """Option that simulated servers do not understand; "" if there is none."""
+        return ""
+
+    @property
     def clusters(self) -> tuple[str, ...]:
         """Clusters that its statements name, which the servers' configuration must define."""
         return ()

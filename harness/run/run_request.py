@@ -42,7 +42,6 @@ from nemesis.composed import Composed, check_kind, check_mechanisms, needs_disks
 from nemesis.options import FaultOptions
 from workloads.options import WorkloadOptions
 from workloads.quorum_set import SIMULATED_READINGS, QuorumSetOptions
-from workloads.zero_copy import ZeroCopyOptions
 
 if TYPE_CHECKING:
     # Slow to import, and of no use to simulated servers.
@@ -209,10 +208,8 @@ class RunRequest:
                 "cluster"
             )
         chosen = self.workload_options
-        partial_options = QuorumSetOptions | ZeroCopyOptions
-        unsimulated = chosen.unsimulated if isinstance(chosen, partial_options) else ""
-        if unsimulated and self.simulated:
-            raise UsageError(f"{unsimulated}: needs real servers; expected --cluster docker")
+        if chosen.unsimulated and self.simulated:
+            raise UsageError(f"{chosen.unsimulated}: needs real servers; expected --cluster docker")
         reading = chosen.read if isinstance(chosen, QuorumSetOptions) else None
         if reading in SIMULATED_READINGS and not self.simulated:
             raise UsageError(

@@ -104,7 +104,7 @@ def test_a_comment_judges_nothing_again_and_code_does(tmp_path, monkeypatch) -> 
 
 
 def test_a_workload_answers_for_its_own_checkers_only() -> None:
-    register, sets = closure(["workloads.zk_register"]), closure(["workloads.quorum_set"])
+    register, sets = closure(["workloads.zookeeper"]), closure(["workloads.quorum_set"])
     assert "checkers.sets.set_full" in sets
     assert not any(name.startswith("checkers.ddl") for name in (*register, *sets))
     assert not any(name.startswith("harness.clients") for name in (*register, *sets))

@@ -1,24 +1,31 @@
-"""Registers in ZooKeeper itself: the control experiment, on a system whose promises are documented.
+"""ZooKeeper itself on trial: the control experiment, on a system whose promises are documented.
 
-A key is a node of ZooKeeper. A worker's session is with the ZooKeeper server through which its
-replica reads. With a `sync` before each read ZooKeeper promises linearizable registers, without it
-sequentially consistent ones ("Consistency Guarantees" of its programmer's guide). A leader that was
-cut off and has not noticed may break this: it answers a `sync` by itself for tickTime x syncLimit
-(partition-one, when it draws the leader).
+Each worker's session is with the ZooKeeper server through which its replica reads. With a `sync`
+before each read ZooKeeper promises linearizable reads, without it sequentially consistent ones
+("Consistency Guarantees" of its programmer's guide). A leader that was cut off and has not noticed
+may break this: it answers a `sync` by itself for tickTime x syncLimit (partition-one, when it draws
+the leader).
+
+A shape is what is done to the tree: SHAPES has its calls, its client and its checkers.
+`zk-register` is the shape `register` under the name that it has always had.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import KazooException, NoNodeError
 
 from checkers.ladder import Level
-from checkers.suite import register_checkers
+from checkers.stats import Stats
+from checkers.suite import register_checkers, set_checkers
+from checkers.zookeeper.multi import CAS, MULTI, REFUSED, Multi
+from checkers.zookeeper.sequence import CREATE, CREATE_DELETE, SequentialNumbers
 from harness.core.connections import ZooKeeper, ZooKeeperError
 from harness.core.errors import ClusterError, UsageError
-from harness.core.op import Call, Done, Json, Kind, Op
-from harness.core.protocols import Checker, Cluster, Generator, Session
-from harness.core.ranges import quoted, validate_numbers
+from harness.core.op import Call, Json
+from harness.core.protocols import Checker, Client, Cluster, Generator, Session
+from harness.core.ranges import quoted, unknown_name, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
@@ -26,9 +33,19 @@ from harness.generators.choose import per_key
 from harness.generators.order import final_reads_on
 from harness.generators.timing import rate
 from workloads.options import PacedOptions
+from workloads.zookeeper_clients import (
+    FINAL,
+    READ,
+    ChildrenClient,
+    MultiClient,
+    RegisterClient,
+    SequenceClient,
+    ZooKeeperClient,
+)
 
 CAS_REACH = 4
 """Number of the latest values of which a cas expects one, so that some match and some do not."""
+REGISTER: Final = "register"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,34 +77,191 @@ class ZkRegisterOptions(PacedOptions):
                 raise UsageError(f"{name} {quoted(value)}: expected one of {' '.join(allowed)}")
 
     @property
+    def synced(self) -> bool:
+        """Whether a sync comes before each read."""
+        return self.read == "sync"
+
+    @property
     def promise(self) -> Level:
         """Level that ZooKeeper promises for these reads."""
-        return Level.LINEARIZABLE if self.read == "sync" else Level.SEQUENTIAL
+        return Level.LINEARIZABLE if self.synced else Level.SEQUENTIAL
+
+    @property
+    def shape_name(self) -> str:
+        """Name of the shape."""
+        return REGISTER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperOptions(ZkRegisterOptions):
+    """Options of `zookeeper`: what is done to ZooKeeper's tree, and how its reads are made."""
+
+    shape: str = REGISTER
+    """"register": one node for each key, read, written and compared; "multi": nodes that are
+    written together; "sequence": sequential nodes; "children": a set of children that grows."""
+    keys: int = 3
+    """Number of keys in use at a time: registers, groups of nodes, parents."""
+    ops_per_key: int = 60
+    """Number of calls on a key before a new one takes its place."""
+
+    @property
+    def shape_name(self) -> str:
+        """Name of the shape."""
+        return self.shape
+
+    @property
+    def promise(self) -> Level:
+        """Level of the ladder that ZooKeeper promises; checkers of a shape's own judge the rest."""
+        on_ladder = self.shape in SHAPES and SHAPES[self.shape].on_ladder
+        return ZkRegisterOptions.promise.fget(self) if on_ladder else Level.EVENTUAL  # type: ignore[attr-defined] # a property has it
+
+    def validate(self, topology: Topology) -> None:
+        """Raise UsageError for options that are out of range."""
+        ZkRegisterOptions.validate(self, topology)
+        if self.shape not in SHAPES:
+            raise UsageError(f"shape {unknown_name(self.shape, SHAPES)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What is done to ZooKeeper's tree, and who judges it."""
+
+    promise: str
+    """What ZooKeeper documents, and where."""
+    call: Callable[[Seed, int, ZkRegisterOptions], Call]
+    """Function of a key's seed, the number of a call on it, and the options."""
+    client: type[ZooKeeperClient]
+    checkers: Callable[[ZkRegisterOptions, Level, bool], Sequence[Checker]]
+    """Function of the options, the run's promise, and whether a run without faults is UNKNOWN."""
+    on_ladder: bool = False
+    """Whether its reads are judged by levels of consistency."""
+
+
+def _mixed(*fs: str) -> Callable[[Seed, int, ZkRegisterOptions], Call]:
+    """Return a function that draws a call among these, evenly; all but reads get their number as
+    their value."""
+
+    def call(own: Seed, number: int, options: ZkRegisterOptions) -> Call:  # noqa: ARG001
+        f = fs[own.below(number, len(fs))]
+        return Call(f=f) if f == READ else Call(f=f, value=number)
+
+    return call
+
+
+def _register_call(own: Seed, number: int, options: ZkRegisterOptions) -> Call:
+    kind = own.below(number, 3 if options.register == "cas" else 2)
+    if kind == 0:
+        return Call(f=READ)
+    if kind == 1 or number == 0:
+        return Call(f="write", value=number)
+    expected = max(0, number - 1 - own.below(-1 - number, CAS_REACH))
+    return Call(f=CAS, value=(expected, number))
+
+
+def _register_checkers(
+    options: ZkRegisterOptions,  # noqa: ARG001
+    promise: Level,  # noqa: ARG001
+    faults_expected: bool,
+) -> Sequence[Checker]:
+    return register_checkers(faults_expected=faults_expected)
+
+
+def _multi_checkers(
+    options: ZkRegisterOptions,
+    promise: Level,  # noqa: ARG001
+    faults_expected: bool,
+) -> Sequence[Checker]:
+    enough = _enough({MULTI: 10, READ: 10}, faults_expected)
+    return (enough, Multi(synced=options.synced))
+
+
+def _sequence_checkers(
+    options: ZkRegisterOptions,
+    promise: Level,  # noqa: ARG001
+    faults_expected: bool,
+) -> Sequence[Checker]:
+    enough = _enough({CREATE: 10, CREATE_DELETE: 5, READ: 10}, faults_expected)
+    return (enough, SequentialNumbers(synced=options.synced))
+
+
+def _children_checkers(
+    options: ZkRegisterOptions,  # noqa: ARG001
+    promise: Level,
+    faults_expected: bool,
+) -> Sequence[Checker]:
+    return set_checkers(promise, faults_expected=faults_expected)
+
+
+def _enough(min_ok: Mapping[str, int], faults_expected: bool) -> Stats:
+    return Stats(min_ok=min_ok, faults_expected=faults_expected, final_read=FINAL)
+
+
+SHAPES: Final[Mapping[str, Shape]] = {
+    REGISTER: Shape(
+        promise="writes are linearizable, reads follow a sync or their session's order "
+        "(programmer's guide, Consistency Guarantees)",
+        call=_register_call,
+        client=RegisterClient,
+        checkers=_register_checkers,
+        on_ladder=True,
+    ),
+    "multi": Shape(
+        promise="all operations of a multi happen or none, at one place in the order of writes "
+        "(Java API, ZooKeeper.multi)",
+        call=_mixed(READ, READ, MULTI, MULTI, CAS, REFUSED),
+        client=MultiClient,
+        checkers=_multi_checkers,
+    ),
+    "sequence": Shape(
+        promise="the number at the end of a sequential node's name is unique to the parent and "
+        "increases (programmer's guide, Sequence Nodes)",
+        call=_mixed(READ, CREATE, CREATE, CREATE_DELETE),
+        client=SequenceClient,
+        checkers=_sequence_checkers,
+    ),
+    "children": Shape(
+        promise="a node's list of children has each that was made (programmer's guide, Data Model)",
+        call=_mixed(READ, "insert"),
+        client=ChildrenClient,
+        checkers=_children_checkers,
+        on_ladder=True,
+    ),
+}
+"""Shapes by name."""
 
 
 @dataclass(frozen=True, slots=True)
-class ZkRegister:
-    """Reads, writes and compare-and-sets of registers, which are nodes of ZooKeeper."""
+class ZooKeeperWorkload:
+    """Calls on nodes of ZooKeeper, of the shape that the options name."""
 
     options: ZkRegisterOptions
     seed: Seed
     promise: Level = Level.LINEARIZABLE
     faults_expected: bool = False
-    name: str = field(default="zk-register", init=False)
     live_anomalies: bool = field(default=False, init=False)
 
+    @property
+    def name(self) -> str:
+        """Name on the command line."""
+        return "zookeeper" if isinstance(self.options, ZooKeeperOptions) else "zk-register"
+
+    @property
+    def shape(self) -> Shape:
+        """Return the shape that the options name."""
+        return SHAPES[self.options.shape_name]
+
     def session(self, cluster: Cluster, token: str) -> Session:
-        """Create the parent node of the registers; their first write creates them."""
+        """Create the node below which all others are; the first call on a key creates its own."""
         path = f"/harness/{token}"
         connection = cluster.zookeeper(cluster.topology.keepers)
         try:
             connection.ask("create", path, b"", None, False, False, True)
         except ZooKeeperError as error:
             raise ClusterError(f"ZooKeeper: {path} was not made: {error}") from error
-        return _ZkRegisterSession(cluster, path, connection, self.options)
+        return _ZooKeeperSession(cluster, path, connection, self)
 
     def generator(self) -> Generator:
-        """Return reads, writes of values that no other call writes, and compare-and-sets."""
+        """Return the shape's calls on a few keys at a time."""
         calls = per_key(
             self.seed.child("keys"),
             self._on_key,
@@ -97,44 +271,35 @@ class ZkRegister:
         return rate(calls, self.options.ops_per_s, self.seed.child("rate"))
 
     def _on_key(self, key: int) -> Generator:
-        own, kinds = self.seed.child("call", key), 3 if self.options.register == "cas" else 2
-
-        def call(number: int) -> Call:
-            kind = own.below(number, kinds)
-            if kind == 0:
-                return Call(f="read", key=key)
-            if kind == 1 or number == 0:
-                return Call(f="write", value=number, key=key)
-            return Call(
-                f="cas",
-                value=(max(0, number - 1 - own.below(-1 - number, CAS_REACH)), number),
-                key=key,
-            )
-
-        return numbered(call)
+        own = self.seed.child("call", key)
+        return numbered(lambda number: self.shape.call(own, number, self.options))
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
-        """Return a read of each register through each server."""
-        return final_reads_on((Call(f="final-read", key=key) for key in keys), nodes)
+        """Return a read of each key through each server."""
+        return final_reads_on((Call(f=FINAL, key=key) for key in keys), nodes)
 
     def checkers(self) -> Sequence[Checker]:
-        """Return the checkers of both levels, whatever the promise."""
-        return register_checkers(faults_expected=self.faults_expected)
+        """Return the shape's checkers: of all levels that apply, whatever the promise."""
+        return self.shape.checkers(self.options, self.promise, self.faults_expected)
 
 
-class _ZkRegisterSession:
+class _ZooKeeperSession:
     def __init__(
-        self, cluster: Cluster, path: str, connection: ZooKeeper, options: ZkRegisterOptions
+        self, cluster: Cluster, path: str, connection: ZooKeeper, workload: ZooKeeperWorkload
     ) -> None:
         self._cluster = cluster
         self._path = path
         self._connection = connection
-        self._options = options
+        self._workload = workload
 
-    def client(self, node: str) -> "_ZkRegisterClient":
+    def client(self, node: str) -> Client:
+        options = self._workload.options
         keepers = self._cluster.topology.node(node).keepers
-        connection = self._cluster.zookeeper(keepers, self._options.timeout_s)
-        return _ZkRegisterClient(connection, self._path, synced=self._options.read == "sync")
+        return self._workload.shape.client(
+            lambda: self._cluster.zookeeper(keepers, options.timeout_s),
+            self._path,
+            synced=options.synced,
+        )
 
     def pending(self) -> Sequence[str]:
         return ()
@@ -145,9 +310,7 @@ class _ZkRegisterSession:
     def drop(self) -> Sequence[str]:
         connection = self._cluster.zookeeper(self._cluster.topology.keepers)
         try:
-            for name in connection.ask("get_children", self._path):
-                connection.ask("delete", f"{self._path}/{name}")
-            connection.ask("delete", self._path)
+            _remove(connection, self._path)
         except (ZooKeeperError, KazooException) as error:
             return [f"{self._path} in ZooKeeper was not removed: {error}"]
         finally:
@@ -158,57 +321,11 @@ class _ZkRegisterSession:
         self._connection.close()
 
 
-class _ZkRegisterClient:
-    def __init__(self, connection: ZooKeeper, path: str, *, synced: bool) -> None:
-        self._connection = connection
-        self._path = path
-        self._synced = synced
-
-    def invoke(self, op: Op) -> Done:
-        path = f"{self._path}/{op.key}"
-        try:
-            if op.f == "write":
-                return self._write(path, op)
-            return self._cas(path, op) if op.f == "cas" else self._read(path, op)
-        except ZooKeeperError as error:
-            return error.done
-
-    def _write(self, path: str, op: Op) -> Done:
-        data = str(op.value).encode()
-        while True:
-            try:
-                self._connection.ask("set", path, data)
-            except NoNodeError:
-                try:
-                    self._connection.ask("create", path, data)
-                except NodeExistsError:
-                    continue  # Another client was first; neither request did anything.
-            return Done(Kind.OK, op.value)
-
-    def _cas(self, path: str, op: Op) -> Done:
-        """Set the new value if the node has the expected one; its version makes the two steps
-        atomic. A mismatch may come from a stale read, so that it is a call that did not happen."""
-        assert isinstance(op.value, tuple), "a cas has what it expects and what it sets"
-        expected, new = op.value
-        try:
-            data, stat = self._connection.ask("get", path)
-            if int(data) != expected:
-                return Done(Kind.FAIL, error=f"MISMATCH: {int(data)}")
-            self._connection.ask("set", path, str(new).encode(), stat.version)
-        except (NoNodeError, BadVersionError) as error:
-            return Done(Kind.FAIL, error=type(error).__name__)
-        return Done(Kind.OK, op.value)
-
-    def _read(self, path: str, op: Op) -> Done:
-        try:
-            if self._synced or op.f == "final-read":
-                # No need to wait for the sync: a session keeps its requests in order.
-                _, (data, _) = self._connection.ask_all((("sync", (path,)), ("get", (path,))))
-            else:
-                data, _ = self._connection.ask("get", path)
-        except NoNodeError:
-            return Done(Kind.OK, None)
-        return Done(Kind.OK, int(data))
-
-    def close(self) -> None:
-        self._connection.close()
+def _remove(connection: ZooKeeper, path: str) -> None:
+    """Remove a node with all below it. Ephemeral ones may go by themselves meanwhile."""
+    try:
+        for name in connection.ask("get_children", path):
+            _remove(connection, f"{path}/{name}")
+        connection.ask("delete", path)
+    except NoNodeError:
+        pass

@@ -23,8 +23,8 @@ CRASHED: Final = "CRASHED"
 UNREADABLE: Final = "UNREADABLE"
 """Statuses that stand in place of a verdict for a run that has none."""
 
-REGISTER: Final = "zk-register"
-"""Workload whose calls are ZooKeeper's. Where another promises an order of calls, its reads have
+OF_ZOOKEEPER: Final = ("zk-register", "zookeeper")
+"""Workloads whose calls are ZooKeeper's. Where another promises an order of calls, its reads have
 `select_sequential_consistency`, whose name promises a sequential one."""
 
 T = TypeVar("T")
@@ -122,7 +122,7 @@ class Facts:
         telling first; none without a violation."""
         if self.judgement is None or self.judgement.status is not Status.INVALID:
             return ()
-        of_setting = self.info.said("workload") != REGISTER
+        of_setting = self.info.said("workload") not in OF_ZOOKEEPER
         return witnesses(self.judgement, Level.SEQUENTIAL if of_setting else None)
 
     @property

@@ -32,7 +32,7 @@ from workloads.statements import StatementsOptions, statements
 from workloads.truncation import TruncationOptions, truncation
 from workloads.unknown_insert import UnknownInsertOptions, unknown_insert
 from workloads.zero_copy import ZeroCopyOptions, zero_copy
-from workloads.zk_register import ZkRegister, ZkRegisterOptions
+from workloads.zookeeper import ZkRegisterOptions, ZooKeeperOptions, ZooKeeperWorkload
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,14 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         "with a sync before each read, sequentially consistent without; try "
         "partition-one",
         ZkRegisterOptions,
-        ZkRegister,
+        ZooKeeperWorkload,
+        simulated=True,
+    ),
+    "zookeeper": CatalogueEntry(
+        "ZooKeeper itself, in the shape that -o shape=… names: registers as zk-register, nodes "
+        "that a multi writes together, sequential nodes, children; try partition, kill",
+        ZooKeeperOptions,
+        ZooKeeperWorkload,
         simulated=True,
     ),
     "quorum-durability": CatalogueEntry(
@@ -243,6 +250,8 @@ CHECKERS: Mapping[str, str] = {
     "replica-choice": "a Distributed table reads from the replica with the fewest errors",
     "protocol": "what simulated servers wrote to ZooKeeper obeys the rules of replication",
     "reload": "the servers show a changed configuration without a restart",
+    "multi": "a multi of ZooKeeper is seen whole or not at all, and in the order of its versions",
+    "sequential-nodes": "ZooKeeper's sequential nodes have unique and increasing numbers, and stay",
     "statement-rows": "what all replicas show of a row at rest is what an order of its statements "
     "leaves",
     "statement-reads": "a read shows what its replica had, and no row before a statement brings it",

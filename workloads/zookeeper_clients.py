@@ -1,0 +1,234 @@
+"""Clients of the workload `zookeeper`: how each call of a shape becomes requests.
+
+No request is made twice: a session that had no answer is given up, and its call is info, unless it
+cannot have reached the server.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
+from checkers.look import encode
+from checkers.zookeeper.multi import ABSENT, CAS, MULTI, REFUSED, ReadNodes
+from checkers.zookeeper.sequence import CREATE, CREATE_DELETE, SequentialNodes
+from harness.core.connections import ZooKeeper, ZooKeeperError
+from harness.core.op import Done, Kind, Op
+
+READ, FINAL = "read", "final-read"
+NODES = 3
+"""Number of nodes of a key that one multi writes."""
+NO_VERSION = 1_000_000_000
+"""Version that no node reaches in a run."""
+
+
+class ZooKeeperClient:
+    """Makes the calls of one worker through one session."""
+
+    def __init__(self, open_session: Callable[[], ZooKeeper], path: str, *, synced: bool) -> None:
+        """Create a client of the nodes below `path`, whose sessions `open_session` opens. `synced`:
+        a sync comes before each read, not only before a final one."""
+        self.open_session = open_session
+        self.connection = open_session()
+        self.path = path
+        self.synced = synced
+
+    @property
+    def requests(self) -> Mapping[str, Callable[[str, Op], Done]]:
+        """Return the method that makes the calls of each f, given the path of the op's key."""
+        raise NotImplementedError
+
+    def invoke(self, op: Op) -> Done:
+        """Make the call."""
+        try:
+            return self.requests[op.f](f"{self.path}/{op.key}", op)
+        except ZooKeeperError as error:
+            return error.done
+
+    def sync_before(self, op: Op) -> Sequence[tuple[str, tuple[str, ...]]]:
+        """Return the requests that come before those of a read. Nobody need wait for a sync: a
+        session keeps its requests in order."""
+        return [("sync", (self.path,))] if self.synced or op.f == FINAL else []
+
+    def close(self) -> None:
+        """End the session."""
+        self.connection.close()
+
+
+class RegisterClient(ZooKeeperClient):
+    """Reads, writes and compare-and-sets of one node for each key."""
+
+    @property
+    def requests(self) -> Mapping[str, Callable[[str, Op], Done]]:
+        """Return the method of each f."""
+        return {"write": self._write, "cas": self._cas, READ: self._read, FINAL: self._read}
+
+    def _write(self, path: str, op: Op) -> Done:
+        data = str(op.value).encode()
+        while True:
+            try:
+                self.connection.ask("set", path, data)
+            except NoNodeError:
+                try:
+                    self.connection.ask("create", path, data)
+                except NodeExistsError:
+                    continue  # Another client was first; neither request did anything.
+            return Done(Kind.OK, op.value)
+
+    def _cas(self, path: str, op: Op) -> Done:
+        """Set the new value if the node has the expected one; its version makes the two steps
+        atomic. A mismatch may come from a stale read, so that it is a call that did not happen."""
+        assert isinstance(op.value, tuple), "a cas has what it expects and what it sets"
+        expected, new = op.value
+        try:
+            data, stat = self.connection.ask("get", path)
+            if int(data) != expected:
+                return Done(Kind.FAIL, error=f"MISMATCH: {int(data)}")
+            self.connection.ask("set", path, str(new).encode(), stat.version)
+        except (NoNodeError, BadVersionError) as error:
+            return Done(Kind.FAIL, error=type(error).__name__)
+        return Done(Kind.OK, op.value)
+
+    def _read(self, path: str, op: Op) -> Done:
+        try:
+            *_, (data, _) = self.connection.ask_all((*self.sync_before(op), ("get", (path,))))
+        except NoNodeError:
+            return Done(Kind.OK, None)
+        return Done(Kind.OK, int(data))
+
+
+class MultiClient(ZooKeeperClient):
+    """Multis that write all nodes of a key, and reads of them."""
+
+    @property
+    def requests(self) -> Mapping[str, Callable[[str, Op], Done]]:
+        """Return the method of each f."""
+        return {
+            MULTI: self._multi,
+            CAS: self._cas,
+            REFUSED: self._refused,
+            READ: self._read,
+            FINAL: self._read,
+        }
+
+    def _multi(self, path: str, op: Op) -> Done:
+        data = str(op.value).encode()
+        while True:
+            try:
+                return self._set(path, op)
+            except NoNodeError:
+                try:
+                    self.connection.multi(*[("create", node, data) for node in _nodes(path)])
+                except NodeExistsError:
+                    continue  # Another client was first; neither multi did anything.
+                return _written(op, [0] * NODES)
+
+    def _cas(self, path: str, op: Op) -> Done:
+        try:
+            _, stat = self.connection.ask("get", _nodes(path)[0])
+            return self._set(path, op, stat.version)
+        except (NoNodeError, BadVersionError) as error:
+            return Done(Kind.FAIL, error=type(error).__name__)
+
+    def _set(self, path: str, op: Op, version: int = -1) -> Done:
+        """Set all nodes, if the first has this version or it is -1."""
+        data = str(op.value).encode()
+        first, *others = _nodes(path)
+        answers = self.connection.multi(
+            ("set_data", first, data, version), *[("set_data", node, data) for node in others]
+        )
+        return _written(op, [answer.version for answer in answers])
+
+    def _refused(self, path: str, op: Op) -> Done:
+        """Make a multi whose last operation cannot succeed."""
+        data = str(op.value).encode()
+        *others, last = _nodes(path)
+        sets = [("set_data", node, data) for node in others]
+        try:
+            answers = self.connection.multi(*sets, ("check", last, NO_VERSION))
+        except (NoNodeError, BadVersionError) as error:
+            return Done(Kind.FAIL, error=type(error).__name__)
+        return _written(op, [answer.version for answer in answers[:-1]])
+
+    def _read(self, path: str, op: Op) -> Done:
+        self.connection.ask_all(self.sync_before(op))
+        found = self.connection.each("get", _nodes(path)).values()
+        values = [ABSENT if one is None else int(one[0]) for one in found]
+        versions = [ABSENT if one is None else one[1].version for one in found]
+        return Done(Kind.OK, encode(ReadNodes(values, versions)))
+
+
+class SequenceClient(ZooKeeperClient):
+    """Creates of sequential nodes below one parent for each key, and reads of them."""
+
+    @property
+    def requests(self) -> Mapping[str, Callable[[str, Op], Done]]:
+        """Return the method of each f."""
+        return {
+            CREATE: self._create,
+            CREATE_DELETE: self._create,
+            READ: self._read,
+            FINAL: self._read,
+        }
+
+    def _create(self, path: str, op: Op) -> Done:
+        data = str(op.value).encode()
+        make = ("create", f"{path}/n-", data, None, False, True)
+        made = below_parent(self.connection, path, lambda: self.connection.ask(*make))
+        if op.f == CREATE_DELETE:
+            self.connection.ask("delete", made)
+        assert isinstance(op.value, int), "a create has a number as its data"
+        return Done(Kind.OK, (op.value, int(made.rpartition("-")[2])))
+
+    def _read(self, path: str, op: Op) -> Done:
+        try:
+            *_, names = self.connection.ask_all((*self.sync_before(op), ("get_children", (path,))))
+        except NoNodeError:
+            names = []
+        paths = {f"{path}/{name}": int(name.rpartition("-")[2]) for name in sorted(names)}
+        data = self.connection.each("get", list(paths))
+        # A node that was removed since it was listed has no data.
+        there = [(int(one[0]), paths[node]) for node, one in data.items() if one is not None]
+        look = SequentialNodes([value for value, _ in there], [number for _, number in there])
+        return Done(Kind.OK, encode(look))
+
+
+class ChildrenClient(ZooKeeperClient):
+    """A counter for each key, which is the number of a node's children."""
+
+    @property
+    def requests(self) -> Mapping[str, Callable[[str, Op], Done]]:
+        """Return the method of each f."""
+        return {"insert": self._insert, READ: self._read, FINAL: self._read}
+
+    def _insert(self, path: str, op: Op) -> Done:
+        make = ("create", f"{path}/{op.value}", b"")
+        below_parent(self.connection, path, lambda: self.connection.ask(*make))
+        return Done(Kind.OK, op.value)
+
+    def _read(self, path: str, op: Op) -> Done:
+        try:
+            *_, names = self.connection.ask_all((*self.sync_before(op), ("get_children", (path,))))
+        except NoNodeError:
+            names = []
+        return Done(Kind.OK, tuple(sorted(map(int, names))))
+
+
+def below_parent(connection: ZooKeeper, parent: str, create: Callable[[], str]) -> str:
+    """Create a node and return its path; if its parent is not there yet, that is made first."""
+    while True:
+        try:
+            return create()
+        except NoNodeError:
+            try:
+                connection.ask("create", parent, b"")
+            except NodeExistsError:
+                continue  # Another client was first.
+
+
+def _nodes(path: str) -> list[str]:
+    return [f"{path}-{at}" for at in range(NODES)]
+
+
+def _written(op: Op, versions: Sequence[int]) -> Done:
+    assert isinstance(op.value, int), "a multi writes a number"
+    return Done(Kind.OK, (op.value, *versions))

@@ -3,11 +3,12 @@
 from itertools import pairwise
 
 import pytest
-from checkers_cases import MS, history, read
+from checkers_cases import MS, history, read, rest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers.numbering import overtaken
+from checkers.zookeeper.ephemeral import EphemeralNodes
 from checkers.zookeeper.multi import ABSENT, Multi
 from checkers.zookeeper.sequence import MIN_JUDGED, SequentialNumbers
 from harness.core.history import History
@@ -332,3 +333,113 @@ def test_a_call_is_overtaken_if_one_before_it_has_a_greater_number(drawn):
         if at in found:
             assert found[at] in before
             assert numbers[found[at]] == highest
+
+
+# --- ephemeral nodes ----------------------------------------------------------------------------
+
+
+def born(process, value, begin, end, kind="ok"):
+    return call(process, "create", value, value, begin, end, kind)
+
+
+def touch(process, value, begin, end, there=1):
+    return call(process, "touch", 0, (value, there), begin, end)
+
+
+def ended(process, values, begin, end, f="close", kind="ok"):
+    return call(process, f, 0, tuple(values), begin, end, kind)
+
+
+LIFE = (born(0, 1, 0, 1), read(1, [1], 2, 3), touch(0, 1, 4, 5))
+"""A node that a read shows while its session is alive."""
+DEATH = (born(2, 2, 0, 1), ended(2, [2], 2, 3), read(1, [1], 6, 7))
+"""A node that a read lacks after its session was closed."""
+
+
+@pytest.mark.parametrize(
+    ("calls", "status", "kinds"),
+    [
+        ([], VALID, []),
+        ([read(3, [], 2, 3)], INVALID, ["gone-early"]),
+        # Nothing proves that the session was still alive when this was read.
+        ([born(4, 4, 7.2, 7.5), read(3, [1], 8, 9)], VALID, []),
+        ([born(4, 4, 7.2, 7.5), read(3, [1], 8, 9), touch(4, 4, 9, 10)], VALID, []),
+        ([born(4, 4, 7.2, 7.5), read(3, [1], 8, 9), touch(4, 4, 10, 11)], INVALID, ["gone-early"]),
+        ([born(4, 4, 7.2, 9), read(3, [1], 8, 9), touch(4, 4, 10, 11)], VALID, []),
+        ([touch(0, 1, 8, 9, there=0)], INVALID, ["gone-early"]),
+        ([read(3, [1, 2], 8, 9)], INVALID, ["outlived"]),
+        ([read(3, [1, 2], 2, 9)], VALID, []),
+        # A session that was left alone lives on for its timeout, until the cluster is at rest.
+        (
+            [
+                born(4, 4, 2, 3),
+                ended(4, [4], 4, 5, f="expire"),
+                read(3, [1, 4], 8, 9),
+                rest(10),
+                read(3, [1], 11, 12, f="final-read"),
+            ],
+            VALID,
+            [],
+        ),
+        (
+            [
+                born(4, 4, 2, 3),
+                ended(4, [4], 4, 5, f="expire"),
+                rest(10),
+                read(3, [1, 4], 11, 12, f="final-read"),
+            ],
+            INVALID,
+            ["outlived"],
+        ),
+        (
+            [
+                born(4, 4, 2, 3, kind="info"),
+                rest(10),
+                read(3, [1, 4], 11, 12, f="final-read"),
+            ],
+            INVALID,
+            ["outlived"],
+        ),
+        (
+            [
+                born(4, 4, 2, 3),
+                ended(4, [4], 4, 5, kind="info"),
+                rest(10, "sessions may expire for another 3 s"),
+                read(3, [1, 4], 11, 12, f="final-read"),
+            ],
+            VALID,
+            [],
+        ),
+        ([read(3, [1, 7], 8, 9)], INVALID, ["phantom"]),
+        ([born(4, 7, 2, 3, kind="fail"), read(3, [1, 7], 8, 9)], INVALID, ["phantom"]),
+        ([read(3, [1, 7], 8, 9), born(4, 7, 10, 11)], INVALID, ["phantom"]),
+    ],
+)
+def test_an_ephemeral_node_lives_as_long_as_its_session(calls, status, kinds):
+    checker = EphemeralNodes(synced=True)
+    assert kinds_of(checker, *LIFE, *DEATH, *calls) == (status, kinds)
+
+
+def test_without_a_sync_only_a_session_of_its_own_must_see_its_nodes():
+    checker = EphemeralNodes(synced=False)
+    at_rest = (rest(20), read(1, [1], 21, 22, f="final-read"))
+    own = read(0, [1], 2, 3)
+    assert kinds_of(checker, *LIFE, *DEATH, own, read(3, [2], 3, 4), *at_rest) == (VALID, [])
+    lacks = read(0, [], 2, 3)
+    assert kinds_of(checker, *LIFE, *DEATH, lacks, *at_rest) == (INVALID, ["gone-early"])
+
+
+def test_a_history_in_which_no_session_ends_says_too_little():
+    verdict = EphemeralNodes(synced=True).check(history(*LIFE))
+    assert (verdict.status, verdict.summary) == (
+        UNKNOWN,
+        "1 look at nodes of live sessions, 0 at those of ended ones: both expected",
+    )
+
+
+def test_the_witness_of_a_node_that_outlived_its_session_names_the_close_and_the_read():
+    verdict = EphemeralNodes(synced=True).check(history(*LIFE, *DEATH, read(3, [1, 2], 8, 9)))
+    assert verdict.summary == (
+        "node 2 is in op #12 read on ch1, begun at 0.008 s, though its session was closed at "
+        "0.003 s (op #7) on ch1"
+    )

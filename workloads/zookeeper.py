@@ -19,9 +19,10 @@ from kazoo.exceptions import KazooException, NoNodeError
 from checkers.ladder import Level
 from checkers.stats import Stats
 from checkers.suite import register_checkers, set_checkers
+from checkers.zookeeper.ephemeral import CLOSE, EXPIRE, TOUCH, EphemeralNodes
 from checkers.zookeeper.multi import CAS, MULTI, REFUSED, Multi
 from checkers.zookeeper.sequence import CREATE, CREATE_DELETE, SequentialNumbers
-from harness.core.connections import ZooKeeper, ZooKeeperError
+from harness.core.connections import SESSION_S, ZooKeeper, ZooKeeperError
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Json
 from harness.core.protocols import Checker, Client, Cluster, Generator, Session
@@ -37,15 +38,20 @@ from workloads.zookeeper_clients import (
     FINAL,
     READ,
     ChildrenClient,
+    EphemeralClient,
     MultiClient,
     RegisterClient,
     SequenceClient,
     ZooKeeperClient,
 )
 
+ENDLESS: Final = 1_000_000_000
+"""Number of calls that no run makes."""
 CAS_REACH = 4
 """Number of the latest values of which a cas expects one, so that some match and some do not."""
 REGISTER: Final = "register"
+TICK_S: Final = 2.0
+"""Time by which a server may end a session late: it looks for expired ones once a tick."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +104,8 @@ class ZooKeeperOptions(ZkRegisterOptions):
 
     shape: str = REGISTER
     """"register": one node for each key, read, written and compared; "multi": nodes that are
-    written together; "sequence": sequential nodes; "children": a set of children that grows."""
+    written together; "sequence": sequential nodes; "children": a set of children that grows;
+    "ephemeral": nodes that end with their sessions."""
     keys: int = 3
     """Number of keys in use at a time: registers, groups of nodes, parents."""
     ops_per_key: int = 60
@@ -114,6 +121,12 @@ class ZooKeeperOptions(ZkRegisterOptions):
         """Level of the ladder that ZooKeeper promises; checkers of a shape's own judge the rest."""
         on_ladder = self.shape in SHAPES and SHAPES[self.shape].on_ladder
         return ZkRegisterOptions.promise.fget(self) if on_ladder else Level.EVENTUAL  # type: ignore[attr-defined] # a property has it
+
+    @property
+    def unsimulated(self) -> str:
+        """Option that simulated servers do not understand; "" if there is none."""
+        lacks = self.shape in SHAPES and SHAPES[self.shape].unsimulated
+        return f"-o shape={self.shape}" if lacks else ""
 
     def validate(self, topology: Topology) -> None:
         """Raise UsageError for options that are out of range."""
@@ -135,6 +148,12 @@ class Shape:
     """Function of the options, the run's promise, and whether a run without faults is UNKNOWN."""
     on_ladder: bool = False
     """Whether its reads are judged by levels of consistency."""
+    unsimulated: bool = False
+    """Whether it makes requests that simulated ZooKeeper servers do not answer."""
+    one_key: bool = False
+    """Whether all of its calls are on key 0."""
+    rest_s: float = 0.0
+    """Time that sessions which were given up are left to expire, before the final reads."""
 
 
 def _mixed(*fs: str) -> Callable[[Seed, int, ZkRegisterOptions], Call]:
@@ -192,6 +211,15 @@ def _children_checkers(
     return set_checkers(promise, faults_expected=faults_expected)
 
 
+def _ephemeral_checkers(
+    options: ZkRegisterOptions,
+    promise: Level,  # noqa: ARG001
+    faults_expected: bool,
+) -> Sequence[Checker]:
+    enough = _enough({CREATE: 10, TOUCH: 10, CLOSE: 5, EXPIRE: 5, READ: 10}, faults_expected)
+    return (enough, EphemeralNodes(synced=options.synced))
+
+
 def _enough(min_ok: Mapping[str, int], faults_expected: bool) -> Stats:
     return Stats(min_ok=min_ok, faults_expected=faults_expected, final_read=FINAL)
 
@@ -218,6 +246,17 @@ SHAPES: Final[Mapping[str, Shape]] = {
         call=_mixed(READ, CREATE, CREATE, CREATE_DELETE),
         client=SequenceClient,
         checkers=_sequence_checkers,
+    ),
+    "ephemeral": Shape(
+        promise="an ephemeral node exists as long as the session that created it (programmer's "
+        "guide, Ephemeral Nodes and ZooKeeper Sessions)",
+        call=_mixed(*[READ] * 4, *[CREATE] * 4, *[TOUCH] * 5, CLOSE, EXPIRE),
+        client=EphemeralClient,
+        checkers=_ephemeral_checkers,
+        unsimulated=True,
+        one_key=True,
+        # A new leader gives each session its whole timeout again.
+        rest_s=2 * SESSION_S + TICK_S,
     ),
     "children": Shape(
         promise="a node's list of children has each that was made (programmer's guide, Data Model)",
@@ -262,11 +301,12 @@ class ZooKeeperWorkload:
 
     def generator(self) -> Generator:
         """Return the shape's calls on a few keys at a time."""
+        one_key = self.shape.one_key
         calls = per_key(
             self.seed.child("keys"),
             self._on_key,
-            keys=self.options.keys,
-            ops_per_key=self.options.ops_per_key,
+            keys=1 if one_key else self.options.keys,
+            ops_per_key=ENDLESS if one_key else self.options.ops_per_key,
         )
         return rate(calls, self.options.ops_per_s, self.seed.child("rate"))
 
@@ -291,6 +331,9 @@ class _ZooKeeperSession:
         self._path = path
         self._connection = connection
         self._workload = workload
+        self._clock = cluster.runtime.clock()
+        self._rests_ns: int | None = None
+        """Time of the first look at what is pending."""
 
     def client(self, node: str) -> Client:
         options = self._workload.options
@@ -302,7 +345,11 @@ class _ZooKeeperSession:
         )
 
     def pending(self) -> Sequence[str]:
-        return ()
+        """Wait until sessions that were given up before the first look have expired."""
+        now_ns = self._clock.now_ns()
+        self._rests_ns = now_ns if self._rests_ns is None else self._rests_ns
+        left_s = self._workload.shape.rest_s - (now_ns - self._rests_ns) / 1e9
+        return [f"sessions may expire for another {left_s:.0f} s"] if left_s > 0 else []
 
     def observe(self) -> Mapping[str, Json]:
         return {}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from checkers.look import encode
+from checkers.zookeeper.ephemeral import CLOSE, EXPIRE, TOUCH
 from checkers.zookeeper.multi import ABSENT, CAS, MULTI, REFUSED, ReadNodes
 from checkers.zookeeper.sequence import CREATE, CREATE_DELETE, SequentialNodes
 from harness.core.connections import ZooKeeper, ZooKeeperError
@@ -206,11 +207,71 @@ class ChildrenClient(ZooKeeperClient):
         return Done(Kind.OK, op.value)
 
     def _read(self, path: str, op: Op) -> Done:
+        return _children(self.connection, path, self.sync_before(op))
+
+
+class EphemeralClient(ZooKeeperClient):
+    """Ephemeral nodes, whose sessions are closed or left to expire one after the other."""
+
+    def __init__(self, open_session: Callable[[], ZooKeeper], path: str, *, synced: bool) -> None:
+        super().__init__(open_session, path, synced=synced)
+        self._owned: list[int] = []
+        """Values of the nodes that the session made."""
+
+    @property
+    def requests(self) -> Mapping[str, Callable[[str, Op], Done]]:
+        """Return the method of each f."""
+        return {
+            CREATE: self._create,
+            TOUCH: self._touch,
+            CLOSE: self._close,
+            EXPIRE: self._expire,
+            READ: self._read,
+            FINAL: self._read,
+        }
+
+    def _create(self, path: str, op: Op) -> Done:
+        make = ("create", f"{path}/{op.value}", b"", None, True)
+        below_parent(self.connection, path, lambda: self.connection.ask(*make))
+        assert isinstance(op.value, int), "a node is named by a number"
+        self._owned.append(op.value)
+        return Done(Kind.OK, op.value)
+
+    def _touch(self, path: str, op: Op) -> Done:
+        if not self._owned:
+            return _OWNS_NOTHING
+        assert isinstance(op.value, int), "a touch has a number"
+        value = self._owned[op.value % len(self._owned)]
         try:
-            *_, names = self.connection.ask_all((*self.sync_before(op), ("get_children", (path,))))
+            self.connection.ask("set", f"{path}/{value}", b"")
         except NoNodeError:
-            names = []
-        return Done(Kind.OK, tuple(sorted(map(int, names))))
+            self._owned.remove(value)
+            return Done(Kind.OK, (value, 0))
+        return Done(Kind.OK, (value, 1))
+
+    def _close(self, path: str, op: Op) -> Done:  # noqa: ARG002
+        if not self._owned:
+            return _OWNS_NOTHING
+        self.connection.end()
+        return self._replaced()
+
+    def _expire(self, path: str, op: Op) -> Done:  # noqa: ARG002
+        if not self._owned:
+            return _OWNS_NOTHING
+        self.connection.abandon()
+        return self._replaced()
+
+    def _replaced(self) -> Done:
+        """Go on with another session, and return the nodes of the one that was."""
+        owned, self._owned = tuple(self._owned), []
+        self.connection = self.open_session()
+        return Done(Kind.OK, owned)
+
+    def _read(self, path: str, op: Op) -> Done:
+        return _children(self.connection, path, self.sync_before(op))
+
+
+_OWNS_NOTHING = Done(Kind.FAIL, error="NO_NODES: the session has made none")
 
 
 def below_parent(connection: ZooKeeper, parent: str, create: Callable[[], str]) -> str:
@@ -223,6 +284,18 @@ def below_parent(connection: ZooKeeper, parent: str, create: Callable[[], str]) 
                 connection.ask("create", parent, b"")
             except NodeExistsError:
                 continue  # Another client was first.
+
+
+def _children(
+    connection: ZooKeeper, path: str, first: Sequence[tuple[str, tuple[str, ...]]]
+) -> Done:
+    """Return the children of a node, whose names are numbers; none if it is not there. `first` are
+    requests that come before."""
+    try:
+        *_, names = connection.ask_all((*first, ("get_children", (path,))))
+    except NoNodeError:
+        names = []
+    return Done(Kind.OK, tuple(sorted(map(int, names))))
 
 
 def _nodes(path: str) -> list[str]:

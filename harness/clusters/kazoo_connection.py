@@ -3,11 +3,12 @@
 from contextlib import suppress
 from socket import SHUT_RDWR
 from threading import Thread
-from typing import Final
+from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionDropped
 from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import Close
 from kazoo.retry import KazooRetry
 
 ANSWER_BYTES_MAX: Final = 1 << 26
@@ -38,6 +39,40 @@ def new_client(hosts: str, session_s: float) -> KazooClient:
     client = KazooClient(hosts=hosts, timeout=session_s, connection_retry=retry)
     client._connection = _KazooConnection(client, client._conn_retry.copy())
     return client
+
+
+class _AnsweredClose(Close):  # type: ignore[misc] # kazoo has no types
+    """Request that ends a session, whose answer somebody waits for."""
+
+    def __bool__(self) -> bool:
+        """Return that it is a request: kazoo hands on no answer to an empty tuple."""
+        return True
+
+    @classmethod
+    def deserialize(cls, data: bytes, offset: int) -> bool:  # noqa: ARG003
+        """Return that the session is over."""
+        return True
+
+
+def ask_to_end(client: KazooClient) -> Any:
+    """Ask a server to end the session, and return the answer as kazoo's own requests do."""
+    answer = client.handler.async_result()
+    client._call(_AnsweredClose(), answer)
+    return answer
+
+
+def cut(client: KazooClient) -> None:
+    """Cut the connection of a session, which no later connection takes up again. Does not wait."""
+    client._stopped.set()  # before the cut, which would have kazoo connect again
+    with suppress(OSError, AttributeError):  # it may be connecting just now
+        client._connection._socket.shutdown(SHUT_RDWR)
+    Thread(target=_release, args=(client,), name="zookeeper-cut", daemon=True).start()
+
+
+def _release(client: KazooClient) -> None:
+    with suppress(Exception):  # nobody waits for it
+        client._safe_close()
+        client.close()
 
 
 def end_session(client: KazooClient) -> None:

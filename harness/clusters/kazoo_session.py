@@ -14,7 +14,7 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 
-from harness.core.connections import ZooKeeperError
+from harness.core.connections import SESSION_S, ZooKeeperError
 from harness.core.protocols import Endpoint
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
 CONNECT_TIMEOUT_S = 3.0
-SESSION_S = 6.0
 _REQUEST_S: Final = 0.01
 """Time that each of many requests may add to the limit for all of them."""
 
@@ -69,6 +68,21 @@ class KazooSession:
             if isinstance(answer, KazooException) and not undone:
                 raise answer
         return tuple(answers)
+
+    def end(self) -> None:
+        """End the session and wait for the answer."""
+        from harness.clusters.kazoo_connection import ask_to_end
+
+        self._answers([ask_to_end(self._opened())])
+        self.close()
+
+    def abandon(self) -> None:
+        """Cut the connection and leave the session to expire."""
+        client, self._client = self._client, None
+        if client is not None:
+            from harness.clusters.kazoo_connection import cut
+
+            cut(client)
 
     def close(self) -> None:
         """End the session; may be called twice. Does not wait for a server that is silent."""

@@ -138,6 +138,14 @@ class SimulatedSession:
         answers = self._request(lambda session: session.multi(*map(_operation, operations)))
         return tuple(PutAnswer(one) if isinstance(one, int) else one for one in answers)
 
+    def end(self) -> None:
+        """Raise AssertionError: nobody can wait for the end of a simulated session."""
+        raise AssertionError("the answer to the end of a session is not simulated")
+
+    def abandon(self) -> None:
+        """Raise AssertionError: the link of a simulated session is never cut."""
+        raise AssertionError("the end of a client's process is not simulated")
+
     def close(self) -> None:
         """End the session; may be called twice."""
         session, self._opened_session = self._opened_session, None

@@ -12,6 +12,8 @@ from harness.core.outcomes import UNREADABLE
 
 Shape: TypeAlias = tuple[type | EllipsisType, ...]
 """Type of each column of a result; `...` at the end stands for any other columns."""
+SESSION_S: Final = 6.0
+"""Timeout of the harness's own sessions with real ZooKeeper servers."""
 _QUOTED: Final = 100
 """Number of characters that are quoted of a row."""
 
@@ -125,6 +127,15 @@ class ZooKeeper(Protocol):
         the path; of ("set_data", path, data[, version]) a value with the node's new `version`; of
         ("check", path, version) and ("delete", path) nothing of use. Raise as `ask` does, with
         what ZooKeeper says of the operation that it refused."""
+        ...
+
+    def end(self) -> None:
+        """End the session and wait for the answer. Raise ZooKeeperError."""
+        ...
+
+    def abandon(self) -> None:
+        """Cut the connection and leave the session to expire, as the end of a client's process
+        does."""
         ...
 
     def close(self) -> None:

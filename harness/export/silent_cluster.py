@@ -143,6 +143,12 @@ class _NoSession(ZooKeeper):
     def multi(self, *operations: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG002
         _refuse_session()
 
+    def end(self) -> None:
+        _refuse_session()
+
+    def abandon(self) -> None:
+        _refuse_session()
+
     def close(self) -> None:
         """Do nothing."""
 

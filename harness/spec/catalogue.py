@@ -251,6 +251,7 @@ CHECKERS: Mapping[str, str] = {
     "protocol": "what simulated servers wrote to ZooKeeper obeys the rules of replication",
     "reload": "the servers show a changed configuration without a restart",
     "multi": "a multi of ZooKeeper is seen whole or not at all, and in the order of its versions",
+    "ephemeral-nodes": "ZooKeeper's ephemeral nodes live as long as their sessions",
     "sequential-nodes": "ZooKeeper's sequential nodes have unique and increasing numbers, and stay",
     "statement-rows": "what all replicas show of a row at rest is what an order of its statements "
     "leaves",

@@ -1,0 +1,214 @@
+"""Checks that ZooKeeper's ephemeral nodes live exactly as long as their sessions.
+
+A process has one session at a time. "create" makes an ephemeral node of it, named by the call's
+value. "touch" writes to one of the session's nodes: its answer has the node's value, and 1, or 0 if
+the node was not there. ZooKeeper commits a write only for a session that is alive, so an answer
+proves that it was, up to some moment after the call began. "close" ends the session and waits for
+the answer, "expire" cuts its connection and leaves it to expire; their answers have the nodes of
+the session, and the process goes on with another one. A process that is retired has given its
+session up.
+
+A read lists the nodes, after a sync if it is to be fresh; a final one always is. The run waits
+before the final reads until each session that was given up must have expired.
+
+Violated:
+- "gone-early": a touch did not find its node; or a fresh read, or one of the same session, began
+  after the acknowledgement of a create, lacks its node, and ended before a touch of it began that
+  found it;
+- "outlived": a fresh read that began after a session was closed has one of its nodes; or a final
+  one at rest has a node of a session that was given up;
+- "phantom": a read has a node that nobody asked for, whose create was refused, or began later.
+
+Doubtful: no read was made of a node while its session was proven alive, or after one was over.
+
+A read without a sync may lack the node of another session for long, and show it for long:
+    p0 create 1 → ok     p1 read → none     p0 touch → 1 is there
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from checkers.conclusion import Findings
+from checkers.phrasing import during, number, seconds, where
+from checkers.quiescence import quiescence_of
+from harness.core.history import History, Pair
+from harness.core.op import Kind, Op
+from harness.core.verdict import Verdict
+
+CREATE, TOUCH, CLOSE, EXPIRE = "create", "touch", "close", "expire"
+READ, FINAL = "read", "final-read"
+KINDS = ("gone-early", "outlived", "phantom")
+
+
+@dataclass(slots=True)
+class _EphemeralNode:
+    """What is known of one node."""
+
+    create: Pair
+    touches: list[Pair] = field(default_factory=list)
+    """Touches that found it, in order of their begins."""
+    closed: Op | None = None
+    """Acknowledgement of the close of its session."""
+    given_up: Op | None = None
+    """Op that left its session to expire, or retired its process."""
+
+    @property
+    def born_ns(self) -> int | None:
+        """Return when its create was acknowledged; None if it was not."""
+        ack = self.create.end
+        return ack.time_ns if ack is not None and self.create.kind is Kind.OK else None
+
+
+class EphemeralNodes:
+    """Judges reads of ephemeral nodes against what is known of their sessions."""
+
+    name = "ephemeral-nodes"
+
+    def __init__(self, *, synced: bool) -> None:
+        """`synced`: a sync comes before each read, not only before a final one."""
+        self.synced = synced
+
+    def check(self, history: History) -> Verdict:
+        """Return the verdict. VALID needs reads while a session was alive, and after its end."""
+        found = Findings(self.name, kinds=KINDS)
+        nodes = _nodes(found, history)
+        alive = over = 0
+        at_rest = quiescence_of(history).reached
+        for invoke, end in history.answered(READ, FINAL):
+            assert isinstance(end.value, tuple), "a read lists the values of nodes"
+            there = frozenset(end.value)
+            fresh = self.synced or invoke.f == FINAL
+            _judge_unasked(found, history, nodes, invoke, end)
+            for value, node in nodes.items():
+                if fresh or node.create.invoke.process == invoke.process:
+                    touch = _later_touch(node, invoke, end)
+                    alive += touch is not None
+                    if touch is not None and value not in there:
+                        _add_gone(found, history, node, invoke, end, touch)
+                last = _end_before(node, invoke, given_up=invoke.f == FINAL and at_rest)
+                if fresh and last is not None:
+                    over += 1
+                    if value in there:
+                        _add_outlived(found, history, node, invoke, end, last)
+        looks = (
+            f"{number(alive, 'look')} at nodes of live sessions, {over:,} at those of ended ones"
+        )
+        if not alive or not over:
+            found.add_doubt(f"{looks}: both expected")
+        return found.verdict(
+            checked=alive + over,
+            held=f"{number(len(nodes), 'ephemeral node')}: {looks}",
+            figures={"nodes": len(nodes), "alive": alive, "over": over},
+        )
+
+
+def _nodes(found: Findings, history: History) -> dict[int, _EphemeralNode]:
+    """Return what is known of the nodes, by value. Add the touches that missed theirs."""
+    nodes: dict[int, _EphemeralNode] = {}
+    owned: dict[object, list[int]] = {}
+    for pair in history.pairs:
+        invoke, end = pair.invoke, pair.end
+        if invoke.f == CREATE:
+            assert isinstance(invoke.value, int), "a node is named by a number"
+            nodes[invoke.value] = _EphemeralNode(pair)
+            owned.setdefault(invoke.process, []).append(invoke.value)
+        if pair.kind is Kind.INFO:
+            for value in owned.pop(invoke.process, []):
+                nodes[value].given_up = end or invoke
+        if end is None or pair.kind is not Kind.OK or not isinstance(end.value, tuple):
+            continue
+        if invoke.f == TOUCH:
+            value, is_there = end.value
+            if is_there:
+                nodes[value].touches.append(pair)
+            else:
+                text = (
+                    f"op #{invoke.index} touch{where(invoke)} did not find node {value} of its own "
+                    f"session at {seconds(end.time_ns)}{during(history, end.time_ns)}"
+                )
+                found.add_anomaly("gone-early", text, nodes[value].create, pair, value=value)
+        if invoke.f in (CLOSE, EXPIRE):
+            owned.pop(invoke.process, None)
+            for value in end.value:
+                if invoke.f == CLOSE:
+                    nodes[value].closed = end
+                else:
+                    nodes[value].given_up = end
+    return nodes
+
+
+def _later_touch(node: _EphemeralNode, invoke: Op, end: Op) -> Pair | None:
+    """Return a touch that proves that the node was there all through a read; None if none does."""
+    born_ns = node.born_ns
+    if born_ns is None or born_ns >= invoke.time_ns or not node.touches:
+        return None
+    last = node.touches[-1]
+    return last if last.invoke.time_ns > end.time_ns else None
+
+
+def _end_before(node: _EphemeralNode, invoke: Op, *, given_up: bool) -> Op | None:
+    """Return the op by which the node's session was over before a read began; None if it may not
+    have been. `given_up`: sessions that were given up are over by then."""
+    for last, counts in ((node.closed, True), (node.given_up, given_up)):
+        if last is not None and counts and last.time_ns < invoke.time_ns:
+            return last
+    return None
+
+
+def _judge_unasked(
+    found: Findings,
+    history: History,
+    nodes: Mapping[int, _EphemeralNode],
+    invoke: Op,
+    end: Op,
+) -> None:
+    values: Sequence[int] = end.value if isinstance(end.value, tuple) else ()
+    for value in values:
+        node = nodes.get(value)
+        create = None if node is None else node.create
+        if create is None:
+            why = "nobody asked for it"
+        elif create.kind is Kind.FAIL:
+            why = f"create #{create.invoke.index} was refused"
+        elif create.invoke.time_ns > end.time_ns:
+            why = f"create #{create.invoke.index} began later"
+        else:
+            continue
+        text = (
+            f"op #{invoke.index} {invoke.f}{where(invoke)} has node {value} at "
+            f"{seconds(end.time_ns)}{during(history, end.time_ns)}, though {why}"
+        )
+        found.add_anomaly("phantom", text, invoke, end, create, value=value)
+
+
+def _add_gone(
+    found: Findings, history: History, node: _EphemeralNode, invoke: Op, end: Op, touch: Pair
+) -> None:
+    value, ack = node.create.invoke.value, node.create.end
+    assert ack is not None, "it was acknowledged"
+    text = (
+        f"node {value}, acknowledged at {seconds(ack.time_ns)} (op #{ack.index}){where(ack)}, is "
+        f"not in op #{invoke.index} {invoke.f}{where(invoke)} at {seconds(end.time_ns)}, and op "
+        f"#{touch.invoke.index} found it later{during(history, invoke.time_ns)}"
+    )
+    proof = (node.create, invoke, end, touch)
+    found.add_anomaly("gone-early", text, *proof, value=_number(node))
+
+
+def _add_outlived(
+    found: Findings, history: History, node: _EphemeralNode, invoke: Op, end: Op, last: Op
+) -> None:
+    how = "closed" if last is node.closed else "given up"
+    text = (
+        f"node {node.create.invoke.value} is in op #{invoke.index} {invoke.f}{where(invoke)}, "
+        f"begun at {seconds(invoke.time_ns)}, though its session was {how} at "
+        f"{seconds(last.time_ns)} (op #{last.index}){where(last)}{during(history, invoke.time_ns)}"
+    )
+    proof = (node.create, last, invoke, end)
+    found.add_anomaly("outlived", text, *proof, value=_number(node))
+
+
+def _number(node: _EphemeralNode) -> int:
+    value = node.create.invoke.value
+    assert isinstance(value, int), "a node is named by a number"
+    return value

@@ -11,6 +11,7 @@ from checkers.numbering import overtaken
 from checkers.zookeeper.ephemeral import EphemeralNodes
 from checkers.zookeeper.multi import ABSENT, Multi
 from checkers.zookeeper.sequence import MIN_JUDGED, SequentialNumbers
+from checkers.zookeeper.watches import MIN_FIRED, Watches
 from harness.core.history import History
 from harness.core.verdict import Status
 
@@ -442,4 +443,48 @@ def test_the_witness_of_a_node_that_outlived_its_session_names_the_close_and_the
     assert verdict.summary == (
         "node 2 is in op #12 read on ch1, begun at 0.008 s, though its session was closed at "
         "0.003 s (op #7) on ch1"
+    )
+
+
+# --- watches ------------------------------------------------------------------------------------
+
+
+def watched(seen, versions, events, begin):
+    look = {"seen": seen, "versions": versions, "events": events}
+    return call(9, "watch", 0, look, begin, begin + 1)
+
+
+FIRED = [watched(-1, [0], [0], 2 * at) for at in range(MIN_FIRED)]
+
+
+@pytest.mark.parametrize(
+    ("look", "kinds"),
+    [
+        ((3, [3, 3, 4, 5], [2]), []),
+        ((3, [3, 3, 3], []), []),
+        ((3, [3, 3, 3], [3]), []),
+        ((3, [5, 7], [0]), []),
+        ((3, [3, 4, 4], []), ["lost"]),
+        ((3, [3, 4, 4], [2]), ["late"]),
+        ((3, [3, 4, 5], [1, 2]), ["twice"]),
+        ((3, [3, 3, 4], [1]), ["unfounded"]),
+        ((3, [4, 3], [0]), ["backwards", "unfounded"]),
+        ((-1, [-1, 0, 1], [1]), []),
+    ],
+)
+def test_a_watch_fires_once_and_before_its_client_sees_the_change(look, kinds):
+    status = INVALID if kinds else VALID
+    assert kinds_of(Watches(), *FIRED, watched(*look, 100)) == (status, kinds)
+
+
+def test_watches_that_did_not_fire_say_nothing():
+    verdict = Watches().check(history(*FIRED[1:], watched(3, [3, 3], [], 100)))
+    assert (verdict.status, verdict.summary) == (UNKNOWN, "9 watches fired, at least 10 expected")
+
+
+def test_the_witness_of_a_late_watch_has_the_answers_and_the_event():
+    verdict = Watches().check(history(*FIRED, watched(3, [3, 4, 4], [2], 100)))
+    assert verdict.summary == (
+        "op #20 watch of key 0 on ch1: set at version 3, answers with versions 3, 4, 4, event "
+        "after 2 answers, up to 0.101 s"
     )

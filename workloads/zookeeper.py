@@ -22,6 +22,7 @@ from checkers.suite import register_checkers, set_checkers
 from checkers.zookeeper.ephemeral import CLOSE, EXPIRE, TOUCH, EphemeralNodes
 from checkers.zookeeper.multi import CAS, MULTI, REFUSED, Multi
 from checkers.zookeeper.sequence import CREATE, CREATE_DELETE, SequentialNumbers
+from checkers.zookeeper.watches import WATCH, Watches
 from harness.core.connections import SESSION_S, ZooKeeper, ZooKeeperError
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Json
@@ -42,6 +43,7 @@ from workloads.zookeeper_clients import (
     MultiClient,
     RegisterClient,
     SequenceClient,
+    WatchClient,
     ZooKeeperClient,
 )
 
@@ -105,7 +107,7 @@ class ZooKeeperOptions(ZkRegisterOptions):
     shape: str = REGISTER
     """"register": one node for each key, read, written and compared; "multi": nodes that are
     written together; "sequence": sequential nodes; "children": a set of children that grows;
-    "ephemeral": nodes that end with their sessions."""
+    "ephemeral": nodes that end with their sessions; "watch": nodes that are watched."""
     keys: int = 3
     """Number of keys in use at a time: registers, groups of nodes, parents."""
     ops_per_key: int = 60
@@ -220,6 +222,14 @@ def _ephemeral_checkers(
     return (enough, EphemeralNodes(synced=options.synced))
 
 
+def _watch_checkers(
+    options: ZkRegisterOptions,  # noqa: ARG001
+    promise: Level,  # noqa: ARG001
+    faults_expected: bool,
+) -> Sequence[Checker]:
+    return (_enough({"write": 10, WATCH: 10}, faults_expected), Watches())
+
+
 def _enough(min_ok: Mapping[str, int], faults_expected: bool) -> Stats:
     return Stats(min_ok=min_ok, faults_expected=faults_expected, final_read=FINAL)
 
@@ -257,6 +267,14 @@ SHAPES: Final[Mapping[str, Shape]] = {
         one_key=True,
         # A new leader gives each session its whole timeout again.
         rest_s=2 * SESSION_S + TICK_S,
+    ),
+    "watch": Shape(
+        promise="a watch fires once, and its client sees the event before the change "
+        "(programmer's guide, ZooKeeper Watches)",
+        call=_mixed("write", WATCH),
+        client=WatchClient,
+        checkers=_watch_checkers,
+        unsimulated=True,
     ),
     "children": Shape(
         promise="a node's list of children has each that was made (programmer's guide, Data Model)",
@@ -341,6 +359,7 @@ class _ZooKeeperSession:
         return self._workload.shape.client(
             lambda: self._cluster.zookeeper(keepers, options.timeout_s),
             self._path,
+            self._clock,
             synced=options.synced,
         )
 

@@ -12,12 +12,17 @@ from checkers.look import encode
 from checkers.zookeeper.ephemeral import CLOSE, EXPIRE, TOUCH
 from checkers.zookeeper.multi import ABSENT, CAS, MULTI, REFUSED, ReadNodes
 from checkers.zookeeper.sequence import CREATE, CREATE_DELETE, SequentialNodes
+from checkers.zookeeper.watches import WATCH, WatchedNode
+from harness.core.clock import Clock
 from harness.core.connections import ZooKeeper, ZooKeeperError
 from harness.core.op import Done, Kind, Op
 
 READ, FINAL = "read", "final-read"
 NODES = 3
 """Number of nodes of a key that one multi writes."""
+WATCH_POLLS, WATCH_POLL_NS = 50, 20_000_000
+"""Number of times that a node is read at most after a watch was set on it, and the pause after
+each."""
 NO_VERSION = 1_000_000_000
 """Version that no node reaches in a run."""
 
@@ -25,10 +30,13 @@ NO_VERSION = 1_000_000_000
 class ZooKeeperClient:
     """Makes the calls of one worker through one session."""
 
-    def __init__(self, open_session: Callable[[], ZooKeeper], path: str, *, synced: bool) -> None:
+    def __init__(
+        self, open_session: Callable[[], ZooKeeper], path: str, clock: Clock, *, synced: bool
+    ) -> None:
         """Create a client of the nodes below `path`, whose sessions `open_session` opens. `synced`:
         a sync comes before each read, not only before a final one."""
         self.open_session = open_session
+        self.clock = clock
         self.connection = open_session()
         self.path = path
         self.synced = synced
@@ -95,6 +103,33 @@ class RegisterClient(ZooKeeperClient):
         except NoNodeError:
             return Done(Kind.OK, None)
         return Done(Kind.OK, int(data))
+
+
+class WatchClient(RegisterClient):
+    """Writes of one node for each key, and watches of it."""
+
+    @property
+    def requests(self) -> Mapping[str, Callable[[str, Op], Done]]:
+        """Return the method of each f."""
+        return {**super().requests, WATCH: self._watch}
+
+    def _watch(self, path: str, op: Op) -> Done:  # noqa: ARG002
+        heard: list[tuple[str, int]] = []
+        stat, _ = self.connection.ask_in_order("exists", path, lambda *event: heard.append(event))
+        seen = ABSENT if stat is None else stat.version
+        answers: list[tuple[int, int]] = []
+        for at in range(WATCH_POLLS):
+            if at == WATCH_POLLS - 1:
+                self.connection.ask("sync", self.path)
+            stat, place = self.connection.ask_in_order("exists", path)
+            answers.append((ABSENT if stat is None else stat.version, place))
+            if heard and len({version for version, _ in answers if version != seen}) > 1:
+                break
+            self.clock.sleep_until(self.clock.now_ns() + WATCH_POLL_NS)
+        if any(kind == "NONE" for kind, _ in heard):
+            return Done(Kind.INFO, error="ConnectionLoss: the watch was lost with its connection")
+        events = [sum(place < of for _, place in answers) for _, of in heard]
+        return Done(Kind.OK, encode(WatchedNode(seen, [version for version, _ in answers], events)))
 
 
 class MultiClient(ZooKeeperClient):
@@ -213,8 +248,10 @@ class ChildrenClient(ZooKeeperClient):
 class EphemeralClient(ZooKeeperClient):
     """Ephemeral nodes, whose sessions are closed or left to expire one after the other."""
 
-    def __init__(self, open_session: Callable[[], ZooKeeper], path: str, *, synced: bool) -> None:
-        super().__init__(open_session, path, synced=synced)
+    def __init__(
+        self, open_session: Callable[[], ZooKeeper], path: str, clock: Clock, *, synced: bool
+    ) -> None:
+        super().__init__(open_session, path, clock, synced=synced)
         self._owned: list[int] = []
         """Values of the nodes that the session made."""
 

@@ -19,13 +19,26 @@ CLOSE_S: Final = 1.0
 
 
 class _KazooConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
-    """Connection that refuses answers of a size that none has."""
+    """Connection that refuses answers of a size that none has, and counts its messages."""
+
+    arrived = 0
+    """Number of messages that have come."""
+    answered = 0
+    """Number of messages that had come with the last answer to a request, itself included."""
 
     def zk_loop(self) -> None:
         """Read and write until the session ends. What a server made the loop raise ends it, and the
         requests that wait for an answer learn that."""
         with suppress(Exception):
             super().zk_loop()
+
+    def _read_socket(self, read_timeout: float) -> Any:
+        self.arrived += 1
+        return super()._read_socket(read_timeout)
+
+    def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
+        self.answered = self.arrived  # before anybody learns of the answer
+        return super()._read_response(header, buffer, offset)
 
     def _read(self, length: int, timeout: float) -> bytes:
         if not 0 <= length <= ANSWER_BYTES_MAX:
@@ -38,6 +51,8 @@ def new_client(hosts: str, session_s: float) -> KazooClient:
     retry = KazooRetry(max_tries=-1, delay=0.05, max_delay=0.2)
     client = KazooClient(hosts=hosts, timeout=session_s, connection_retry=retry)
     client._connection = _KazooConnection(client, client._conn_retry.copy())
+    # A watch is told in the thread that reads, so that it knows its place among the messages.
+    client.handler.dispatch_callback = lambda callback: callback.func(*callback.args)
     return client
 
 

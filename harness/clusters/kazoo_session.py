@@ -1,7 +1,7 @@
 """A session with real ZooKeeper servers: every request has a time limit, and a lost session stays
 lost."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,6 +68,16 @@ class KazooSession:
             if isinstance(answer, KazooException) and not undone:
                 raise answer
         return tuple(answers)
+
+    def ask_in_order(
+        self, request: str, path: str, watch: Callable[[str, int], None] | None = None
+    ) -> tuple[Any, int]:
+        """Return the answer to a read, and its place among all messages that the session got."""
+        connection = self._opened()._connection
+        told = None if watch is None else lambda event: watch(event.type, connection.arrived)
+        answer = self.ask(request, path, told)
+        # No other request is under way, so that this is the last answer that has come.
+        return answer, connection.answered
 
     def end(self) -> None:
         """End the session and wait for the answer."""

@@ -1,6 +1,6 @@
 """Connections to simulated servers, with the answers and errors of those to real ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -137,6 +137,15 @@ class SimulatedSession:
         """Execute all operations or none, and return the answer of each."""
         answers = self._request(lambda session: session.multi(*map(_operation, operations)))
         return tuple(PutAnswer(one) if isinstance(one, int) else one for one in answers)
+
+    def ask_in_order(
+        self,
+        request: str,  # noqa: ARG002
+        path: str,  # noqa: ARG002
+        watch: Callable[[str, int], None] | None = None,  # noqa: ARG002
+    ) -> tuple[Any, int]:
+        """Raise AssertionError: a session from outside the cluster sets no watches."""
+        raise AssertionError("watches from outside the cluster are not simulated")
 
     def end(self) -> None:
         """Raise AssertionError: nobody can wait for the end of a simulated session."""

@@ -1,7 +1,7 @@
 """Connections to a cluster's servers: every cluster makes its own, over the network or within a
 simulation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -127,6 +127,13 @@ class ZooKeeper(Protocol):
         the path; of ("set_data", path, data[, version]) a value with the node's new `version`; of
         ("check", path, version) and ("delete", path) nothing of use. Raise as `ask` does, with
         what ZooKeeper says of the operation that it refused."""
+        ...
+
+    def ask_in_order(
+        self, request: str, path: str, watch: Callable[[str, int], None] | None = None
+    ) -> tuple[Any, int]:
+        """Return the answer to a read, and its place among all messages that the session got.
+        `watch` is told the type of the event and its place, before any later answer is known."""
         ...
 
     def end(self) -> None:

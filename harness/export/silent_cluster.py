@@ -4,7 +4,7 @@ A workload knows how its calls become statements. On this cluster it makes them,
 them: every query is answered by no rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -141,6 +141,14 @@ class _NoSession(ZooKeeper):
         _refuse_session()
 
     def multi(self, *operations: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG002
+        _refuse_session()
+
+    def ask_in_order(
+        self,
+        request: str,  # noqa: ARG002
+        path: str,  # noqa: ARG002
+        watch: Callable[[str, int], None] | None = None,  # noqa: ARG002
+    ) -> tuple[Any, int]:
         _refuse_session()
 
     def end(self) -> None:

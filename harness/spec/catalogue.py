@@ -252,6 +252,7 @@ CHECKERS: Mapping[str, str] = {
     "reload": "the servers show a changed configuration without a restart",
     "multi": "a multi of ZooKeeper is seen whole or not at all, and in the order of its versions",
     "ephemeral-nodes": "ZooKeeper's ephemeral nodes live as long as their sessions",
+    "watches": "a watch of ZooKeeper fires once, and before its client sees the change",
     "sequential-nodes": "ZooKeeper's sequential nodes have unique and increasing numbers, and stay",
     "statement-rows": "what all replicas show of a row at rest is what an order of its statements "
     "leaves",

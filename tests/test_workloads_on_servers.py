@@ -106,6 +106,11 @@ def test_quorums_are_accused_only_where_zookeepers_log_has_the_servers_at_fault(
     ("name", "words", "seconds", "decisive", "status"),
     [
         ("zk-register", [], 4, "linearizable", VALID),
+        ("zookeeper", ["shape=multi"], 3, "multi", VALID),
+        ("zookeeper", ["shape=sequence"], 3, "sequential-nodes", VALID),
+        ("zookeeper", ["shape=ephemeral"], 3, "ephemeral-nodes", VALID),
+        ("zookeeper", ["shape=watch"], 3, "watches", VALID),
+        ("zookeeper", ["shape=children"], 3, "linearizable", VALID),
         ("dedup", [], 4, "dedup", VALID),
         ("dedup", ["deduplicate=false"], 4, "dedup", INVALID),
         ("replication", [], 4, "parts", VALID),

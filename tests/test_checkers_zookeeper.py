@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from checkers_cases import MS, history, read, rest
+from checkers_cases import MS, fault, history, read, rest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -421,6 +421,24 @@ def test_an_ephemeral_node_lives_as_long_as_its_session(calls, status, kinds):
     assert kinds_of(checker, *LIFE, *DEATH, *calls) == (status, kinds)
 
 
+@pytest.mark.parametrize(
+    ("alive", "gap_ms", "faults", "kinds"),
+    [
+        (1, 1_100, [], []),
+        (0, 1_100, [], ["expired-early"]),
+        (0, 3_000, [], []),
+        (0, 1_100, [fault(28_000, 31_000)], []),
+        (0, 1_100, [fault(1_000, 7_000)], ["expired-early"]),
+        (0, 1_100, [fault(1_000, 9_000)], []),
+    ],
+)
+def test_a_session_that_only_reads_stays_alive_without_a_fault(alive, gap_ms, faults, kinds):
+    held = call(4, "hold", 4, (4, alive, gap_ms), 20_000, 29_500)
+    status = INVALID if kinds else VALID
+    checker = EphemeralNodes(synced=True)
+    assert kinds_of(checker, *LIFE, *DEATH, held, *faults) == (status, kinds)
+
+
 def test_without_a_sync_only_a_session_of_its_own_must_see_its_nodes():
     checker = EphemeralNodes(synced=False)
     at_rest = (rest(20), read(1, [1], 21, 22, f="final-read"))
@@ -451,7 +469,7 @@ def test_the_witness_of_a_node_that_outlived_its_session_names_the_close_and_the
 
 def watched(seen, versions, events, begin):
     look = {"seen": seen, "versions": versions, "events": events}
-    return call(9, "watch", 0, look, begin, begin + 1)
+    return call(9, "await-change", 0, look, begin, begin + 1)
 
 
 FIRED = [watched(-1, [0], [0], 2 * at) for at in range(MIN_FIRED)]
@@ -485,6 +503,6 @@ def test_watches_that_did_not_fire_say_nothing():
 def test_the_witness_of_a_late_watch_has_the_answers_and_the_event():
     verdict = Watches().check(history(*FIRED, watched(3, [3, 4, 4], [2], 100)))
     assert verdict.summary == (
-        "op #20 watch of key 0 on ch1: set at version 3, answers with versions 3, 4, 4, event "
+        "op #20 await-change of key 0 on ch1: set at version 3, answers with versions 3, 4, 4, event "
         "after 2 answers, up to 0.101 s"
     )

@@ -19,7 +19,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from checkers.ladder import Level
 from checkers.stats import Stats
 from checkers.suite import register_checkers, set_checkers
-from checkers.zookeeper.ephemeral import CLOSE, EXPIRE, TOUCH, EphemeralNodes
+from checkers.zookeeper.ephemeral import CLOSE, EXPIRE, HOLD, TOUCH, EphemeralNodes
 from checkers.zookeeper.multi import CAS, MULTI, REFUSED, Multi
 from checkers.zookeeper.sequence import CREATE, CREATE_DELETE, SequentialNumbers
 from checkers.zookeeper.watches import WATCH, Watches
@@ -49,6 +49,8 @@ from workloads.zookeeper_clients import (
 
 ENDLESS: Final = 1_000_000_000
 """Number of calls that no run makes."""
+HOLD_ONE_IN: Final = 800
+"""Number of calls of which one keeps a session alive by reads alone, which takes nine seconds."""
 CAS_REACH = 4
 """Number of the latest values of which a cas expects one, so that some match and some do not."""
 REGISTER: Final = "register"
@@ -169,6 +171,15 @@ def _mixed(*fs: str) -> Callable[[Seed, int, ZkRegisterOptions], Call]:
     return call
 
 
+_OF_SESSIONS = _mixed(*[READ] * 4, *[CREATE] * 4, *[TOUCH] * 5, CLOSE, EXPIRE)
+
+
+def _ephemeral_call(own: Seed, number: int, options: ZkRegisterOptions) -> Call:
+    if own.below(-1 - number, HOLD_ONE_IN) == 0:
+        return Call(f=HOLD, value=number)
+    return _OF_SESSIONS(own, number, options)
+
+
 def _register_call(own: Seed, number: int, options: ZkRegisterOptions) -> Call:
     kind = own.below(number, 3 if options.register == "cas" else 2)
     if kind == 0:
@@ -260,7 +271,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "ephemeral": Shape(
         promise="an ephemeral node exists as long as the session that created it (programmer's "
         "guide, Ephemeral Nodes and ZooKeeper Sessions)",
-        call=_mixed(*[READ] * 4, *[CREATE] * 4, *[TOUCH] * 5, CLOSE, EXPIRE),
+        call=_ephemeral_call,
         client=EphemeralClient,
         checkers=_ephemeral_checkers,
         unsimulated=True,
@@ -271,7 +282,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "watch": Shape(
         promise="a watch fires once, and its client sees the event before the change "
         "(programmer's guide, ZooKeeper Watches)",
-        call=_mixed("write", WATCH),
+        call=_mixed(*["write"] * 4, WATCH),
         client=WatchClient,
         checkers=_watch_checkers,
         unsimulated=True,

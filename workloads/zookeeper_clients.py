@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from checkers.look import encode
-from checkers.zookeeper.ephemeral import CLOSE, EXPIRE, TOUCH
+from checkers.zookeeper.ephemeral import CLOSE, EXPIRE, HOLD, TOUCH
 from checkers.zookeeper.multi import ABSENT, CAS, MULTI, REFUSED, ReadNodes
 from checkers.zookeeper.sequence import CREATE, CREATE_DELETE, SequentialNodes
 from checkers.zookeeper.watches import WATCH, WatchedNode
@@ -20,8 +20,11 @@ from harness.core.op import Done, Kind, Op
 READ, FINAL = "read", "final-read"
 NODES = 3
 """Number of nodes of a key that one multi writes."""
-WATCH_POLLS, WATCH_POLL_NS = 50, 20_000_000
+WATCH_POLLS, WATCH_POLL_NS = 25, 20_000_000
 """Number of times that a node is read at most after a watch was set on it, and the pause after
+each."""
+HOLD_READS, HOLD_PAUSE_NS = 9, 1_000_000_000
+"""Number of reads by which a session is kept alive, longer than its timeout, and the pause before
 each."""
 NO_VERSION = 1_000_000_000
 """Version that no node reaches in a run."""
@@ -263,6 +266,7 @@ class EphemeralClient(ZooKeeperClient):
             TOUCH: self._touch,
             CLOSE: self._close,
             EXPIRE: self._expire,
+            HOLD: self._hold,
             READ: self._read,
             FINAL: self._read,
         }
@@ -297,6 +301,32 @@ class EphemeralClient(ZooKeeperClient):
             return _OWNS_NOTHING
         self.connection.abandon()
         return self._replaced()
+
+    def _hold(self, path: str, op: Op) -> Done:
+        """Keep a session of its own alive by reads alone for longer than its timeout."""
+        node, session = f"{path}/{op.value}", self.open_session()
+        last_ns, gap_ns, alive = self.clock.now_ns(), 0, True
+        try:
+            make = ("create", node, b"", None, True)
+            below_parent(session, path, lambda: session.ask(*make))
+            session.stop_pings()
+            for _ in range(HOLD_READS):
+                self.clock.sleep_until(self.clock.now_ns() + HOLD_PAUSE_NS)
+                session.ask("get", node)
+                now_ns = self.clock.now_ns()
+                last_ns, gap_ns = now_ns, max(gap_ns, now_ns - last_ns)
+            session.ask("set", node, b"")
+        except NoNodeError:
+            alive = False
+        except ZooKeeperError as error:
+            gap_ns = max(gap_ns, self.clock.now_ns() - last_ns)
+            if not session.has_expired():
+                return error.done
+            alive = False
+        finally:
+            session.close()
+        assert isinstance(op.value, int), "a node is named by a number"
+        return Done(Kind.OK, (op.value, int(alive), gap_ns // 1_000_000))
 
     def _replaced(self) -> Done:
         """Go on with another session, and return the nodes of the one that was."""

@@ -6,7 +6,9 @@ the node was not there. ZooKeeper commits a write only for a session that is ali
 proves that it was, up to some moment after the call began. "close" ends the session and waits for
 the answer, "expire" cuts its connection and leaves it to expire; their answers have the nodes of
 the session, and the process goes on with another one. A process that is retired has given its
-session up.
+session up. "hold" makes a node in a session without pings, reads it for longer than the timeout,
+and writes to it: its answer has the value, whether the session was alive, and the longest time
+between two answers in ms.
 
 A read lists the nodes, after a sync if it is to be fresh; a final one always is. The run waits
 before the final reads until each session that was given up must have expired.
@@ -15,6 +17,8 @@ Violated:
 - "gone-early": a touch did not find its node; or a fresh read, or one of the same session, began
   after the acknowledgement of a create, lacks its node, and ended before a touch of it began that
   found it;
+- "expired-early": a session expired although it read at least twice in each timeout, and no fault
+  was in force up to two timeouts before. (A follower tells the leader which sessions it heard.)
 - "outlived": a fresh read that began after a session was closed has one of its nodes; or a final
   one at rest has a node of a session that was given up;
 - "phantom": a read has a node that nobody asked for, whose create was refused, or began later.
@@ -31,13 +35,14 @@ from dataclasses import dataclass, field
 from checkers.conclusion import Findings
 from checkers.phrasing import during, number, seconds, where
 from checkers.quiescence import quiescence_of
+from harness.core.connections import SESSION_S
 from harness.core.history import History, Pair
 from harness.core.op import Kind, Op
 from harness.core.verdict import Verdict
 
-CREATE, TOUCH, CLOSE, EXPIRE = "create", "touch", "close", "expire"
+CREATE, TOUCH, CLOSE, EXPIRE, HOLD = "create", "touch", "close", "expire", "hold"
 READ, FINAL = "read", "final-read"
-KINDS = ("gone-early", "outlived", "phantom")
+KINDS = ("gone-early", "expired-early", "outlived", "phantom")
 
 
 @dataclass(slots=True)
@@ -112,6 +117,9 @@ def _nodes(found: Findings, history: History) -> dict[int, _EphemeralNode]:
             assert isinstance(invoke.value, int), "a node is named by a number"
             nodes[invoke.value] = _EphemeralNode(pair)
             owned.setdefault(invoke.process, []).append(invoke.value)
+        if invoke.f == HOLD:
+            assert isinstance(invoke.value, int), "a node is named by a number"
+            nodes[invoke.value] = _EphemeralNode(pair)
         if pair.kind is Kind.INFO:
             for value in owned.pop(invoke.process, []):
                 nodes[value].given_up = end or invoke
@@ -127,6 +135,9 @@ def _nodes(found: Findings, history: History) -> dict[int, _EphemeralNode]:
                     f"session at {seconds(end.time_ns)}{during(history, end.time_ns)}"
                 )
                 found.add_anomaly("gone-early", text, nodes[value].create, pair, value=value)
+        if invoke.f == HOLD:
+            nodes[end.value[0]].given_up = end
+            _judge_held(found, history, pair, end)
         if invoke.f in (CLOSE, EXPIRE):
             owned.pop(invoke.process, None)
             for value in end.value:
@@ -135,6 +146,24 @@ def _nodes(found: Findings, history: History) -> dict[int, _EphemeralNode]:
                 else:
                     nodes[value].given_up = end
     return nodes
+
+
+def _judge_held(found: Findings, history: History, pair: Pair, end: Op) -> None:
+    """Add a session that expired although it was heard in time, without a fault."""
+    assert isinstance(end.value, tuple), "it has a value, whether it was alive, and a time"
+    value, alive, gap_ms = end.value
+    since_ns = pair.invoke.time_ns - round(2 * SESSION_S * 1e9)
+    disturbed = any(
+        fault.invoked_ns <= end.time_ns and (fault.end_ns is None or fault.end_ns >= since_ns)
+        for fault in history.faults
+    )
+    if alive or disturbed or gap_ms >= SESSION_S * 1e3 / 2:
+        return
+    text = (
+        f"the session of node {value}, op #{pair.invoke.index}{where(pair.invoke)}, had expired at "
+        f"{seconds(end.time_ns)}, though it read at least every {gap_ms:,} ms"
+    )
+    found.add_anomaly("expired-early", text, pair, value=value)
 
 
 def _later_touch(node: _EphemeralNode, invoke: Op, end: Op) -> Pair | None:

@@ -26,6 +26,13 @@ class _KazooConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no 
     answered = 0
     """Number of messages that had come with the last answer to a request, itself included."""
 
+    sends_pings = True
+    """Whether a session without requests is kept alive."""
+
+    def _send_ping(self, connect_timeout: float) -> None:
+        if self.sends_pings:
+            super()._send_ping(connect_timeout)
+
     def zk_loop(self) -> None:
         """Read and write until the session ends. What a server made the loop raise ends it, and the
         requests that wait for an answer learn that."""

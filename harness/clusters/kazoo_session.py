@@ -2,7 +2,7 @@
 lost."""
 
 from collections.abc import Callable, Sequence
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from kazoo.exceptions import (
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
 CONNECT_TIMEOUT_S = 3.0
+_POLL_S: Final = 0.05
+"""Pause between two looks at whether kazoo has a connection."""
 _REQUEST_S: Final = 0.01
 """Time that each of many requests may add to the limit for all of them."""
 
@@ -35,6 +37,9 @@ class KazooSession:
         self._timeout_s = timeout_s
         self._client: KazooClient | None = None
         self._session: int | None = None
+        """Number of the session; -1 once a request had no answer."""
+        self._first: int | None = None
+        """Number of the session, whatever became of it."""
 
     def ask(self, request: str, *arguments: Any, **named: Any) -> Any:
         """Return the answer to one request, named as kazoo names it."""
@@ -78,6 +83,21 @@ class KazooSession:
         answer = self.ask(request, path, told)
         # No other request is under way, so that this is the last answer that has come.
         return answer, connection.answered
+
+    def stop_pings(self) -> None:
+        """Send no pings from now on."""
+        self._opened()._connection.sends_pings = False
+
+    def has_expired(self) -> bool:
+        """Return whether a server says that the session has expired: then kazoo has opened another
+        one."""
+        end = monotonic() + self._timeout_s
+        while self._client is not None and monotonic() < end:
+            now = self._client.client_id
+            if self._client.connected and now is not None:
+                return bool(now[0] != self._first)
+            sleep(_POLL_S)
+        return False
 
     def end(self) -> None:
         """End the session and wait for the answer."""
@@ -126,7 +146,7 @@ class KazooSession:
     def _opened(self) -> "KazooClient":
         if self._client is None:
             self._client = self._connected()
-            self._session = self._client.client_id[0]
+            self._session = self._first = self._client.client_id[0]
         elif self._client.client_id is None or self._client.client_id[0] != self._session:
             raise ZooKeeperError(True, "the session is lost")
         return self._client

@@ -147,6 +147,14 @@ class SimulatedSession:
         """Raise AssertionError: a session from outside the cluster sets no watches."""
         raise AssertionError("watches from outside the cluster are not simulated")
 
+    def stop_pings(self) -> None:
+        """Raise AssertionError: the pings of a simulated session are its own."""
+        raise AssertionError("a session without pings is not simulated")
+
+    def has_expired(self) -> bool:
+        """Raise AssertionError: a simulated session that gave up asks no server again."""
+        raise AssertionError("the expiry of a session from outside the cluster is not simulated")
+
     def end(self) -> None:
         """Raise AssertionError: nobody can wait for the end of a simulated session."""
         raise AssertionError("the answer to the end of a session is not simulated")

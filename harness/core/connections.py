@@ -136,6 +136,15 @@ class ZooKeeper(Protocol):
         `watch` is told the type of the event and its place, before any later answer is known."""
         ...
 
+    def stop_pings(self) -> None:
+        """Send no pings from now on, so that requests alone keep the session alive."""
+        ...
+
+    def has_expired(self) -> bool:
+        """Return whether the session has expired, after a request without an answer: whether a
+        server says so within the time limit for answers."""
+        ...
+
     def end(self) -> None:
         """End the session and wait for the answer. Raise ZooKeeperError."""
         ...

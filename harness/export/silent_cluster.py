@@ -151,6 +151,12 @@ class _NoSession(ZooKeeper):
     ) -> tuple[Any, int]:
         _refuse_session()
 
+    def stop_pings(self) -> None:
+        _refuse_session()
+
+    def has_expired(self) -> bool:
+        _refuse_session()
+
     def end(self) -> None:
         _refuse_session()
 

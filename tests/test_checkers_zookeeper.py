@@ -503,6 +503,6 @@ def test_watches_that_did_not_fire_say_nothing():
 def test_the_witness_of_a_late_watch_has_the_answers_and_the_event():
     verdict = Watches().check(history(*FIRED, watched(3, [3, 4, 4], [2], 100)))
     assert verdict.summary == (
-        "op #20 await-change of key 0 on ch1: set at version 3, answers with versions 3, 4, 4, event "
-        "after 2 answers, up to 0.101 s"
+        "op #20 await-change of key 0 on ch1: set at version 3, answers with versions 3, 4, 4, "
+        "event after 2 answers, up to 0.101 s"
     )

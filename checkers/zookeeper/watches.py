@@ -1,9 +1,9 @@
 """Checks that a watch of ZooKeeper fires once, in time, and only for a change.
 
-"await-change" sets a watch on a node that only "write" changes, then asks the same session for the node
-again and again: until the watch has fired and the node has changed once more, or for a while, and
-last after a sync. Its answer has the version with which the watch was set, those of the later
-answers in their order, and for each event the number of these answers that had come before it.
+"await-change" sets a watch on a node that only "write" changes, then asks the same session for
+the node again and again: until the watch has fired and the node has changed once more, or for a
+while, and last after a sync. Its answer has the version with which the watch was set, those of the
+later answers in their order, and for each event the number of these answers that had come before.
 
 Violated:
 - "lost": an answer shows a newer version than the watch was set with, and no event ever came;
@@ -88,8 +88,8 @@ class Watches:
 def _text(history: History, invoke: Op, end: Op, look: WatchedNode) -> str:
     heard = [f"event after {number(count, 'answer')}" for count in look.events]
     return (
-        f"op #{invoke.index} {invoke.f}{on_key(invoke)}{where(invoke)}: set at version {look.seen}, "
-        f"answers with versions {', '.join(map(str, look.versions))}, "
+        f"op #{invoke.index} {invoke.f}{on_key(invoke)}{where(invoke)}: set at version "
+        f"{look.seen}, answers with versions {', '.join(map(str, look.versions))}, "
         f"{', '.join(heard) or 'no event'}, up to {seconds(end.time_ns)}"
         f"{during(history, end.time_ns)}"
     )

@@ -1,10 +1,13 @@
 """The workload `zookeeper` on simulated servers: right ones, and ones with a planted bug."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sim_play import play
 
+from checkers.ladder import Level
 from harness.core.errors import UsageError
 from harness.core.topology import Topology
 from workloads.zookeeper import SHAPES, ZooKeeperOptions
@@ -47,6 +50,17 @@ def test_shapes_that_need_more_of_a_session_name_themselves() -> None:
         "watch": "-o shape=watch",
     }
     assert JUDGES.keys() == {name for name, text in lacking.items() if not text}
+
+
+def test_the_page_has_each_shape_with_its_checkers() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "zookeeper.md").read_text(encoding="utf-8")
+    lines = [line for line in page.splitlines() if line.startswith("| `")]
+    for name, shape in SHAPES.items():
+        judges = {one.name for one in shape.checkers(ZooKeeperOptions(), Level.LINEARIZABLE, False)}
+        line = next(line for line in lines if line.startswith(f"| `{name}` |"))
+        shown = set(re.findall(r"`([^`]+)`", line.rpartition("|")[0].rpartition("|")[2]))
+        assert shown
+        assert shown <= judges
 
 
 def test_an_unknown_shape_is_refused_with_those_that_there_are() -> None:

@@ -118,7 +118,9 @@ class WatchClient(RegisterClient):
 
     def _watch(self, path: str, op: Op) -> Done:  # noqa: ARG002
         heard: list[tuple[str, int]] = []
-        stat, _ = self.connection.ask_in_order("exists", path, lambda *event: heard.append(event))
+        stat, since = self.connection.ask_in_order(
+            "exists", path, lambda *event: heard.append(event)
+        )
         seen = ABSENT if stat is None else stat.version
         answers: list[tuple[int, int]] = []
         for at in range(WATCH_POLLS):
@@ -126,13 +128,22 @@ class WatchClient(RegisterClient):
                 self.connection.ask("sync", self.path)
             stat, place = self.connection.ask_in_order("exists", path)
             answers.append((ABSENT if stat is None else stat.version, place))
-            if heard and len({version for version, _ in answers if version != seen}) > 1:
+            if (
+                self._fired(heard, since)
+                and len({version for version, _ in answers if version != seen}) > 1
+            ):
                 break
             self.clock.sleep_until(self.clock.now_ns() + WATCH_POLL_NS)
         if any(kind == "NONE" for kind, _ in heard):
             return Done(Kind.INFO, error="ConnectionLoss: the watch was lost with its connection")
-        events = [sum(place < of for _, place in answers) for _, of in heard]
+        events = [sum(place < of for _, place in answers) for of in self._fired(heard, since)]
         return Done(Kind.OK, encode(WatchedNode(seen, [version for version, _ in answers], events)))
+
+    @staticmethod
+    def _fired(heard: Sequence[tuple[str, int]], since: int) -> list[int]:
+        """Return the places of events after that at which the watch was set: one before it is of an
+        earlier watch, which nobody waited for until it fired."""
+        return [place for _, place in heard if place > since]
 
 
 class MultiClient(ZooKeeperClient):

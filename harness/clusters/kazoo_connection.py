@@ -1,5 +1,6 @@
 """kazoo's client with limits on what a server may send, and for how long. Slow to load."""
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from socket import SHUT_RDWR
 from threading import Thread
@@ -8,7 +9,8 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionDropped
 from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import Close
+from kazoo.protocol.serialization import Close, Watch
+from kazoo.protocol.states import EVENT_TYPE_MAP
 from kazoo.retry import KazooRetry
 
 ANSWER_BYTES_MAX: Final = 1 << 26
@@ -25,6 +27,10 @@ class _KazooConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no 
     """Number of messages that have come."""
     answered = 0
     """Number of messages that had come with the last answer to a request, itself included."""
+
+    listeners: Mapping[str, Callable[[str, int], None]]
+    """By path: who is told of each event of a watch, with its type and its number. kazoo itself
+    forgets a watch with its first event, and would hide a second one."""
 
     sends_pings = True
     """Whether a session without requests is kept alive."""
@@ -43,6 +49,12 @@ class _KazooConnection(ConnectionHandler):  # type: ignore[misc] # kazoo has no 
         self.arrived += 1
         return super()._read_socket(read_timeout)
 
+    def _read_watch_event(self, buffer: bytes, offset: int) -> None:
+        event, _ = Watch.deserialize(buffer, offset)
+        if event.path in self.listeners:
+            self.listeners[event.path](EVENT_TYPE_MAP.get(event.type, "unknown"), self.arrived)
+        super()._read_watch_event(buffer, offset)
+
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
         self.answered = self.arrived  # before anybody learns of the answer
         return super()._read_response(header, buffer, offset)
@@ -58,7 +70,8 @@ def new_client(hosts: str, session_s: float) -> KazooClient:
     retry = KazooRetry(max_tries=-1, delay=0.05, max_delay=0.2)
     client = KazooClient(hosts=hosts, timeout=session_s, connection_retry=retry)
     client._connection = _KazooConnection(client, client._conn_retry.copy())
-    # A watch is told in the thread that reads, so that it knows its place among the messages.
+    client._connection.listeners = {}
+    # The loss of a connection is told to its watches before there is another one.
     client.handler.dispatch_callback = lambda callback: callback.func(*callback.args)
     return client
 

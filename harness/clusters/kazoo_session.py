@@ -79,8 +79,14 @@ class KazooSession:
     ) -> tuple[Any, int]:
         """Return the answer to a read, and its place among all messages that the session got."""
         connection = self._opened()._connection
-        told = None if watch is None else lambda event: watch(event.type, connection.arrived)
-        answer = self.ask(request, path, told)
+
+        def lose(event: Any) -> None:
+            if event.type == "NONE":  # kazoo's own word for a lost connection
+                connection.listeners[path](event.type, connection.arrived)
+
+        if watch is not None:
+            connection.listeners[path] = watch
+        answer = self.ask(request, path, None if watch is None else lose)
         # No other request is under way, so that this is the last answer that has come.
         return answer, connection.answered
 

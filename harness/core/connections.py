@@ -133,7 +133,9 @@ class ZooKeeper(Protocol):
         self, request: str, path: str, watch: Callable[[str, int], None] | None = None
     ) -> tuple[Any, int]:
         """Return the answer to a read, and its place among all messages that the session got.
-        `watch` is told the type of the event and its place, before any later answer is known."""
+        `watch` is told the type of each event of the path and its place, before any later answer
+        is known, until another takes its place; with the type NONE that the connection was lost,
+        and the watch with it."""
         ...
 
     def stop_pings(self) -> None:

@@ -1,7 +1,9 @@
 """Ephemeral nodes and watches of ZooKeeper, by hand: what ends with a session, what it is told."""
 
 import pytest
-from checkers_cases import fault, history, read, rest
+from checkers_cases import MS, fault, history, read, rest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_checkers_zookeeper import INVALID, UNKNOWN, VALID, call, kinds_of
 
 from checkers.zookeeper.ephemeral import EphemeralNodes
@@ -177,3 +179,72 @@ def test_the_witness_of_a_late_watch_has_the_answers_and_the_event():
         "op #20 await-change of key 0 on ch1: set at version 3, answers with versions 3, 4, 4, "
         "event after 2 answers, up to 0.101 s"
     )
+
+
+@st.composite
+def lives(draw):
+    """Draw the life of one node, which is there from a moment to another, and reads of it that see
+    what is there at a moment of theirs, or the contrary."""
+    begin, took = draw(st.integers(0, 3)), draw(st.integers(1, 4))
+    made = begin + draw(st.integers(0, took))
+    calls = [born(0, 1, begin, begin + took)]
+    now = begin + took
+    touches = []
+    for _ in range(draw(st.integers(0, 3))):
+        start = now + draw(st.integers(1, 3))
+        now = start + draw(st.integers(1, 3))
+        touches.append(start)
+        calls.append(touch(0, 1, start, now))
+    start = now + draw(st.integers(1, 3))
+    end = start + draw(st.integers(1, 4))
+    gone = draw(st.integers(start, end))
+    calls.append(ended(0, [1], start, end))
+    honest = True
+    for reader in range(1, 1 + draw(st.integers(1, 4))):
+        first, last = draw(st.integers(0, 12)), draw(st.integers(1, 6))
+        last += first
+        moment = draw(st.integers(first, last))
+        there, lies = made <= moment < gone, draw(st.sampled_from((False, False, True)))
+        honest = honest and not lies
+        calls.append(read(reader, [1] if there != lies else [], first, last))
+    return honest, history(*calls)
+
+
+@settings(max_examples=300, deadline=None)
+@given(lives())
+def test_reads_of_what_is_there_at_a_moment_of_theirs_are_never_accused(life):
+    honest, h = life
+    if honest:
+        assert EphemeralNodes(synced=True).check(h).status is not INVALID
+
+
+@settings(max_examples=300, deadline=None)
+@given(lives())
+def test_a_read_is_accused_if_no_life_between_the_calls_explains_it(life):
+    """The node is made and removed at some moment of create and close, each a half of a unit."""
+    _, h = life
+    create, *_, close = [pair for pair in h.pairs if pair.invoke.f in ("create", "close")]
+    touches = [pair for pair in h.pairs if pair.invoke.f == "touch"]
+    reads = [pair for pair in h.pairs if pair.invoke.f == "read"]
+    half = MS // 2
+
+    def explains(made, gone):
+        spans = [(pair, range(pair.invoke.time_ns, pair.end.time_ns + 1, half)) for pair in reads]
+        return all(
+            any((made <= at < gone) == bool(pair.end.value) for at in span) for pair, span in spans
+        )
+
+    moments = [range(pair.invoke.time_ns, pair.end.time_ns + 1, half) for pair in (create, close)]
+    explained = any(explains(made, gone) for made in moments[0] for gone in moments[1])
+    accused = EphemeralNodes(synced=True).check(h).status is INVALID
+    if explained:
+        assert not accused
+    if accused:
+        assert not explained
+    # What lies between the last touch and the close is not judged: the session may have ended.
+    if not explained and touches:
+        last = max(pair.invoke.time_ns for pair in touches)
+        judged = [p for p in reads if p.end.time_ns < last or p.invoke.time_ns > close.end.time_ns]
+        known = all(p.invoke.time_ns > create.end.time_ns for p in judged)
+        if len(judged) == len(reads) and known:
+            assert accused

@@ -58,6 +58,11 @@ TICK_S: Final = 2.0
 """Time by which a server may end a session late: it looks for expired ones once a tick."""
 
 
+def level_of_reads(*, synced: bool) -> Level:
+    """Return the level that ZooKeeper promises for reads with or without a sync before them."""
+    return Level.LINEARIZABLE if synced else Level.SEQUENTIAL
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZkRegisterOptions(PacedOptions):
     """Options of `zk-register`: which calls there are, and on how many registers."""
@@ -94,7 +99,7 @@ class ZkRegisterOptions(PacedOptions):
     @property
     def promise(self) -> Level:
         """Level that ZooKeeper promises for these reads."""
-        return Level.LINEARIZABLE if self.synced else Level.SEQUENTIAL
+        return level_of_reads(synced=self.synced)
 
     @property
     def shape_name(self) -> str:
@@ -124,7 +129,7 @@ class ZooKeeperOptions(ZkRegisterOptions):
     def promise(self) -> Level:
         """Level of the ladder that ZooKeeper promises; checkers of a shape's own judge the rest."""
         on_ladder = self.shape in SHAPES and SHAPES[self.shape].on_ladder
-        return ZkRegisterOptions.promise.fget(self) if on_ladder else Level.EVENTUAL  # type: ignore[attr-defined] # a property has it
+        return level_of_reads(synced=self.synced) if on_ladder else Level.EVENTUAL
 
     @property
     def unsimulated(self) -> str:

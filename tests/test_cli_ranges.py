@@ -193,7 +193,7 @@ def test_versions_that_make_no_cluster_are_refused(words: tuple[str, ...], says:
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("list", "doctor")])
 def test_an_empty_store_is_refused_by_every_command_that_has_one(name: str) -> None:
     own = [param for param in command(name).params if param.name == "store"]
-    if name in ("audit", "build", "new"):
+    if name in ("build", "new"):
         assert own == []
         return
     assert [type(param.type) for param in own] == [StoreDirectory]

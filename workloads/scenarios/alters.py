@@ -14,17 +14,18 @@ from workloads.ddl import DdlOptions, DdlWorkload
 from workloads.scenarios.reads import behind_the_follower, cut_off
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
+    COMMIT,
     KILL,
+    MESSAGES,
     REPLICAS,
     SESSION_GONE_S,
     Ended,
     everywhere,
+    held,
     insert,
     killed,
-    lurking,
     message,
     once,
-    read,
 )
 from workloads.scripted_set import ScriptedSet
 
@@ -144,25 +145,21 @@ HALF_ALTER = Scenario(
     quiesce_s=5,
 )
 
-DELAY = "zk-delay-request"
-DELAYED = lurking(DELAY, "ch1")
-
 CRASHING_MUTATION = Scenario(
     name="crashing-mutation",
     text="an ALTER UPDATE while an insert that came before it is about to be committed: every "
     "server of the table dies of a segmentation fault",
     workload=ScriptedSet(name="scenario-crashing-mutation", quorum=None, sequential=False),
-    nemesis=DELAY,
+    nemesis=MESSAGES,
     clients=2,
     steps=(
-        *DELAYED.begins,
-        # It has its block number at once, and is committed a second later.
+        held("hold", 1, "ch1", "multi", COMMIT),
+        # It has its block number and is not committed before it is released.
         Do(insert(0, "ch1"), ends=tuple(Kind), wait=False),
-        Do(read("ch2"), by=1),
-        Rest(0.3),
+        held("await", 2, "ch1", "multi", COMMIT),
         Do(Call(f="update", value=0, node="ch2"), by=1, ends=UNFINISHED),
+        held("release", 3, "ch1", "multi", COMMIT),
         Joined(),
-        DELAYED.ends,
     ),
     finding=Finding("answers", "unanswered"),
     quiesce_s=5,

@@ -6,10 +6,13 @@ from harness.core.op import Call, Kind, Op
 from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
+    COMMIT,
+    MESSAGES,
     REPLICAS,
     ScriptedFault,
     everywhere,
     fault,
+    held,
     insert,
     lurking,
     read,
@@ -194,34 +197,32 @@ HIDDEN_INSERT = Scenario(
     finding=Finding("set-full", "lost"),
 )
 
-DELAY = "zk-delay-request"
-DELAYED = lurking(DELAY, "ch1")
 OVERTAKING: tuple[ScriptStep, ...] = (
     Do(insert(0, "ch1")),
     *everywhere(0),
-    *DELAYED.begins,
-    # It has its block number at once, and is committed a second later.
+    held("hold", 1, "ch1", "multi", COMMIT),
+    # It has its block number and is not committed before it is released.
     Do(insert(1, "ch1"), wait=False),
+    held("await", 2, "ch1", "multi", COMMIT),
     Do(read("ch2"), by=1),
-    Rest(0.3),
     Do(insert(2, "ch2"), by=1),
 )
 """Value 2 has its quorum before value 1, whose block number is lower."""
+OVERTAKEN: tuple[ScriptStep, ...] = (held("release", 3, "ch1", "multi", COMMIT), Joined())
 
 OVERTAKEN_INSERT = Scenario(
     name="overtaken-insert",
     text="a client does not read the quorum insert that was acknowledged to it, nor does anybody "
     "else, for an insert that began before got its quorum later",
     workload=ScriptedSet(name="scenario-overtaken-insert"),
-    nemesis=DELAY,
+    nemesis=MESSAGES,
     clients=2,
     steps=(
         *OVERTAKING,
         Do(read("ch2"), by=1),
-        Joined(),
+        *OVERTAKEN,
         # Refused for as long as ch2 has not fetched the part.
         Until(read("ch2"), shows(1), by=1, pause_s=0.05),
-        DELAYED.ends,
     ),
     finding=Finding("read-your-writes", "read-your-writes"),
 )
@@ -231,12 +232,11 @@ MERGED_AWAY = Scenario(
     text="every row of a partition vanishes from sequentially consistent reads, for an insert has "
     "overtaken another and a merge has made one part of all, which lies above the last quorum part",
     workload=ScriptedSet(name="scenario-merged-away"),
-    nemesis=DELAY,
+    nemesis=MESSAGES,
     clients=3,
     steps=(
         *OVERTAKING,
-        Joined(),
-        DELAYED.ends,
+        *OVERTAKEN,
         Until(read("ch2"), shows(0, 1), by=2, pause_s=0.05),
         Do(Call(f="optimize", key=0, node="ch2"), by=1),
         Do(read("ch2"), by=2),

@@ -50,6 +50,10 @@ def killed(*nodes: str, number: int = 1) -> ScriptedFault:
     return fault("kill", KILL, number, nodes=list(nodes))
 
 
+COMMIT = ("/harness/", "/log/log-")
+"""Words of the transaction that commits an insert."""
+
+
 def held(do: str, number: int, node: str, op: str, words: Sequence[str], skip: int = 0) -> Do:
     """Return the step in which a proxy holds back a request to ZooKeeper that has these words,
     after so many of them, awaits it, or releases it or cuts its connection, as if the thread that

@@ -1,15 +1,17 @@
 """Lines of the servers' logs about calls. A server names the query in every line that it logs for
-one, and the harness names the run and the op in the query id."""
+one, and the harness names the run and the op in the query id. Of an insert there are also the lines
+about its part, on every replica."""
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Final
 
-from harness.report.node_logs import LINE_LENGTH_MAX, log_files
+from harness.report.node_logs import line_around, log_files
+from harness.report.part_logs import LoggedPart, lines_of_parts, parts_of_queries
 
 LOG_BYTES_MAX: Final = 512 * 1024**2
 """Number of bytes of a run's logs that are searched; files that exceed it are named instead."""
@@ -27,6 +29,13 @@ class FileLines:
     lines: tuple[str, ...]
     left_out: int
     """Number of further lines."""
+    part: str = ""
+    """Part that the lines name; "": they have the query's id."""
+
+    @property
+    def title(self) -> str:
+        """Return the file, and the part."""
+        return f"{self.file}, part {self.part}" if self.part else self.file
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +49,39 @@ class QueryLogs:
 
 
 def logs_of_queries(logs: Path, query_ids: Collection[str]) -> QueryLogs:
-    """Return the lines of these queries from the logs in a run's directory."""
+    """Return the lines of these queries, and then of their parts, from the logs in a run's
+    directory."""
     files, unread = _files_within(logs)
     wanted = frozenset(filter(None, query_ids))
-    found: dict[str, list[FileLines]] = {}
+    found: dict[str, list[FileLines]] = defaultdict(list)
     for file in files if wanted else ():
         for query, lines in _lines_of(file, wanted).items():
-            kept = tuple(lines[:LINES_MAX])
-            left_out = len(lines) - len(kept)
-            found.setdefault(query, []).append(FileLines(_name(file), kept, left_out))
+            found[query].append(_kept(file, lines))
+    own = {query: [line for one in of for line in one.lines] for query, of in found.items()}
+    parts = parts_of_queries(logs, own)
+    named = {part for several in parts.values() for part in several}
+    for file in files if named else ():
+        lines_by_part = lines_of_parts(file, named)
+        for query, several in parts.items():
+            found[query] += _of_parts(file, several, lines_by_part, own[query])
     return QueryLogs({query: tuple(lines) for query, lines in found.items()}, unread)
+
+
+def _of_parts(
+    file: Path,
+    parts: Sequence[LoggedPart],
+    lines_by_part: Mapping[LoggedPart, Sequence[str]],
+    own: Collection[str],
+) -> Iterator[FileLines]:
+    """Yield the lines of each part of a query that are not its own."""
+    for part in parts:
+        if lines := [line for line in lines_by_part.get(part, ()) if line not in own]:
+            yield _kept(file, lines, part.name)
+
+
+def _kept(file: Path, lines: Sequence[str], part: str = "") -> FileLines:
+    kept = tuple(lines[:LINES_MAX])
+    return FileLines(_name(file), kept, len(lines) - len(kept), part)
 
 
 def _files_within(logs: Path) -> tuple[list[Path], tuple[str, ...]]:
@@ -96,7 +128,5 @@ def _words(text: mmap, pattern: re.Pattern[bytes]) -> Iterator[tuple[str, str]]:
         while end < len(text) and text[end] in _WORD:
             end += 1
         if start > line_end:
-            first, line_end = text.rfind(b"\n", 0, start) + 1, text.find(b"\n", end)
-            line_end = len(text) if line_end < 0 else line_end
-            line = text[first : min(line_end, first + LINE_LENGTH_MAX)].decode(errors="replace")
+            line, line_end = line_around(text, start)
         yield text[start:end].decode(errors="replace").rstrip(".-"), line

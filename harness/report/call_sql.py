@@ -65,8 +65,8 @@ def call_sql(
 
     "heads": [lines before, text with {} for each number, lines after] of each form; "nodes": the
     servers; "calls": {op that began the call: [[head, node, query id, [number, …], rows], …]};
-    "logs": {op: [[file, [line, …], number of lines left out], …]}; "unread": log files that were
-    not searched. `witness`: ops of the witnesses.
+    "logs": {op: [[file and part, [line, …], number of lines left out], …]}; "unread": log files
+    that were not searched. `witness`: ops of the witnesses.
     """
     ranked = _ranked(history, sent, set(witness))
     of_calls = _Statements()
@@ -151,7 +151,7 @@ def _log_lines(
         if left < 0:
             break
         if files:
-            out[str(op)] = [[file.file, [*file.lines], file.left_out] for file in files]
+            out[str(op)] = [[file.title, [*file.lines], file.left_out] for file in files]
     return out
 
 

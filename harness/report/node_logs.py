@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
+from mmap import mmap
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -28,6 +29,13 @@ LINES_MAX: Final = 60
 LINE_LENGTH_MAX: Final = 600
 TAIL_BYTES: Final = 256 * 1024
 AROUND: Final = timedelta(seconds=1.5)
+
+
+def line_around(text: mmap, start: int) -> tuple[str, int]:
+    """Return the line of a log that has a position, cut at its greatest length, and its end."""
+    first, end = text.rfind(b"\n", 0, start) + 1, text.find(b"\n", start)
+    end = len(text) if end < 0 else end
+    return text[first : min(end, first + LINE_LENGTH_MAX)].decode(errors="replace"), end
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,11 +93,12 @@ def _end_text(end: Op | None) -> str:
 
 
 def _logged(query_ids: Sequence[str], logs: Path) -> Iterator[str]:
-    """Yield the lines of each server's log that have one of these query ids."""
+    """Yield the lines of each server's log that have one of these query ids, and those about the
+    parts of these queries."""
     found = logs_of_queries(logs, query_ids)
     for file in [file for query in query_ids for file in found.by_query.get(query, ())]:
         yield ""
-        yield f"-- {file.file}"
+        yield f"-- {file.title}"
         yield from (f"--   {line}" for line in file.lines)
         if file.left_out:
             yield f"--   and {file.left_out} more lines"

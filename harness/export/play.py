@@ -123,8 +123,17 @@ class Play:
 
     @property
     def heal(self) -> Sequence[FaultCommand]:
-        """Return the commands that end the faults which no step ends."""
-        return [one for f, plan in self._open.values() for one in end_commands(f, plan)]
+        """Return the commands that end the faults which no step ends, and remove what proxies know
+        of rules that are over: one of the same name, of the next try on these servers, is counted
+        by itself."""
+        ends = [one for f, plan in self._open.values() for one in end_commands(f, plan)]
+        of_proxy = {
+            step.node: step.name
+            for step in (*self.steps, *ends)
+            if isinstance(step, FaultCommand) and step.is_of_proxy
+        }
+        left = [node for node, last in of_proxy.items() if last != "clear"]
+        return [*ends, *(FaultCommand("clear", node) for node in left)]
 
     def played(self, call: Call, by: int, ends: str, **more: Any) -> PlayedCall:
         """Return a call with its number and statements. Raises NotExportableError."""

@@ -93,7 +93,7 @@ def test_the_follower_that_is_cut_off_decides_who_reads_behind_it() -> None:
     assert "node=ch2" in insert
     assert "node=ch1" in read
     assert script_lines(reproduction.play.heal) == ["reconnect zk1"]
-    assert "  follows zk1\n" in reproduction.script
+    assert '\nFOLLOWERS="zk1"\n' in reproduction.files()["reproduce.sh"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_the_follower_that_is_cut_off_decides_who_reads_behind_it() -> None:
     ],
 )
 def test_what_the_tables_may_have_follows_from_the_model_of_statements(name: str, row: str) -> None:
-    assert f"  {row}\n" in exported(name).script
+    assert f"  {row}\n" in exported(name).files()["reproduce.sh"]
 
 
 def test_single_messages_are_stopped_by_a_proxy_of_one_file(tmp_path: Path) -> None:
@@ -136,6 +136,23 @@ def test_single_messages_are_stopped_by_a_proxy_of_one_file(tmp_path: Path) -> N
         "5. ch1: proxy.py forwards nothing any more, beginning with ZooKeeper's answers to "
         "requests to ZooKeeper that contain `/harness/` and" in text
     )
+
+
+@pytest.mark.parametrize(("name", "timeout_ms"), [("lost-update", 60_000), ("half-alter", 3_000)])
+def test_a_request_waits_for_as_long_as_a_shell_may_hold_it_back(
+    name: str, timeout_ms: int
+) -> None:
+    config = exported(name).files()["config/ch1/config.xml"]
+    assert f"<operation_timeout_ms>{timeout_ms}</operation_timeout_ms>" in config
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [("lost-update", ["clear ch1"]), ("half-alter", []), ("stale-read", ["reconnect zk1"])],
+)
+def test_a_proxy_has_no_rule_of_one_try_in_the_next(name: str, lines: list[str]) -> None:
+    """A rule that was released would be asked in place of the next one of its name."""
+    assert script_lines(exported(name).play.heal) == lines
 
 
 HALF_ALTER = (

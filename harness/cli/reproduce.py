@@ -16,6 +16,7 @@ from harness.core.errors import EXIT_VALID, UsageError
 from harness.core.op import Json
 from harness.core.ranges import unknown_name
 from harness.core.topology import Role
+from harness.export.collection import collection
 from harness.export.errors import NotExportableError
 from harness.export.integration_test import integration_test
 from harness.export.reproduction import ExportedScenario, reproduction_of, write_files
@@ -138,9 +139,10 @@ def reproduce(
 
 
 ALL: Final = "all"
+SCRIPT: Final = "script"
 TEST: Final = "integration-test"
 FORMS: Final[Mapping[str, Callable[[ExportedScenario, str], Mapping[str, str]]]] = {
-    "script": lambda exported, _: exported.files(),
+    SCRIPT: lambda exported, _: exported.files(),
     "issue": lambda exported, seen: {**exported.files(), "issue.md": exported.issue(seen)},
     TEST: lambda exported, _: integration_test(exported),
 }
@@ -161,7 +163,7 @@ _MAIN: Final = ("reproduce.sh", "issue.md", "test.py")
     "--as",
     "form",
     type=click.Choice([*FORMS]),
-    default="script",
+    default=SCRIPT,
     help="script: the reproduction; issue: also issue.md, the text of a bug report; "
     "integration-test: a test for ClickHouse's tests/integration instead. Default: script.",
 )
@@ -172,7 +174,8 @@ def export(what: str, to: Path, form: str, store: str, as_json: bool, **images: 
     """Write a scenario or a stored run as a reproduction that needs Docker and nothing of the
     harness.
 
-    `all` writes every scenario that can be exported, each into a directory of its name.
+    `all` writes every scenario that can be exported, each into a directory of its name; as scripts
+    they share a directory for their functions and configuration.
 
     The directory gets compose.yml with public images, the servers' configuration, statements.sql,
     and reproduce.sh, which starts the servers, sends the statements by curl, makes the faults by
@@ -201,17 +204,26 @@ def _export_all(to: Path, form: str, images: ImageOptions, as_json: bool) -> int
     """Write every scenario that can be exported, and say which cannot."""
     choice = ImageChoice.of(images)
     refused: dict[str, Json] = {}
-    written: list[Json] = []
+    written: list[ExportedScenario] = []
+    files: dict[str, str] = {}
     for name, scenario in SCENARIOS.items():
         try:
-            files = FORMS[form](reproduction_of(scenario, choice), "")
+            exported = reproduction_of(scenario, choice)
+            own = FORMS[form](exported, "")
         except UsageError as error:
             refused[name] = str(error).removeprefix(f"scenario {name}: ")
             continue
-        write_files(to if form == TEST else to / name, files)
-        written.append(name)
+        written.append(exported)
+        files |= {path if form == TEST else f"{name}/{path}": text for path, text in own.items()}
+    write_files(to, collection(written) if form == SCRIPT else files)
     if as_json:
-        print_json({"directory": str(to), "scenarios": written, "refused": refused})
+        print_json(
+            {
+                "directory": str(to),
+                "scenarios": [one.scenario.name for one in written],
+                "refused": refused,
+            }
+        )
         return EXIT_VALID
     console = Terminal(highlight=False)
     for name, why in refused.items():

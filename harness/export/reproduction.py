@@ -4,7 +4,7 @@ compose.yml, the servers' configuration, `reproduce.sh` and `statements.sql`."""
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +31,7 @@ from harness.export.sentences import sentences
 from harness.export.silent_cluster import StatementsOfCalls
 from harness.run.scenario_runs import topology_of
 from workloads.scenarios.scenario import Scenario
+from workloads.scenarios.steps import MESSAGES
 from workloads.statement_table import STATEMENTS
 from workloads.statement_tables import SCRIPTED
 
@@ -44,6 +45,11 @@ _ENVIRONMENT: Final = Environment(
 )
 _VARIABLES: Final = {Role.CLICKHOUSE: "CLICKHOUSE_IMAGE", Role.ZOOKEEPER: "ZOOKEEPER_IMAGE"}
 """Variables of the environment that choose other images."""
+CONFIG: Final = "config"
+"""Directory of the servers' configuration."""
+LIBRARY: Final = "library.sh"
+"""File of the functions of reproduce.sh, where several share it."""
+PROXY: Final = "proxy.py"
 _CREATED_DATABASE: Final = re.compile(r"^CREATE DATABASE IF NOT EXISTS (\S+)")
 
 
@@ -82,24 +88,45 @@ class ExportedScenario:
 
     def files(self) -> Mapping[str, str]:
         """Return the text of each file by its name."""
-        proxy = {"proxy.py": proxy_text(render_template("proxy_main.py.j2"))}
         return {
-            "reproduce.sh": self.script,
+            **self.own_files(),
+            **{f"{CONFIG}/{name}": text for name, text in self.config.items()},
+            **self.proxy,
+        }
+
+    def own_files(self, shared: str = "", config: str = CONFIG) -> Mapping[str, str]:
+        """Return the text of each file that is of this scenario alone. `shared`: the directory that
+        has the functions of reproduce.sh and proxy.py, "" if they are here; `config`: the name of
+        the directory beside them that has the configuration."""
+        at = shared or "."
+        return {
+            "reproduce.sh": self._script(shared),
             "compose.yml": render_template(
                 "compose.yml.j2",
                 name=self.scenario.name,
                 servers=self.servers,
+                config=f"{at}/{config}",
                 proxies=self.proxies,
                 proxy_image=PROXY_IMAGE,
+                proxy=f"{at}/{PROXY}",
             ),
             "statements.sql": self.statements,
-            **(proxy if self.proxies else {}),
-            **{
-                f"{server.config}/{name}": self._config(server, name, text)
-                for server in self.plan.servers
-                for name, text in config_files(self.plan, server.node, peer="{}-peer").items()
-            },
         }
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """Return the text of each file of configuration by its name."""
+        return {
+            f"{server.node.name}/{name}": self._config(server, name, text)
+            for server in self.plan.servers
+            for name, text in config_files(self.plan, server.node, peer="{}-peer").items()
+        }
+
+    @property
+    def proxy(self) -> Mapping[str, str]:
+        """Return the text of the proxy's file by its name; nothing if there is none."""
+        text = proxy_text(render_template("proxy_main.py.j2"))
+        return {PROXY: text} if self.proxies else {}
 
     def _config(self, server: Server, name: str, text: str) -> str:
         """Return the text of a server's file."""
@@ -124,8 +151,7 @@ class ExportedScenario:
             for one in servers
         ]
 
-    @property
-    def script(self) -> str:
+    def _script(self, shared: str) -> str:
         """Return the text of reproduce.sh."""
         sent = [one.sql for one in self.setup]
         sent += [one.sql for _, several in self.play.calls for one in several]
@@ -141,7 +167,6 @@ class ExportedScenario:
             heal=script_lines(self.play.heal),
             final=list(_final_lines(self.final)),
             content=self.rule.shows_content,
-            fault_texts=FAULT_TEXTS,
             proxies=self.proxies,
             proxy_image=PROXY_IMAGE,
             promise=shlex.quote(f"{self.rule.promise} {self.rule.link}"),
@@ -150,6 +175,7 @@ class ExportedScenario:
             followers=self.play.followers,
             ddl=any("ON CLUSTER" in sql for sql in sent),
             rest_s=f"{self.scenario.quiesce_s:.0f}",
+            library=f". {shared}/{LIBRARY}" if shared else library_text().rstrip(),
         )
 
     @property
@@ -208,6 +234,11 @@ class ExportedScenario:
         return "\n".join(out) + "\n"
 
 
+def library_text() -> str:
+    """Return the functions of reproduce.sh, which are the same for every scenario."""
+    return render_template("library.sh.j2", fault_texts=FAULT_TEXTS)
+
+
 def _title(text: str) -> str:
     """Return what a scenario's sentence says up to its reason."""
     title = re.split(r", (?:for|because) |; ", text)[0]
@@ -241,13 +272,12 @@ def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenari
     if scenario.store or scenario.disks:
         what = "an object store" if scenario.store else "a disk"
         raise NotExportableError(f"it needs {what} that fails on command")
-    for family in scenario.nemesis.split(","):
+    families = scenario.nemesis.split(",")
+    for family in families:
         refuse_family(family)
     topology = topology_of(scenario, choice.versions)
     images = _images(choice)
-    plan = plan_cluster(
-        topology, Settings(log_level="information"), images, name=scenario.name, labels={}
-    )
+    plan = plan_cluster(topology, _settings(families), images, name=scenario.name, labels={})
     engines = images.engines(topology)
     engines.dialect.require(f"scenario {scenario.name}", scenario.needs)
     token = scenario.name.replace("-", "_")
@@ -255,7 +285,7 @@ def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenari
     play = Play(
         statements,
         strict=scenario.finding.checker == STATEMENT_ROWS,
-        patience_s=PATIENCE_S if any(map(is_of_messages, scenario.nemesis.split(","))) else 0,
+        patience_s=PATIENCE_S if any(map(is_of_messages, families)) else 0,
     )
     play.add(scenario.steps)
     made = list(play.calls)
@@ -272,6 +302,16 @@ def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenari
         final=final,
         rule=rule,
     )
+
+
+def _settings(families: Sequence[str]) -> Settings:
+    """Return the settings of servers with these families of faults. A replica gives up a request
+    that is held back after as long as calls wait, so that it is still there when a shell on a busy
+    machine releases it."""
+    settings = Settings(log_level="information")
+    if MESSAGES in families:
+        return replace(settings, operation_timeout_ms=round(1_000 * PATIENCE_S))
+    return settings
 
 
 def pages_of(calls: Sequence[Call]) -> Mapping[str, str]:

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# doubled-insert: a block whose first insert ended as unknown is inserted again, as the error asks for, on another replica; the first replica then returns its rows twice.
+#
+# It starts 3 ClickHouse and 3 ZooKeeper servers in containers of their own, makes the
+# statements and faults of play() below, and removes the servers. It needs Docker with compose, bash,
+# curl and awk. Exit status: 1 reproduced, 0 not reproduced, 2 it could not say.
+#
+# The script was written for ClickHouse 25.8.2.1 as built in chdb 3.7.2 and ZooKeeper 3.8.0 of Debian bookworm.
+# Other images, such as builds of your own:
+#
+#   CLICKHOUSE_IMAGE=clickhouse/clickhouse-server:25.8 ZOOKEEPER_IMAGE=zookeeper:3.8.0 ./reproduce.sh
+#
+# Between each replica and ZooKeeper is proxy.py, which can stop a single message. It runs in
+# PROXY_IMAGE (python:3.13-slim), any image with Python 3.
+#
+# To try again on the same servers:
+#
+#   KEEP=1 PROJECT=mine ./reproduce.sh    leaves them running; PROJECT=mine ./reproduce.sh removes them
+set -u
+cd "$(dirname "$0")" || exit 2
+PROJECT=${PROJECT:-reproduce-doubled-insert-$$}
+REPLICAS="ch1 ch2 ch3"
+KEEPERS="zk1 zk2 zk3"
+NAME=doubled-insert
+# ZooKeeper servers that must not lead, and what must be ready before the first statement.
+FOLLOWERS=""
+PROXIES="ch1-proxy ch2-proxy ch3-proxy"
+DDL=
+# Seconds for which the replicas may take to have nothing left to do.
+REST_S=60
+# Not empty: what rows contain is compared, not their number; a violation counts only if all calls
+# were made as planned and every replica has come to rest and answered.
+CONTENT=
+JUDGED_AT_REST=
+
+# --- the script ------------------------------------------------------------------------------------
+
+setup() {
+  must ch3 '' 'DROP DATABASE IF EXISTS harness_doubled_insert SYNC'
+  must ch2 '' 'DROP DATABASE IF EXISTS harness_doubled_insert SYNC'
+  must ch1 '' 'DROP DATABASE IF EXISTS harness_doubled_insert SYNC'
+  must ch1 '' 'CREATE DATABASE IF NOT EXISTS harness_doubled_insert'
+  must ch1 '' "CREATE TABLE harness_doubled_insert.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/doubled_insert/1', 'ch1') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10"
+  must ch2 '' 'CREATE DATABASE IF NOT EXISTS harness_doubled_insert'
+  must ch2 '' "CREATE TABLE harness_doubled_insert.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/doubled_insert/1', 'ch2') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10"
+  must ch3 '' 'CREATE DATABASE IF NOT EXISTS harness_doubled_insert'
+  must ch3 '' "CREATE TABLE harness_doubled_insert.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/doubled_insert/1', 'ch3') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10"
+}
+
+# Each call is one line of `client node key values seconds ends`, a number, a name, and pairs of
+# settings and SQL. It must end as `ends` says: ok, error, or any.
+play() {
+  client=0 node=ch2 key=0 values='0' seconds=60 ends=ok call 1 insert \
+    '' "INSERT INTO harness_doubled_insert.t (key, value, pad) VALUES (0, 0, '')" || return
+  client=0 node=ch1 key=0 values='' seconds=60 ends=any until_seen 400 0.05 'shows 0' call 2 read \
+    '' 'SELECT value FROM harness_doubled_insert.t WHERE key = 0' || return
+  arm ch1 '{"name":"zk-shut-request","channel":"zookeeper","edge":"request","do":"shut","words":["/harness/","/log/log-"]}'
+  client=0 node=ch1 key=0 values='1' seconds=60 ends=error call 3 insert \
+    '' "INSERT INTO harness_doubled_insert.t (key, value, pad) VALUES (0, 1, '')" || return
+  clear ch1
+  client=0 node=ch2 key=0 values='1' seconds=60 ends=ok call 4 insert \
+    '' "INSERT INTO harness_doubled_insert.t (key, value, pad) VALUES (0, 1, '')" || return
+  client=0 node=ch1 key=0 values='' seconds=60 ends=any until_seen 200 0.1 'repeats 1' call 5 read \
+    '' 'SELECT value FROM harness_doubled_insert.t WHERE key = 0' || return
+}
+
+heal() {
+  :
+}
+
+# The calls at rest, each until it is answered.
+final() {
+  client=100 node=ch1 key=0 values='' seconds=60 ends=any final_call call 6 final-read \
+    '' 'SELECT value FROM harness_doubled_insert.t WHERE key = 0'
+  client=101 node=ch2 key=0 values='' seconds=60 ends=any final_call call 7 final-read \
+    '' 'SELECT value FROM harness_doubled_insert.t WHERE key = 0'
+  client=102 node=ch3 key=0 values='' seconds=60 ends=any final_call call 8 final-read \
+    '' 'SELECT value FROM harness_doubled_insert.t WHERE key = 0'
+  :
+}
+
+PROMISE='A block that is inserted again, because the outcome was unknown, is stored once. https://clickhouse.com/docs/engines/table-engines/mergetree-family/replication'
+
+# Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
+# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies.
+judge() {
+  awk -F '\t' '
+function has(list, value) { return index(" " list " ", " " value " ") > 0 }
+$1 == "begin" { began[$2] = NR; if ($5 == "insert-many") many[$2] = $7; next }
+$1 == "end" && $8 == "error" { session[$3]++ }
+$1 == "end" && $8 == "ok" && $5 ~ /^(final-)?insert/ {
+  count = split($7, values, " ")
+  for (i = 1; i <= count; i++) {
+    n++; value[n] = values[i]; key[n] = $6; acked[n] = NR; by[n] = $3 "." session[$3]
+    at[n] = $4; from[n] = began[$2]; of[n] = $2
+  }
+}
+function is_read() { return $1 == "end" && $8 == "ok" && $5 ~ /read$/ }
+function is_final() { return $1 == "end" && $5 ~ /^final-/ }
+
+is_read() {
+  count = split($9, values, " ")
+  for (i = 1; i <= count; i++)
+    if (twice[$2, values[i]]++ == 1)
+      print "call " $2 " on " $4 " returned " values[i] " more than once"
+}' "$HISTORY" | sort -u
+}
+
+. ../shared/library.sh

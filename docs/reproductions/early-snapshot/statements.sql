@@ -1,0 +1,63 @@
+-- early-snapshot: a client reads a replica without the insert that a quorum acknowledged to it, for the server has chosen the parts to read before it looks for the last quorum part among them.
+
+/* ch1 */
+CREATE DATABASE IF NOT EXISTS harness_early_snapshot;
+/* ch1 */
+CREATE TABLE harness_early_snapshot.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/early_snapshot/1', 'ch1') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10;
+/* ch2 */
+CREATE DATABASE IF NOT EXISTS harness_early_snapshot;
+/* ch2 */
+CREATE TABLE harness_early_snapshot.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/early_snapshot/1', 'ch2') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10;
+/* ch3 */
+CREATE DATABASE IF NOT EXISTS harness_early_snapshot;
+/* ch3 */
+CREATE TABLE harness_early_snapshot.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/early_snapshot/1', 'ch3') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10;
+-- call 1: insert
+/* ch1 */
+SET insert_quorum = 2;
+SET insert_quorum_timeout = 5000;
+INSERT INTO harness_early_snapshot.t (key, value, pad) VALUES (0, 0, '');
+SET insert_quorum = DEFAULT;
+SET insert_quorum_timeout = DEFAULT;
+-- call 2: read
+/* ch1 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_early_snapshot.t WHERE key = 0;
+SET select_sequential_consistency = DEFAULT;
+-- call 3: read
+/* ch2 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_early_snapshot.t WHERE key = 0;
+SET select_sequential_consistency = DEFAULT;
+-- call 4: read
+/* ch3 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_early_snapshot.t WHERE key = 0 AND (SELECT sleep(3)) = 0;
+SET select_sequential_consistency = DEFAULT;
+-- call 5: insert
+/* ch1 */
+SET insert_quorum = 2;
+SET insert_quorum_timeout = 5000;
+INSERT INTO harness_early_snapshot.t (key, value, pad) VALUES (0, 1, '');
+SET insert_quorum = DEFAULT;
+SET insert_quorum_timeout = DEFAULT;
+-- call 6: read
+/* ch3 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_early_snapshot.t WHERE key = 0 AND (SELECT sleep(3)) = 0;
+SET select_sequential_consistency = DEFAULT;
+-- call 7: final-read
+/* ch1 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_early_snapshot.t WHERE key = 0;
+SET select_sequential_consistency = DEFAULT;
+-- call 8: final-read
+/* ch2 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_early_snapshot.t WHERE key = 0;
+SET select_sequential_consistency = DEFAULT;
+-- call 9: final-read
+/* ch3 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_early_snapshot.t WHERE key = 0 AND (SELECT sleep(3)) = 0;
+SET select_sequential_consistency = DEFAULT;

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# emptied-partition: after ALTER DELETE of all rows of a partition that saw a quorum insert, every sequentially consistent read of the table is refused, whatever it asks for.
+#
+# It starts 3 ClickHouse and 3 ZooKeeper servers in containers of their own, makes the
+# statements and faults of play() below, and removes the servers. It needs Docker with compose, bash,
+# curl and awk. Exit status: 1 reproduced, 0 not reproduced, 2 it could not say.
+#
+# The script was written for ClickHouse 25.8.2.1 as built in chdb 3.7.2 and ZooKeeper 3.8.0 of Debian bookworm.
+# Other images, such as builds of your own:
+#
+#   CLICKHOUSE_IMAGE=clickhouse/clickhouse-server:25.8 ZOOKEEPER_IMAGE=zookeeper:3.8.0 ./reproduce.sh
+#
+# To try again on the same servers:
+#
+#   KEEP=1 PROJECT=mine ./reproduce.sh    leaves them running; PROJECT=mine ./reproduce.sh removes them
+set -u
+cd "$(dirname "$0")" || exit 2
+PROJECT=${PROJECT:-reproduce-emptied-partition-$$}
+REPLICAS="ch1 ch2 ch3"
+KEEPERS="zk1 zk2 zk3"
+NAME=emptied-partition
+# ZooKeeper servers that must not lead, and what must be ready before the first statement.
+FOLLOWERS=""
+PROXIES=""
+DDL=
+# Seconds for which the replicas may take to have nothing left to do.
+REST_S=10
+# Not empty: what rows contain is compared, not their number; a violation counts only if all calls
+# were made as planned and every replica has come to rest and answered.
+CONTENT=
+JUDGED_AT_REST=
+
+# --- the script ------------------------------------------------------------------------------------
+
+setup() {
+  must ch3 '' 'DROP DATABASE IF EXISTS harness_emptied_partition SYNC'
+  must ch2 '' 'DROP DATABASE IF EXISTS harness_emptied_partition SYNC'
+  must ch1 '' 'DROP DATABASE IF EXISTS harness_emptied_partition SYNC'
+  must ch1 '' 'CREATE DATABASE IF NOT EXISTS harness_emptied_partition'
+  must ch1 '' "CREATE TABLE harness_emptied_partition.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/emptied_partition/1', 'ch1') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10, max_replicated_logs_to_keep = 10, min_replicated_logs_to_keep = 2, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_cleanup_delay_period = 1"
+  must ch2 '' 'CREATE DATABASE IF NOT EXISTS harness_emptied_partition'
+  must ch2 '' "CREATE TABLE harness_emptied_partition.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/emptied_partition/1', 'ch2') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10, max_replicated_logs_to_keep = 10, min_replicated_logs_to_keep = 2, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_cleanup_delay_period = 1"
+  must ch3 '' 'CREATE DATABASE IF NOT EXISTS harness_emptied_partition'
+  must ch3 '' "CREATE TABLE harness_emptied_partition.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/emptied_partition/1', 'ch3') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10, max_replicated_logs_to_keep = 10, min_replicated_logs_to_keep = 2, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_cleanup_delay_period = 1"
+}
+
+# Each call is one line of `client node key values seconds ends`, a number, a name, and pairs of
+# settings and SQL. It must end as `ends` says: ok, error, or any.
+play() {
+  client=0 node=ch1 key=0 values='0' seconds=15 ends=ok call 1 insert \
+    'insert_quorum=2&insert_quorum_timeout=5000' "INSERT INTO harness_emptied_partition.t (key, value, pad) VALUES (0, 0, '')" || return
+  client=0 node=ch1 key=1 values='1' seconds=15 ends=ok call 2 insert \
+    'insert_quorum=2&insert_quorum_timeout=5000' "INSERT INTO harness_emptied_partition.t (key, value, pad) VALUES (1, 1, '')" || return
+  client=0 node=ch1 key=0 values='0' seconds=15 ends=ok call 3 delete \
+    'mutations_sync=2' 'ALTER TABLE harness_emptied_partition.t DELETE WHERE value = 0' || return
+  sleep 10
+}
+
+heal() {
+  :
+}
+
+# The calls at rest, each until it is answered.
+final() {
+  client=100 node=ch1 key=0 values='' seconds=15 ends=any final_call call 4 final-read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_emptied_partition.t WHERE key = 0'
+  client=100 node=ch1 key=1 values='' seconds=15 ends=any final_call call 5 final-read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_emptied_partition.t WHERE key = 1'
+  client=101 node=ch2 key=0 values='' seconds=15 ends=any final_call call 6 final-read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_emptied_partition.t WHERE key = 0'
+  client=101 node=ch2 key=1 values='' seconds=15 ends=any final_call call 7 final-read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_emptied_partition.t WHERE key = 1'
+  client=102 node=ch3 key=0 values='' seconds=15 ends=any final_call call 8 final-read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_emptied_partition.t WHERE key = 0'
+  client=102 node=ch3 key=1 values='' seconds=15 ends=any final_call call 9 final-read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_emptied_partition.t WHERE key = 1'
+  :
+}
+
+PROMISE='After every fault has ended, each replica answers. https://clickhouse.com/docs/engines/table-engines/mergetree-family/replication'
+
+# Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
+# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies.
+judge() {
+  awk -F '\t' '
+function has(list, value) { return index(" " list " ", " " value " ") > 0 }
+$1 == "begin" { began[$2] = NR; if ($5 == "insert-many") many[$2] = $7; next }
+$1 == "end" && $8 == "error" { session[$3]++ }
+$1 == "end" && $8 == "ok" && $5 ~ /^(final-)?insert/ {
+  count = split($7, values, " ")
+  for (i = 1; i <= count; i++) {
+    n++; value[n] = values[i]; key[n] = $6; acked[n] = NR; by[n] = $3 "." session[$3]
+    at[n] = $4; from[n] = began[$2]; of[n] = $2
+  }
+}
+function is_read() { return $1 == "end" && $8 == "ok" && $5 ~ /read$/ }
+function is_final() { return $1 == "end" && $5 ~ /^final-/ }
+
+is_final() {
+  call = $5 " of key " $6 " on " $4
+  asked[call] = $9
+  if ($8 == "ok") good[call] = 1
+}
+END { for (call in asked) if (!good[call]) print call ": " substr(asked[call], 1, 300) }' "$HISTORY" | sort -u
+}
+
+. ../shared/library.sh

@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# returned-rows: rows of a dropped partition come back on a replica that was lost when it was dropped.
+#
+# It starts 3 ClickHouse and 3 ZooKeeper servers in containers of their own, makes the
+# statements and faults of play() below, and removes the servers. It needs Docker with compose, bash,
+# curl and awk. Exit status: 1 reproduced, 0 not reproduced, 2 it could not say.
+#
+# The script was written for ClickHouse 25.8.2.1 as built in chdb 3.7.2 and ZooKeeper 3.8.0 of Debian bookworm.
+# Other images, such as builds of your own:
+#
+#   CLICKHOUSE_IMAGE=clickhouse/clickhouse-server:25.8 ZOOKEEPER_IMAGE=zookeeper:3.8.0 ./reproduce.sh
+#
+# To try again on the same servers:
+#
+#   KEEP=1 PROJECT=mine ./reproduce.sh    leaves them running; PROJECT=mine ./reproduce.sh removes them
+set -u
+cd "$(dirname "$0")" || exit 2
+PROJECT=${PROJECT:-reproduce-returned-rows-$$}
+REPLICAS="ch1 ch2 ch3"
+KEEPERS="zk1 zk2 zk3"
+NAME=returned-rows
+# ZooKeeper servers that must not lead, and what must be ready before the first statement.
+FOLLOWERS=""
+PROXIES=""
+DDL=
+# Seconds for which the replicas may take to have nothing left to do.
+REST_S=30
+# Not empty: what rows contain is compared, not their number; a violation counts only if all calls
+# were made as planned and every replica has come to rest and answered.
+CONTENT=
+JUDGED_AT_REST=1
+
+# --- the script ------------------------------------------------------------------------------------
+
+setup() {
+  must ch3 '' 'DROP DATABASE IF EXISTS harness_returned_rows SYNC'
+  must ch2 '' 'DROP DATABASE IF EXISTS harness_returned_rows SYNC'
+  must ch1 '' 'DROP DATABASE IF EXISTS harness_returned_rows SYNC'
+  must ch1 '' 'CREATE DATABASE IF NOT EXISTS harness_returned_rows'
+  must ch1 '' "CREATE TABLE harness_returned_rows.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/returned_rows/1', 'ch1') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10, max_replicated_logs_to_keep = 10, min_replicated_logs_to_keep = 2, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_cleanup_delay_period = 1"
+  must ch2 '' 'CREATE DATABASE IF NOT EXISTS harness_returned_rows'
+  must ch2 '' "CREATE TABLE harness_returned_rows.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/returned_rows/1', 'ch2') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10, max_replicated_logs_to_keep = 10, min_replicated_logs_to_keep = 2, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_cleanup_delay_period = 1"
+  must ch3 '' 'CREATE DATABASE IF NOT EXISTS harness_returned_rows'
+  must ch3 '' "CREATE TABLE harness_returned_rows.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/returned_rows/1', 'ch3') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10, max_replicated_logs_to_keep = 10, min_replicated_logs_to_keep = 2, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_cleanup_delay_period = 1"
+}
+
+# Each call is one line of `client node key values seconds ends`, a number, a name, and pairs of
+# settings and SQL. It must end as `ends` says: ok, error, or any.
+play() {
+  client=0 node=ch1 key=0 values='0' seconds=15 ends=ok call 1 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (0, 0, '')" || return
+  client=0 node=ch1 key=0 values='' seconds=15 ends=any until_seen 400 0.05 'shows 0' call 2 read \
+    '' 'SELECT value FROM harness_returned_rows.t WHERE key = 0' || return
+  client=0 node=ch2 key=0 values='' seconds=15 ends=any until_seen 400 0.05 'shows 0' call 3 read \
+    '' 'SELECT value FROM harness_returned_rows.t WHERE key = 0' || return
+  client=0 node=ch3 key=0 values='' seconds=15 ends=any until_seen 400 0.05 'shows 0' call 4 read \
+    '' 'SELECT value FROM harness_returned_rows.t WHERE key = 0' || return
+  kill_server ch3
+  sleep 7
+  client=0 node=ch1 key=0 values='' seconds=15 ends=ok call 5 drop-partition \
+    '' 'ALTER TABLE harness_returned_rows.t DROP PARTITION 0' || return
+  client=0 node=ch1 key=1 values='100' seconds=15 ends=ok call 6 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 100, '')" || return
+  client=0 node=ch1 key=1 values='101' seconds=15 ends=ok call 7 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 101, '')" || return
+  client=0 node=ch1 key=1 values='102' seconds=15 ends=ok call 8 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 102, '')" || return
+  client=0 node=ch1 key=1 values='103' seconds=15 ends=ok call 9 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 103, '')" || return
+  client=0 node=ch1 key=1 values='104' seconds=15 ends=ok call 10 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 104, '')" || return
+  client=0 node=ch1 key=1 values='105' seconds=15 ends=ok call 11 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 105, '')" || return
+  client=0 node=ch1 key=1 values='106' seconds=15 ends=ok call 12 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 106, '')" || return
+  client=0 node=ch1 key=1 values='107' seconds=15 ends=ok call 13 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 107, '')" || return
+  client=0 node=ch1 key=1 values='108' seconds=15 ends=ok call 14 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 108, '')" || return
+  client=0 node=ch1 key=1 values='109' seconds=15 ends=ok call 15 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 109, '')" || return
+  client=0 node=ch1 key=1 values='110' seconds=15 ends=ok call 16 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 110, '')" || return
+  client=0 node=ch1 key=1 values='111' seconds=15 ends=ok call 17 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 111, '')" || return
+  client=0 node=ch1 key=1 values='112' seconds=15 ends=ok call 18 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 112, '')" || return
+  client=0 node=ch1 key=1 values='113' seconds=15 ends=ok call 19 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 113, '')" || return
+  client=0 node=ch1 key=1 values='114' seconds=15 ends=ok call 20 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 114, '')" || return
+  client=0 node=ch1 key=1 values='115' seconds=15 ends=ok call 21 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 115, '')" || return
+  client=0 node=ch1 key=1 values='116' seconds=15 ends=ok call 22 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 116, '')" || return
+  client=0 node=ch1 key=1 values='117' seconds=15 ends=ok call 23 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 117, '')" || return
+  client=0 node=ch1 key=1 values='118' seconds=15 ends=ok call 24 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 118, '')" || return
+  client=0 node=ch1 key=1 values='119' seconds=15 ends=ok call 25 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 119, '')" || return
+  sleep 3
+  client=0 node=ch1 key=1 values='200' seconds=15 ends=ok call 26 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 200, '')" || return
+  client=0 node=ch1 key=1 values='201' seconds=15 ends=ok call 27 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 201, '')" || return
+  client=0 node=ch1 key=1 values='202' seconds=15 ends=ok call 28 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 202, '')" || return
+  client=0 node=ch1 key=1 values='203' seconds=15 ends=ok call 29 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 203, '')" || return
+  client=0 node=ch1 key=1 values='204' seconds=15 ends=ok call 30 insert \
+    '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 204, '')" || return
+  sleep 3
+  start_server ch3
+  client=0 node=ch3 key=1 values='' seconds=15 ends=any until_seen 400 0.2 'shows 204' call 31 read \
+    '' 'SELECT value FROM harness_returned_rows.t WHERE key = 1' || return
+  client=0 node=ch3 key=0 values='' seconds=15 ends=ok call 32 read \
+    '' 'SELECT value FROM harness_returned_rows.t WHERE key = 0' || return
+  client=0 node=ch1 key=0 values='' seconds=15 ends=ok call 33 read \
+    '' 'SELECT value FROM harness_returned_rows.t WHERE key = 0' || return
+}
+
+heal() {
+  :
+}
+
+# The calls at rest, each until it is answered.
+final() {
+  client=100 node=ch1 key=0 values='' seconds=15 ends=any final_call call 34 final-read \
+    '' 'SELECT value FROM harness_returned_rows.t WHERE key = 0'
+  client=100 node=ch1 key=1 values='' seconds=15 ends=any final_call call 35 final-read \
+    '' 'SELECT value FROM harness_returned_rows.t WHERE key = 1'
+  client=101 node=ch2 key=0 values='' seconds=15 ends=any final_call call 36 final-read \
+    '' 'SELECT value FROM harness_returned_rows.t WHERE key = 0'
+  client=101 node=ch2 key=1 values='' seconds=15 ends=any final_call call 37 final-read \
+    '' 'SELECT value FROM harness_returned_rows.t WHERE key = 1'
+  client=102 node=ch3 key=0 values='' seconds=15 ends=any final_call call 38 final-read \
+    '' 'SELECT value FROM harness_returned_rows.t WHERE key = 0'
+  client=102 node=ch3 key=1 values='' seconds=15 ends=any final_call call 39 final-read \
+    '' 'SELECT value FROM harness_returned_rows.t WHERE key = 1'
+  :
+}
+
+PROMISE='Replicas at rest have the same rows. https://clickhouse.com/docs/engines/table-engines/mergetree-family/replication'
+
+# Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
+# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies.
+judge() {
+  awk -F '\t' '
+function has(list, value) { return index(" " list " ", " " value " ") > 0 }
+$1 == "begin" { began[$2] = NR; if ($5 == "insert-many") many[$2] = $7; next }
+$1 == "end" && $8 == "error" { session[$3]++ }
+$1 == "end" && $8 == "ok" && $5 ~ /^(final-)?insert/ {
+  count = split($7, values, " ")
+  for (i = 1; i <= count; i++) {
+    n++; value[n] = values[i]; key[n] = $6; acked[n] = NR; by[n] = $3 "." session[$3]
+    at[n] = $4; from[n] = began[$2]; of[n] = $2
+  }
+}
+function is_read() { return $1 == "end" && $8 == "ok" && $5 ~ /read$/ }
+function is_final() { return $1 == "end" && $5 ~ /^final-/ }
+
+is_read() && is_final() { shows[$6, $4] = $9 }
+END {
+  for (a in shows) {
+    split(a, one, SUBSEP)
+    count = split(shows[a], values, " ")
+    for (b in shows) {
+      split(b, other, SUBSEP)
+      for (i = 1; one[1] == other[1] && i <= count; i++)
+        if (!has(shows[b], values[i]))
+          print one[2] " returns " values[i] " of key " one[1] " and " other[2] " does not"
+    }
+  }
+}' "$HISTORY" | sort -u
+}
+
+. ../shared/library.sh

@@ -1,0 +1,63 @@
+-- stale-read: a sequentially consistent read misses an insert that a quorum acknowledged before, for the replica reads through a ZooKeeper follower that was cut from its leader.
+
+/* ch1 */
+CREATE DATABASE IF NOT EXISTS harness_stale_read;
+/* ch1 */
+CREATE TABLE harness_stale_read.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/stale_read/1', 'ch1') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10;
+/* ch2 */
+CREATE DATABASE IF NOT EXISTS harness_stale_read;
+/* ch2 */
+CREATE TABLE harness_stale_read.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/stale_read/1', 'ch2') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10;
+/* ch3 */
+CREATE DATABASE IF NOT EXISTS harness_stale_read;
+/* ch3 */
+CREATE TABLE harness_stale_read.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/stale_read/1', 'ch3') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10;
+-- call 1: insert
+/* ch1 */
+SET insert_quorum = 2;
+SET insert_quorum_timeout = 5000;
+INSERT INTO harness_stale_read.t (key, value, pad) VALUES (0, 0, '');
+SET insert_quorum = DEFAULT;
+SET insert_quorum_timeout = DEFAULT;
+-- call 2: read
+/* ch1 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_stale_read.t WHERE key = 0;
+SET select_sequential_consistency = DEFAULT;
+-- call 3: read
+/* ch2 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_stale_read.t WHERE key = 0;
+SET select_sequential_consistency = DEFAULT;
+-- call 4: read
+/* ch3 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_stale_read.t WHERE key = 0;
+SET select_sequential_consistency = DEFAULT;
+-- call 5: insert
+/* ch2 */
+SET insert_quorum = 2;
+SET insert_quorum_timeout = 5000;
+INSERT INTO harness_stale_read.t (key, value, pad) VALUES (0, 1, '');
+SET insert_quorum = DEFAULT;
+SET insert_quorum_timeout = DEFAULT;
+-- call 6: read
+/* ch1 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_stale_read.t WHERE key = 0;
+SET select_sequential_consistency = DEFAULT;
+-- call 7: final-read
+/* ch1 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_stale_read.t WHERE key = 0;
+SET select_sequential_consistency = DEFAULT;
+-- call 8: final-read
+/* ch2 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_stale_read.t WHERE key = 0;
+SET select_sequential_consistency = DEFAULT;
+-- call 9: final-read
+/* ch3 */
+SET select_sequential_consistency = 1;
+SELECT value FROM harness_stale_read.t WHERE key = 0;
+SET select_sequential_consistency = DEFAULT;

@@ -1,0 +1,52 @@
+-- unsynced-read: a SYSTEM SYNC REPLICA returns at once and the next read misses an insert that a quorum had acknowledged, because the replica reads the log through a ZooKeeper follower that was cut from its leader.
+
+/* ch1 */
+CREATE DATABASE IF NOT EXISTS harness_unsynced_read;
+/* ch1 */
+CREATE TABLE harness_unsynced_read.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/unsynced_read/1', 'ch1') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10;
+/* ch2 */
+CREATE DATABASE IF NOT EXISTS harness_unsynced_read;
+/* ch2 */
+CREATE TABLE harness_unsynced_read.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/unsynced_read/1', 'ch2') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10;
+/* ch3 */
+CREATE DATABASE IF NOT EXISTS harness_unsynced_read;
+/* ch3 */
+CREATE TABLE harness_unsynced_read.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/unsynced_read/1', 'ch3') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10;
+-- call 1: insert
+/* ch1 */
+SET insert_quorum = 2;
+SET insert_quorum_timeout = 5000;
+INSERT INTO harness_unsynced_read.t (key, value, pad) VALUES (0, 0, '');
+SET insert_quorum = DEFAULT;
+SET insert_quorum_timeout = DEFAULT;
+-- call 2: read
+/* ch1 */
+SELECT value FROM harness_unsynced_read.t WHERE key = 0;
+-- call 3: read
+/* ch2 */
+SELECT value FROM harness_unsynced_read.t WHERE key = 0;
+-- call 4: read
+/* ch3 */
+SELECT value FROM harness_unsynced_read.t WHERE key = 0;
+-- call 5: insert
+/* ch2 */
+SET insert_quorum = 2;
+SET insert_quorum_timeout = 5000;
+INSERT INTO harness_unsynced_read.t (key, value, pad) VALUES (0, 1, '');
+SET insert_quorum = DEFAULT;
+SET insert_quorum_timeout = DEFAULT;
+-- call 6: sync
+/* ch1 */
+SYSTEM SYNC REPLICA harness_unsynced_read.t;
+-- call 7: read
+/* ch1 */
+SELECT value FROM harness_unsynced_read.t WHERE key = 0;
+-- call 8: final-read
+/* ch1 */
+SELECT value FROM harness_unsynced_read.t WHERE key = 0;
+-- call 9: final-read
+/* ch2 */
+SELECT value FROM harness_unsynced_read.t WHERE key = 0;
+-- call 10: final-read
+/* ch3 */
+SELECT value FROM harness_unsynced_read.t WHERE key = 0;

@@ -19,6 +19,8 @@ from harness.export.reproduction import ExportedScenario, reproduction_of, write
 from workloads.scenarios.catalogue import SCENARIOS
 
 PROXIED = [
+    "skipped-part",
+    "incomparable-reads",
     "overtaken-insert",
     "merged-away",
     "phantom-part",

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -36,7 +35,6 @@ from workloads.scenarios.scenario import Finding
 STORED = Path(__file__).parent / "stored" / "schema-1" / "scenario"
 """A stored run of a scenario."""
 ROLES = (Role.CLICKHOUSE, Role.ZOOKEEPER)
-MESSAGES = "it stops messages between replicas"
 REFUSED = {
     "lost-distributed-insert": "its tables are made of what servers answer",
     "deaf-replica": "depends on how a call ended",
@@ -44,13 +42,14 @@ REFUSED = {
     "failed-part": "waits for what its statements do not show",
     "failed-part-missed": "waits for what its statements do not show",
     "ddl-twice": "finding ddl: executed-twice",
+    "uncounted-quorum": "a client's look at ZooKeeper",
     "unwaited-clone": "finding optimize: not-done",
     "two-leaders": "a single leading replica per table",
     "acknowledged-failure": "a disk that fails on command",
     "discarded-copy": "a disk that fails on command",
     "stuck-rename": "finding statement-reads: impossible",
 }
-"""Why the others cannot be exported, but for those with faults of messages or of a store."""
+"""Why the others cannot be exported, but for those with an object store."""
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -64,9 +63,7 @@ def test_a_scenario_is_exported_or_says_why_not(name: str, tmp_path: Path) -> No
             file.read_text() for file in tmp_path.rglob("*") if file.is_file()
         )
         return
-    scenario = SCENARIOS[name]
-    faults = "an object store that fails on command" if scenario.store else MESSAGES
-    with pytest.raises(UsageError, match=REFUSED.get(name, faults)):
+    with pytest.raises(UsageError, match=REFUSED.get(name, "an object store that fails")):
         exported(name)
 
 
@@ -113,59 +110,6 @@ def test_the_follower_that_is_cut_off_decides_who_reads_behind_it() -> None:
 )
 def test_what_the_tables_may_have_follows_from_the_model_of_statements(name: str, row: str) -> None:
     assert f"  {row}\n" in exported(name).files()["reproduce.sh"]
-
-
-def test_single_messages_are_stopped_by_a_proxy_of_one_file(tmp_path: Path) -> None:
-    write_files(tmp_path, exported("half-alter").files())
-    script = (tmp_path / "reproduce.sh").read_text()
-    place = [script.index(f"\n  {line}") for line in HALF_ALTER]
-    assert place == sorted(place)
-    assert "<host>ch2-proxy</host>" in (tmp_path / "config" / "ch2" / "config.xml").read_text()
-    compose = (tmp_path / "compose.yml").read_text()
-    assert "  ch2-proxy:\n    image: ${PROXY_IMAGE:-python:3.13-slim}" in compose
-    assert "environment: {TARGET: zk2}" in compose
-    usage = subprocess.run(
-        [sys.executable, "-I", tmp_path / "proxy.py", "clear"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "FileNotFoundError" in usage.stderr  # it compiles, and no proxy serves here
-    text = exported("half-alter").issue()
-    assert (
-        "5. ch1: proxy.py forwards nothing any more, beginning with ZooKeeper's answers to "
-        "requests to ZooKeeper that contain `/harness/` and" in text
-    )
-
-
-@pytest.mark.parametrize(("name", "timeout_ms"), [("lost-update", 60_000), ("half-alter", 3_000)])
-def test_a_request_waits_for_as_long_as_a_shell_may_hold_it_back(
-    name: str, timeout_ms: int
-) -> None:
-    config = exported(name).files()["config/ch1/config.xml"]
-    assert f"<operation_timeout_ms>{timeout_ms}</operation_timeout_ms>" in config
-
-
-@pytest.mark.parametrize(
-    ("name", "lines"),
-    [("lost-update", ["clear ch1"]), ("half-alter", []), ("stale-read", ["reconnect zk1"])],
-)
-def test_a_proxy_has_no_rule_of_one_try_in_the_next(name: str, lines: list[str]) -> None:
-    """A rule that was released would be asked in place of the next one of its name."""
-    assert script_lines(exported(name).play.heal) == lines
-
-
-HALF_ALTER = (
-    'arm ch1 \'{"name":"zk-drop-applied"',
-    "sleep 0.5",
-    "client=0 node=ch2 key= values='1'",
-    "await_stopped ch1 'zk-drop-applied' || return",
-    "kill_server ch1",
-    "clear ch1",
-    "start_server ch1",
-    "restart_server ch1",
-)
-"""Beginnings of lines of its script, in their order."""
 
 
 def test_every_call_at_rest_is_made_also_after_the_reads() -> None:
@@ -257,6 +201,13 @@ def final(number: int, values: str, node: str, end: str = "ok") -> tuple[str, st
             (*read(2, "7"), *read(3, "", client=1)),
             (*read(2, "7"), *read(3, "")),
             "client 0 had read 7 before",
+        ),
+        (
+            "sequential",
+            "cycle",
+            (*LATER, *read(3, "7"), *read(4, "7 8", node="ch1")),
+            (*LATER, *read(3, "7 9"), *read(4, "8 9", node="ch1")),
+            "call 3 on ch2 returned 7 without 8, and call 4 on ch1 returned 8 without 7",
         ),
         (
             "convergence",
@@ -452,7 +403,10 @@ def test_a_run_is_exported_with_its_gravest_anomaly(tmp_path: Path) -> None:
     ("what", "why"),
     [
         ("stale-raed", "scenario 'stale-raed' is unknown; did you mean stale-read or"),
-        ("skipped-part", "fault fetch-hold-second: it stops messages between replicas"),
+        (
+            "uncounted-quorum",
+            "it needs a client's look at ZooKeeper",
+        ),
         ("RUN", "it cuts links between single servers"),
         ("stale-read", "is not empty; expected a new directory"),
     ],

@@ -102,6 +102,24 @@ def monotonic_reads(calls: list[AnsweredCall]) -> list[str]:
     return found
 
 
+def incomparable(calls: list[AnsweredCall]) -> list[str]:
+    """Return the pairs of reads of which each has a value that the other lacks, so that no order of
+    the inserts explains both."""
+    reads = [call for call in calls if call.is_read()]
+    found = []
+    for at, one in enumerate(reads):
+        for other in reads[at + 1 :]:
+            only_one = [value for value in one.answer if value not in other.answer]
+            only_other = [value for value in other.answer if value not in one.answer]
+            if one.key == other.key and only_one and only_other:
+                found.append(
+                    f"call {one.number} on {one.node} returned {only_one[0]} without "
+                    f"{only_other[0]}, and call {other.number} on {other.node} returned "
+                    f"{only_other[0]} without {only_one[0]}"
+                )
+    return found
+
+
 def lost(calls: list[AnsweredCall]) -> list[str]:
     """Return what was acknowledged and no replica returns in the end."""
     last: dict[int | None, set[int]] = {}
@@ -194,6 +212,7 @@ _RULES: Final[Mapping[str, Callable[..., list[str]]]] = {
     "read-your-writes": read_your_writes,
     "monotonic-writes": monotonic_writes,
     "monotonic-reads": monotonic_reads,
+    "incomparable": incomparable,
     "lost": lost,
     "duplicate": duplicate,
     "diverged": diverged,

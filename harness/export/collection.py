@@ -16,7 +16,7 @@ SHARED: Final = "shared"
 
 def collection(several: Sequence[ExportedScenario]) -> Mapping[str, str]:
     """Return the text of each file by its name. Scenarios whose servers are configured alike share
-    a directory of configuration."""
+    a directory of configuration. There is no statements.sql, for reproduce.sh has the statements."""
     files = {
         "README.md": render_template(
             "collection.md.j2", several=several, engines=[*{one.engines: None for one in several}]
@@ -31,5 +31,7 @@ def collection(several: Sequence[ExportedScenario]) -> Mapping[str, str]:
         files |= {f"{SHARED}/{place}/{name}": text for name, text in config}
         files |= {f"{SHARED}/{name}": text for name, text in one.proxy.items()}
         own = one.own_files(f"../{SHARED}", place)
-        files |= {f"{one.scenario.name}/{name}": text for name, text in own.items()}
+        files |= {
+            f"{one.scenario.name}/{name}": own[name] for name in ("reproduce.sh", "compose.yml")
+        }
     return files

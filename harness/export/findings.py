@@ -86,6 +86,25 @@ is_read() {
       print "client " $3 " had read " values[i] " before, and call " $2 " on " $4 " lacks it"
   seen[who] = $9
 }""",
+    "incomparable": r"""
+is_read() {
+  reads++; shown[reads] = $9; of_key[reads] = $6; by_call[reads] = "call " $2 " on " $4
+}
+END {
+  for (a = 1; a <= reads; a++)
+    for (b = a + 1; b <= reads; b++) {
+      if (of_key[a] != of_key[b]) continue
+      only_a = first_without(shown[a], shown[b]); only_b = first_without(shown[b], shown[a])
+      if (only_a != "" && only_b != "")
+        print by_call[a] " returned " only_a " without " only_b ", and " by_call[b] " returned " \
+          only_b " without " only_a
+    }
+}
+function first_without(list, other,   values, count, i) {
+  count = split(list, values, " ")
+  for (i = 1; i <= count; i++) if (!has(other, values[i])) return values[i]
+  return ""
+}""",
     "lost": r"""
 is_read() && is_final() { looks[$6]++; last[$6] = last[$6] " " $9 }
 END {
@@ -210,6 +229,7 @@ _RULES: Final[Mapping[tuple[str, str], FindingRule]] = {
     ("read-your-writes", "read-your-writes"): FindingRule("read-your-writes"),
     ("monotonic-reads", "monotonic-reads"): FindingRule("monotonic-reads"),
     ("monotonic-writes", "monotonic-writes"): FindingRule("monotonic-writes"),
+    ("sequential", "cycle"): FindingRule("incomparable"),
     ("convergence", "diverged"): FindingRule(
         "diverged", "Replicas at rest have the same rows.", _REPLICATION
     ),

@@ -1,5 +1,6 @@
 """The proxy of a reproduction whose faults are of single messages: a file of Python, in a container
-of its own between each replica and its ZooKeeper server."""
+of its own between each replica and its ZooKeeper server, and before the port from which other
+replicas fetch parts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,8 +20,20 @@ SCRIPTED: Final = NAME
 """Family of the faults in which a script holds back a message."""
 PATIENCE_S: Final = 60.0
 """Time for which calls wait at least: a command to the proxy takes seconds on a busy machine."""
+_CHANGED: Final = {
+    "import sys\n": "import sys\nimport time\n",
+    'host = "127.0.0.1"': 'host = os.environ["REPLICA"]',
+}
+"""Text of the proxy's file that is replaced: it runs beside the replica, and not in its pod."""
 _MAIN: Final = '\n\nif __name__ == "__main__":\n'
 _HOSTS: Final = re.compile(r"(<zookeeper>.*?</zookeeper>)", re.DOTALL)
+
+
+_ASKED: Final[Mapping[str, tuple[str, str]]] = {
+    "zookeeper": ("requests to ZooKeeper", "ZooKeeper's answers to "),
+    "interserver": ("requests of other replicas", "the replica's answers to "),
+}
+"""Requests of each channel, and what is said before them of the answers."""
 
 
 def is_of_messages(f: str) -> bool:
@@ -29,8 +42,8 @@ def is_of_messages(f: str) -> bool:
 
 
 def arm_of(f: str) -> str:
-    """Return the rule of a family as JSON. Raises NotExportableError."""
-    return _rule(f, {"name": f, **VARIANTS[f][1]})
+    """Return the rule of a family as JSON."""
+    return _rule({"name": f, **VARIANTS[f][1]})
 
 
 def awaits(f: str, plan: Mapping[str, Json]) -> bool:
@@ -39,17 +52,12 @@ def awaits(f: str, plan: Mapping[str, Json]) -> bool:
 
 
 def scripted_rule(plan: Mapping[str, Json]) -> str:
-    """Return the rule of a script's step as JSON. Raises NotExportableError."""
+    """Return the rule of a script's step as JSON."""
     fields = {"edge" if key == "side" else key: plan[key] for key in RULE_FIELDS if key in plan}
-    return _rule(NAME, {**fields, "name": plan["rule"], "do": plan["do"]})
+    return _rule({**fields, "name": plan["rule"], "do": plan["do"]})
 
 
-def _rule(f: str, rule: Mapping[str, Json]) -> str:
-    if rule["channel"] != "zookeeper":
-        raise NotExportableError(
-            f"fault {f}: it stops messages between replicas, and the proxy that is shipped stands "
-            "before ZooKeeper alone"
-        )
+def _rule(rule: Mapping[str, Json]) -> str:
     return msgspec.json.encode(rule).decode()
 
 
@@ -57,8 +65,8 @@ def rule_text(rule: str) -> str:
     """Return a rule for a reader."""
     fields = msgspec.json.decode(rule)
     words = " and ".join(f"`{word}`" for word in fields["words"])
-    answers = "" if fields["edge"] == "request" else "ZooKeeper's answers to "
-    which = f"{answers}requests to ZooKeeper that contain {words}"
+    asked, answers = _ASKED[fields["channel"]]
+    which = f"{'' if fields['edge'] == 'request' else answers}{asked} that contain {words}"
     what = {
         "cut": "ends the connection instead of forwarding",
         "shut": "ends all connections, and takes no more, instead of forwarding",
@@ -75,11 +83,18 @@ def proxy_text(main: str) -> str:
     text = (files("compose") / "images" / "pod" / "pod_proxy.py").read_text("utf-8")
     body, found, _ = text.partition(_MAIN)
     assert found, "the proxy's file ends with its main function"
-    return body.replace("import sys\n", "import sys\nimport time\n", 1) + "\n\n" + main
+    for old, new in _CHANGED.items():
+        assert old in body, "the proxy's file has what is replaced"
+        body = body.replace(old, new, 1)
+    return body + "\n\n" + main
 
 
 def proxied(config: str, node: str) -> str:
-    """Return a replica's configuration with its proxy in place of ZooKeeper's server."""
+    """Return a replica's configuration with its proxy in place of ZooKeeper's server, and of itself
+    for other replicas."""
+    config = config.replace(
+        f"<interserver_http_host>{node}<", f"<interserver_http_host>{proxy_of(node)}<"
+    )
     return _HOSTS.sub(
         lambda found: re.sub(r"<host>\w+</host>", f"<host>{proxy_of(node)}</host>", found[0]),
         config,

@@ -10,8 +10,8 @@
 #
 #   CLICKHOUSE_IMAGE=clickhouse/clickhouse-server:25.8 ZOOKEEPER_IMAGE=zookeeper:3.8.0 ./reproduce.sh
 #
-# Between each replica and ZooKeeper is proxy.py, which can stop a single message. It runs in
-# PROXY_IMAGE (python:3.13-slim), any image with Python 3.
+# Between each replica and ZooKeeper, and between replicas, is proxy.py, which can stop a single
+# message. It runs in PROXY_IMAGE (python:3.13-slim), any image with Python 3.
 #
 # To try again on the same servers:
 #

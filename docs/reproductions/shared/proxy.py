@@ -171,7 +171,7 @@ class Relay:
         self._transports.append(writer.transport)
         host, port = original(writer.get_extra_info("socket"))
         if self.channel == "interserver":
-            host = "127.0.0.1"
+            host = os.environ["REPLICA"]
         try:
             far_reader, far_writer = await asyncio.open_connection(host, port)
         except OSError:
@@ -357,8 +357,8 @@ async def main() -> None:
 
 
 # --- in a reproduction -----------------------------------------------------------------------------
-# The proxy is a container of its own between a replica and its ZooKeeper server, whose name is in
-# TARGET, and nothing redirects connections to it. Without arguments it serves; with them it asks the
+# The proxy is a container of its own between the replica REPLICA and its ZooKeeper server TARGET, and
+# before the replica's port from which others fetch parts; nothing redirects connections to it. Without arguments it serves; with them it asks the
 # one that serves:
 #
 #   arm RULE           apply a rule, a JSON object
@@ -369,12 +369,12 @@ async def main() -> None:
 #   clear              remove all rules
 
 AWAITED_S = 20
-PORTS = {"zookeeper": 2181}
+PORTS = {"zookeeper": 2181, "interserver": 9009}
 
 
 def original(connection):
     """Return where a connection is to go."""
-    return os.environ["TARGET"], PORTS["zookeeper"]
+    return os.environ["TARGET"], connection.getsockname()[1]
 
 
 def ask(command, arguments):

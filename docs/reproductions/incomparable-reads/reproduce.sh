@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# incomparable-reads: two sequentially consistent reads return sets of which neither contains the other, so that no order of the inserts explains both.
+#
+# It starts 3 ClickHouse and 3 ZooKeeper servers in containers of their own, makes the
+# statements and faults of play() below, and removes the servers. It needs Docker with compose, bash,
+# curl and awk. Exit status: 1 reproduced, 0 not reproduced, 2 it could not say.
+#
+# The script was written for ClickHouse 25.8.2.1 as built in chdb 3.7.2 and ZooKeeper 3.8.0 of Debian bookworm.
+# Other images, such as builds of your own:
+#
+#   CLICKHOUSE_IMAGE=clickhouse/clickhouse-server:25.8 ZOOKEEPER_IMAGE=zookeeper:3.8.0 ./reproduce.sh
+#
+# Between each replica and ZooKeeper, and between replicas, is proxy.py, which can stop a single
+# message. It runs in PROXY_IMAGE (python:3.13-slim), any image with Python 3.
+#
+# To try again on the same servers:
+#
+#   KEEP=1 PROJECT=mine ./reproduce.sh    leaves them running; PROJECT=mine ./reproduce.sh removes them
+set -u
+cd "$(dirname "$0")" || exit 2
+PROJECT=${PROJECT:-reproduce-incomparable-reads-$$}
+REPLICAS="ch1 ch2 ch3"
+KEEPERS="zk1 zk2 zk3"
+NAME=incomparable-reads
+# ZooKeeper servers that must not lead, and what must be ready before the first statement.
+FOLLOWERS=""
+PROXIES="ch1-proxy ch2-proxy ch3-proxy"
+DDL=
+# Seconds for which the replicas may take to have nothing left to do.
+REST_S=30
+# Not empty: what rows contain is compared, not their number; a violation counts only if all calls
+# were made as planned and every replica has come to rest and answered.
+CONTENT=
+JUDGED_AT_REST=
+
+# --- the script ------------------------------------------------------------------------------------
+
+setup() {
+  must ch3 '' 'DROP DATABASE IF EXISTS harness_incomparable_reads SYNC'
+  must ch2 '' 'DROP DATABASE IF EXISTS harness_incomparable_reads SYNC'
+  must ch1 '' 'DROP DATABASE IF EXISTS harness_incomparable_reads SYNC'
+  must ch1 '' 'CREATE DATABASE IF NOT EXISTS harness_incomparable_reads'
+  must ch1 '' "CREATE TABLE harness_incomparable_reads.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/incomparable_reads/1', 'ch1') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10"
+  must ch2 '' 'CREATE DATABASE IF NOT EXISTS harness_incomparable_reads'
+  must ch2 '' "CREATE TABLE harness_incomparable_reads.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/incomparable_reads/1', 'ch2') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10"
+  must ch3 '' 'CREATE DATABASE IF NOT EXISTS harness_incomparable_reads'
+  must ch3 '' "CREATE TABLE harness_incomparable_reads.t (key Int64, value Int64, pad String) ENGINE = ReplicatedMergeTree('/harness/incomparable_reads/1', 'ch3') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 10"
+}
+
+# Each call is one line of `client node key values seconds ends`, a number, a name, and pairs of
+# settings and SQL. It must end as `ends` says: ok, error, or any.
+play() {
+  client=0 node=ch1 key=0 values='0' seconds=60 ends=ok call 1 insert \
+    'insert_quorum=2&insert_quorum_timeout=5000' "INSERT INTO harness_incomparable_reads.t (key, value, pad) VALUES (0, 0, '')" || return
+  client=0 node=ch1 key=0 values='' seconds=60 ends=any until_seen 400 0.05 'shows 0' call 2 read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_incomparable_reads.t WHERE key = 0' || return
+  client=0 node=ch2 key=0 values='' seconds=60 ends=any until_seen 400 0.05 'shows 0' call 3 read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_incomparable_reads.t WHERE key = 0' || return
+  client=0 node=ch3 key=0 values='' seconds=60 ends=any until_seen 400 0.05 'shows 0' call 4 read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_incomparable_reads.t WHERE key = 0' || return
+  stop_fetches ch3
+  client=1 node=ch1 key=0 values='1' seconds=60 ends=ok call 5 insert \
+    'insert_quorum=2&insert_quorum_timeout=5000' "INSERT INTO harness_incomparable_reads.t (key, value, pad) VALUES (0, 1, '')" || return
+  client=3 node=ch1 key=0 values='' seconds=60 ends=ok call 6 read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_incomparable_reads.t WHERE key = 0' || return
+  arm ch1 '{"name":"fetch-hold-second","channel":"interserver","edge":"response","do":"hold","words":["endpoint=DataPartsExchange","_1_1_0"]}'
+  arm ch2 '{"name":"fetch-hold-second","channel":"interserver","edge":"response","do":"hold","words":["endpoint=DataPartsExchange","_1_1_0"]}'
+  start_fetches ch3
+  client=2 node=ch2 key=0 values='2' seconds=60 ends=ok call 7 insert \
+    'insert_quorum=2&insert_quorum_timeout=5000' "INSERT INTO harness_incomparable_reads.t (key, value, pad) VALUES (0, 2, '')" || return
+  client=0 node=ch3 key=0 values='' seconds=60 ends=any until_seen 400 0.05 'shows 2' call 8 read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_incomparable_reads.t WHERE key = 0' || return
+  clear ch1
+  clear ch2
+}
+
+heal() {
+  :
+}
+
+# The calls at rest, each until it is answered.
+final() {
+  client=100 node=ch1 key=0 values='' seconds=60 ends=any final_call call 9 final-read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_incomparable_reads.t WHERE key = 0'
+  client=101 node=ch2 key=0 values='' seconds=60 ends=any final_call call 10 final-read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_incomparable_reads.t WHERE key = 0'
+  client=102 node=ch3 key=0 values='' seconds=60 ends=any final_call call 11 final-read \
+    'select_sequential_consistency=1' 'SELECT value FROM harness_incomparable_reads.t WHERE key = 0'
+  :
+}
+
+PROMISE='With select_sequential_consistency a SELECT runs only on a replica that has the data of all earlier INSERTs with insert_quorum; otherwise it gets an exception. Without these settings replication is asynchronous. https://clickhouse.com/docs/operations/settings/settings#select_sequential_consistency'
+
+# Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
+# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies.
+judge() {
+  awk -F '\t' '
+function has(list, value) { return index(" " list " ", " " value " ") > 0 }
+$1 == "begin" { began[$2] = NR; if ($5 == "insert-many") many[$2] = $7; next }
+$1 == "end" && $8 == "error" { session[$3]++ }
+$1 == "end" && $8 == "ok" && $5 ~ /^(final-)?insert/ {
+  count = split($7, values, " ")
+  for (i = 1; i <= count; i++) {
+    n++; value[n] = values[i]; key[n] = $6; acked[n] = NR; by[n] = $3 "." session[$3]
+    at[n] = $4; from[n] = began[$2]; of[n] = $2
+  }
+}
+function is_read() { return $1 == "end" && $8 == "ok" && $5 ~ /read$/ }
+function is_final() { return $1 == "end" && $5 ~ /^final-/ }
+
+is_read() {
+  reads++; shown[reads] = $9; of_key[reads] = $6; by_call[reads] = "call " $2 " on " $4
+}
+END {
+  for (a = 1; a <= reads; a++)
+    for (b = a + 1; b <= reads; b++) {
+      if (of_key[a] != of_key[b]) continue
+      only_a = first_without(shown[a], shown[b]); only_b = first_without(shown[b], shown[a])
+      if (only_a != "" && only_b != "")
+        print by_call[a] " returned " only_a " without " only_b ", and " by_call[b] " returned " \
+          only_b " without " only_a
+    }
+}
+function first_without(list, other,   values, count, i) {
+  count = split(list, values, " ")
+  for (i = 1; i <= count; i++) if (!has(other, values[i])) return values[i]
+  return ""
+}' "$HISTORY" | sort -u
+}
+
+. ../shared/library.sh

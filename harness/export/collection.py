@@ -16,7 +16,7 @@ SHARED: Final = "shared"
 
 def collection(several: Sequence[ExportedScenario]) -> Mapping[str, str]:
     """Return the text of each file by its name. Scenarios whose servers are configured alike share
-    a directory of configuration. There is no statements.sql, for reproduce.sh has the statements."""
+    a directory of configuration. There is no statements.sql: reproduce.sh has the statements."""
     files = {
         "README.md": render_template(
             "collection.md.j2", several=several, engines=[*{one.engines: None for one in several}]

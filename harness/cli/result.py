@@ -22,7 +22,6 @@ from harness.core.history import History
 from harness.core.op import Kind
 from harness.core.topology import Role
 from harness.core.verdict import Status, worst
-from harness.run.campaign import ClusterSource
 
 STATUS_STYLE = {
     Status.VALID: "bold green",
@@ -194,13 +193,14 @@ def open_page(console: Console, page: Path | str | None) -> None:
         console.print(text, style="yellow", soft_wrap=True)
 
 
-def print_kept_cluster(console: Console, clusters: ClusterSource) -> None:
-    """Print how to reach, to use and to remove a cluster that was kept, if one was."""
-    if not clusters.leave or clusters.files is None:
+def print_kept_cluster(console: Console, files: Path | None) -> None:
+    """Print how to reach, to use and to remove a cluster that was kept, if one was: that of the
+    directory `files`."""
+    if files is None:
         return
-    name = clusters.files.name
+    name = files.name
     try:
-        found = ClusterManifest.load(clusters.files)
+        found = ClusterManifest.load(files)
     except ClusterError as error:
         console.print(f"the cluster {name} may still be running: {error}", soft_wrap=True)
         return

@@ -98,11 +98,12 @@ def _request(context: click.Context) -> RunRequest:
 
 def _say_what_is_left(console: Console, campaign: Campaign, stop: Stop) -> None:
     """Print how to use and to remove a cluster that was kept."""
-    if stop.frozen and campaign.clusters.leave and campaign.clusters.files is not None:
-        pods = f"docker ps -qf name={campaign.clusters.files.name}-.*-pod"
+    kept = campaign.clusters.kept
+    if stop.frozen and kept is not None:
+        pods = f"docker ps -qf name={kept.name}-.*-pod"
         resume = "xargs -I{} docker exec {} sh -c 'kill -CONT -1'"
         console.print(f"{stop.reason}; they go on after: {pods} | {resume}")
-    print_kept_cluster(console, campaign.clusters)
+    print_kept_cluster(console, kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def scenario(names: tuple[str, ...], as_json: bool, **values: Any) -> int:
                 ],
                 finished,
             )
-            print_kept_cluster(console, campaign.clusters)
+            print_kept_cluster(console, campaign.clusters.kept)
             if stop:
                 break
     if as_json:

@@ -49,6 +49,11 @@ class ClusterSource:
     """True if each run has a cluster of its own, which its seed decides. It stays on the thread
     that created it."""
 
+    @property
+    def kept(self) -> Path | None:
+        """Return the directory of a cluster that keeps running; None if it does not."""
+        return self.files if self.leave else None
+
 
 @dataclass(frozen=True, slots=True)
 class Campaign:

@@ -77,9 +77,14 @@ def test_runs_are_listed_searched_sorted_and_opened(browser: Chrome, tmp_path: P
         browser.get(address)
         assert browser.find_element(By.CSS_SELECTOR, "[role=status]").text == "6 of 6 runs"
         Select(browser.find_element(By.NAME, "status")).select_by_visible_text("INVALID")
-        browser.find_element(By.CSS_SELECTOR, ".filters button").click()
         until_at(browser, "status=INVALID")
         assert sorted(seeds(browser)) == ["0x1", "0x2"]
+        browser.find_element(By.NAME, "q").send_keys("0x2")
+        browser.find_element(By.CSS_SELECTOR, ".filters button").click()
+        until_at(browser, "q=0x2")
+        assert seeds(browser) == ["0x2"]
+        browser.back()
+        until_at(browser, "q=&")
         browser.find_element(By.LINK_TEXT, "seed").click()
         until_at(browser, "sort=seed")
         assert seeds(browser) == ["0x1", "0x2"]

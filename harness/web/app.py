@@ -139,6 +139,7 @@ class _Pages:
 
         return _rendered(
             "runs.html.j2",
+            script="filters.js",
             query=query,
             runs=chosen[first : first + ROWS],
             total=len(chosen),

@@ -31,6 +31,7 @@ ABSENT: Final = "(absent)"
 REPORT_FILES: Final = "client-*/operations.json"
 _FILE: Final = re.compile(r"^\0(.*)\n", re.M)
 _TYPES: Final = {"range", "txn", "leaseGrant", "leaseRevoke", "defragment", "compact"}
+NO_LEASE: Final = 0
 _LATEST: Final = 0
 """Revision of a range that reads what is current."""
 
@@ -53,10 +54,14 @@ class _Request:
 class _Effects:
     """What a request did to keys, as far as is known."""
 
-    writes: dict[str, str] = field(default_factory=dict)
+    writes: list[tuple[str, str]] = field(default_factory=list)
+    """Keys and values. A transaction that got no response may have taken either branch, and both
+    may write one key."""
     reads: dict[str, str] = field(default_factory=dict)
     ranges: list[tuple[str, str]] = field(default_factory=list)
     """Ranges that were read as a whole: the keys from the first one up to the second."""
+    revoked: int = NO_LEASE
+    """Lease that was revoked."""
     is_certain: bool = True
     """Whether all writes happened if the request returned."""
 
@@ -77,6 +82,7 @@ def read_etcd(text: str) -> Reading:
         return Reading(malformed=[Malformed(1, "the file", found, expected, mend)])
     requests = list[tuple[_Request, _Effects]]()
     leased = defaultdict[int, set[str]](set)
+    """Keys that were put with each lease, by any client."""
     for file, line, written in _lines(text):
         try:
             request = _request(file, line, written)
@@ -88,7 +94,9 @@ def read_etcd(text: str) -> Reading:
         else:
             requests.append((request, effects))
     requests.sort(key=lambda one: one[0].call)
-    keys = {key for _, made in requests for key in (*made.writes, *made.reads)}
+    for _, effects in requests:
+        effects.writes += [(key, ABSENT) for key in sorted(leased[effects.revoked])]
+    keys = {key for _, of in requests for key in (*dict(of.writes), *of.reads)}
     for request, effects in requests:
         made = list(_operations(request, effects, keys))
         reading.left_out += not made
@@ -136,8 +144,7 @@ def _effects(request: _Request, leased: dict[int, set[str]]) -> _Effects:
         if asked.get("Revision", _LATEST) == _LATEST:
             _read(asked, _object(request.output, "Range"), made)
     elif kind == "leaseRevoke":
-        lease = _int(_object(request.input, "LeaseRevoke"), "LeaseID")
-        made.writes = dict.fromkeys(sorted(leased[lease]), ABSENT)
+        made.revoked = _int(_object(request.input, "LeaseRevoke"), "LeaseID")
         made.is_certain = False
     elif kind == "txn":
         _transaction(request, made, leased)
@@ -157,10 +164,11 @@ def _transaction(request: _Request, made: _Effects, leased: dict[int, set[str]])
             kind = step.get("Type")
             if kind == "put-operation":
                 put = _object(step, "Put")
-                made.writes[_key(put, "Key")] = _value(put)
-                leased[_int(put, "LeaseID") if put.get("LeaseID") else 0].add(put["Key"])
+                made.writes.append((_key(put, "Key"), _value(put)))
+                if put.get("LeaseID"):
+                    leased[_int(put, "LeaseID")].add(put["Key"])
             elif kind == "delete-operation":
-                made.writes[_key(_object(step, "Delete"), "Key")] = ABSENT
+                made.writes.append((_key(_object(step, "Delete"), "Key"), ABSENT))
             elif kind != "range-operation":
                 expected = "put-operation, delete-operation or range-operation"
                 raise _FormError("Type", shown(kind), expected)
@@ -183,14 +191,15 @@ def _operations(request: _Request, effects: _Effects, keys: Collection[str]) -> 
     reads = {
         key: ABSENT for key in sorted(keys) if any(_within(key, span) for span in effects.ranges)
     } | effects.reads
-    steps = [("write", key, value) for key, value in effects.writes.items()]
-    steps += [("read", key, found) for key, found in reads.items() if key not in effects.writes]
-    for f, key, value in steps:
+    written_keys = dict(effects.writes)
+    steps = [("write", key, value) for key, value in effects.writes]
+    steps += [("read", key, found) for key, found in reads.items() if key not in written_keys]
+    for at, (f, key, value) in enumerate(steps):
         process = request.client if len(steps) == 1 else f"{request.client}, key {key}"
         written, output = (value, None) if f == "write" else (None, value)
         ret = request.ret if effects.is_certain else None
         if ret is None:
-            process = f"{process}, line {request.line}"
+            process = f"{process}, line {request.line}, operation {at + 1}"
         yield Operation(process, f, key, written, call=request.call, ret=ret, output=output)
 
 

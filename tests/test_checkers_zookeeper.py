@@ -253,8 +253,8 @@ N = MIN_JUDGED
             INVALID,
             ["not-increasing"],
         ),
-        ([listed(1, THERE[1:], 20, 21)], INVALID, ["lost"]),
-        ([listed(1, THERE[1:], 20, 21, f="final-read")], INVALID, ["lost"]),
+        ([listed(1, THERE[1:], 20, 21)], INVALID, ["lost-node"]),
+        ([listed(1, THERE[1:], 20, 21, f="final-read")], INVALID, ["lost-node"]),
         ([create(0, N, 50, 22, 25), listed(1, THERE, 23, 26)], VALID, []),
         (
             [create(0, N, 50, 22, 23, f="create-delete"), listed(1, [*THERE, (N, 50)], 24, 25)],
@@ -288,7 +288,7 @@ def test_without_a_sync_only_a_final_read_must_have_every_node():
     lagging = listed(1, THERE[1:], 20, 21)
     assert kinds_of(SequentialNumbers(synced=False), *FIRST, lagging) == (VALID, [])
     at_rest = listed(1, THERE[1:], 22, 23, f="final-read")
-    assert kinds_of(SequentialNumbers(synced=False), *FIRST, at_rest) == (INVALID, ["lost"])
+    assert kinds_of(SequentialNumbers(synced=False), *FIRST, at_rest) == (INVALID, ["lost-node"])
 
 
 def test_the_witness_of_a_number_that_went_back_names_both_creates():

@@ -404,7 +404,9 @@ def test_ctrl_c_ends_after_the_try_that_goes_on(tmp_path: Path) -> None:
     assert [one.result for one in on.tries] == [HIT, MISS]
 
 
-def test_what_an_interrupted_try_did_not_show_counts_for_nothing(tmp_path: Path) -> None:
+def test_what_an_interrupted_try_did_not_show_counts_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for due, counts in ((MISS, UNKNOWN), (HIT, HIT)):
         on, stop, replay = versions_of(["25.8"])[0], Stop(), Scripted(iter([due, due]))
         player = Player(
@@ -417,7 +419,7 @@ def test_what_an_interrupted_try_did_not_show_counts_for_nothing(tmp_path: Path)
             campaign, spec = opened(*given)
             return replace(campaign, script=lambda _: stop.request("SIGINT")), spec
 
-        replay.open = stopping  # type: ignore[method-assign]
+        monkeypatch.setattr(replay, "open", stopping)
         player.play(on, lambda: True)
         assert [one.result for one in on.tries] == [counts]
 

@@ -72,7 +72,7 @@ def test_the_seed_decides_every_run_whatever_the_number_of_processes(
 
 
 def _hunt_to_be_killed(store: Path) -> None:
-    hunt_session.SAVE_S = 0.0  # type: ignore[misc]
+    pytest.MonkeyPatch().setattr(hunt_session, "SAVE_S", 0.0)
     hunted(store, "--runs", "40")
 
 

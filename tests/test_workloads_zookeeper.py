@@ -70,7 +70,7 @@ def showing(script: Sequence[int | str]) -> Handler:
         ([3, 4, "event", 5], WatchedNode(3, [4, 5], [1]), ["late"]),
         ([3, "event", 4, "event", 5], WatchedNode(3, [4, 5], [0, 1]), ["twice"]),
         ([3, "event", 3, 4, 5], WatchedNode(3, [3, 4, 5], [0]), ["unfounded"]),
-        ([3, 4, 5], None, ["lost"]),
+        ([3, 4, 5], None, ["lost-event"]),
         # An event of a watch that was set before is none of this one's.
         (["event", 3, 3, "event", 4, 5], WatchedNode(3, [3, 4, 5], [1]), []),
     ],

@@ -29,7 +29,8 @@ A read without a sync may lack the node of another session for long, and show it
     p0 create 1 → ok     p1 read → none     p0 touch → 1 is there
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checkers.conclusion import Findings
@@ -58,6 +59,13 @@ class _EphemeralNode:
     """Op that left its session to expire, or retired its process."""
 
     @property
+    def value(self) -> int:
+        """Return the value that names it."""
+        value = self.create.invoke.value
+        assert isinstance(value, int), "a node is named by a number"
+        return value
+
+    @property
     def born_ns(self) -> int | None:
         """Return when its create was acknowledged; None if it was not."""
         ack = self.create.end
@@ -79,22 +87,25 @@ class EphemeralNodes:
         nodes = _nodes(found, history)
         alive = over = 0
         at_rest = quiescence_of(history).reached
-        for invoke, end in history.answered(READ, FINAL):
+        lives, ends = _NodeLives(nodes.values()), _SessionEnds(nodes.values())
+        for invoke, end in sorted(history.answered(READ, FINAL), key=lambda one: one[0].index):
             assert isinstance(end.value, tuple), "a read lists the values of nodes"
             there = frozenset(end.value)
             fresh = self.synced or invoke.f == FINAL
             _judge_unasked(found, history, nodes, invoke, end)
-            for value, node in nodes.items():
+            for node, touch in lives.during(invoke, end):
                 if fresh or node.create.invoke.process == invoke.process:
-                    touch = _later_touch(node, invoke, end)
-                    alive += touch is not None
-                    if touch is not None and value not in there:
+                    alive += 1
+                    if node.value not in there:
                         _add_gone(found, history, node, invoke, end, touch)
-                last = _end_before(node, invoke, given_up=invoke.f == FINAL and at_rest)
-                if fresh and last is not None:
-                    over += 1
-                    if value in there:
-                        _add_outlived(found, history, node, invoke, end, last)
+            if not fresh:
+                continue
+            given_up = invoke.f == FINAL and at_rest
+            over += ends.before(invoke, given_up=given_up)
+            for shown in (nodes[value] for value in sorted(there) if value in nodes):
+                last = _end_before(shown, invoke, given_up=given_up)
+                if last is not None:
+                    _add_outlived(found, history, shown, invoke, end, last)
         looks = (
             f"{number(alive, 'look')} at nodes of live sessions, {over:,} at those of ended ones"
         )
@@ -166,13 +177,45 @@ def _judge_held(found: Findings, history: History, pair: Pair, end: Op) -> None:
     found.add_anomaly("expired-early", text, pair, value=value)
 
 
-def _later_touch(node: _EphemeralNode, invoke: Op, end: Op) -> Pair | None:
-    """Return a touch that proves that the node was there all through a read; None if none does."""
-    born_ns = node.born_ns
-    if born_ns is None or born_ns >= invoke.time_ns or not node.touches:
-        return None
-    last = node.touches[-1]
-    return last if last.invoke.time_ns > end.time_ns else None
+class _NodeLives:
+    """The nodes from their births to the last touches that found them, for reads in the order of
+    their begins."""
+
+    def __init__(self, nodes: Iterable[_EphemeralNode]) -> None:
+        self._unborn = [
+            (born_ns, node.value, node)
+            for node in nodes
+            if node.touches and (born_ns := node.born_ns) is not None
+        ]
+        self._unborn.sort(reverse=True)
+        self._alive: list[_EphemeralNode] = []
+
+    def during(self, invoke: Op, end: Op) -> Iterator[tuple[_EphemeralNode, Pair]]:
+        """Yield the nodes that were there all through a read, each with a touch that proves it."""
+        while self._unborn and self._unborn[-1][0] < invoke.time_ns:
+            self._alive.append(self._unborn.pop()[2])
+        self._alive = [n for n in self._alive if n.touches[-1].invoke.time_ns > invoke.time_ns]
+        for node in self._alive:
+            if node.touches[-1].invoke.time_ns > end.time_ns:
+                yield node, node.touches[-1]
+
+
+class _SessionEnds:
+    """The times at which sessions of nodes were closed, and those at which they were given up."""
+
+    def __init__(self, nodes: Collection[_EphemeralNode]) -> None:
+        closed = [node.closed.time_ns for node in nodes if node.closed is not None]
+        either = [
+            min(op.time_ns for op in (node.closed, node.given_up) if op is not None)
+            for node in nodes
+            if node.closed is not None or node.given_up is not None
+        ]
+        self._closed, self._either = sorted(closed), sorted(either)
+
+    def before(self, invoke: Op, *, given_up: bool) -> int:
+        """Return the number of nodes whose session was over before a read began, as `_end_before`
+        decides it."""
+        return bisect_left(self._either if given_up else self._closed, invoke.time_ns)
 
 
 def _end_before(node: _EphemeralNode, invoke: Op, *, given_up: bool) -> Op | None:
@@ -213,7 +256,7 @@ def _judge_unasked(
 def _add_gone(
     found: Findings, history: History, node: _EphemeralNode, invoke: Op, end: Op, touch: Pair
 ) -> None:
-    value, ack = node.create.invoke.value, node.create.end
+    value, ack = node.value, node.create.end
     assert ack is not None, "it was acknowledged"
     text = (
         f"node {value}, acknowledged at {seconds(ack.time_ns)} (op #{ack.index}){where(ack)}, is "
@@ -221,7 +264,7 @@ def _add_gone(
         f"#{touch.invoke.index} found it later{during(history, invoke.time_ns)}"
     )
     proof = (node.create, invoke, end, touch)
-    found.add_anomaly("gone-early", text, *proof, value=_number(node))
+    found.add_anomaly("gone-early", text, *proof, value=node.value)
 
 
 def _add_outlived(
@@ -229,15 +272,9 @@ def _add_outlived(
 ) -> None:
     how = "closed" if last is node.closed else "given up"
     text = (
-        f"node {node.create.invoke.value} is in op #{invoke.index} {invoke.f}{where(invoke)}, "
+        f"node {node.value} is in op #{invoke.index} {invoke.f}{where(invoke)}, "
         f"begun at {seconds(invoke.time_ns)}, though its session was {how} at "
         f"{seconds(last.time_ns)} (op #{last.index}){where(last)}{during(history, invoke.time_ns)}"
     )
     proof = (node.create, last, invoke, end)
-    found.add_anomaly("outlived", text, *proof, value=_number(node))
-
-
-def _number(node: _EphemeralNode) -> int:
-    value = node.create.invoke.value
-    assert isinstance(value, int), "a node is named by a number"
-    return value
+    found.add_anomaly("outlived", text, *proof, value=node.value)

@@ -9,7 +9,7 @@ Violated, within a key:
 - "not-increasing": a create has a number below that of one acknowledged before it began, also if
   that one's node is gone again;
 - "renumbered": a read shows a value at another number than its acknowledgement, or at two;
-- "lost": a create acknowledged before a fresh read began is not in it;
+- "lost-node": a create acknowledged before a fresh read began is not in it;
 - "undeleted": a node whose removal was acknowledged before a fresh read began is in it;
 - "phantom": a read shows a value that nobody asked for, whose every try was refused, or that was
   asked for later.
@@ -37,7 +37,7 @@ from harness.core.verdict import Verdict
 CREATE, CREATE_DELETE = "create", "create-delete"
 READ, FINAL = "read", "final-read"
 MIN_JUDGED = 10
-KINDS = ("shared", "not-increasing", "renumbered", "lost", "undeleted", "phantom")
+KINDS = ("shared", "not-increasing", "renumbered", "lost-node", "undeleted", "phantom")
 
 
 class SequentialNodes(msgspec.Struct, frozen=True):
@@ -212,5 +212,5 @@ def _judge_fresh(
             f"#{ack.index}){where(ack)}, {what} op #{invoke.index} {invoke.f}{where(invoke)}, "
             f"begun at {seconds(invoke.time_ns)}{during(history, invoke.time_ns)}"
         )
-        kind = "lost" if lasts else "undeleted"
+        kind = "lost-node" if lasts else "undeleted"
         found.add_anomaly(kind, text, pair, invoke, end, key=invoke.key, value=value)

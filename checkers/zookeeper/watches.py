@@ -6,7 +6,7 @@ while, and last after a sync. Its answer has the version with which the watch wa
 later answers in their order, and for each event the number of these answers that had come before.
 
 Violated:
-- "lost": an answer shows a newer version than the watch was set with, and no event ever came;
+- "lost-event": an answer shows a newer version than the watch was set with, and no event ever came;
 - "late": an event came only after such an answer;
 - "twice": more than one event came;
 - "unfounded": an answer after the event still shows the version with which the watch was set;
@@ -30,7 +30,7 @@ from harness.core.verdict import Verdict
 
 WATCH = "await-change"
 MIN_FIRED = 10
-KINDS = ("lost", "late", "twice", "unfounded", "backwards")
+KINDS = ("lost-event", "late", "twice", "unfounded", "backwards")
 
 
 class WatchedNode(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class WatchedNode(msgspec.Struct, frozen=True):
         first = self.events[0] if self.events else None
         pairs = zip([self.seen, *self.versions], self.versions, strict=False)
         wrong = {
-            "lost": first is None and bool(newer),
+            "lost-event": first is None and bool(newer),
             "late": first is not None and bool(newer) and first > newer[0],
             "twice": len(self.events) > 1,
             "unfounded": first is not None and self.seen in self.versions[first:],

@@ -11,6 +11,7 @@ import rich_click as click
 from checkers.phrasing import number as counted
 from compose.releases import ImageChoice, ImageOptions
 from harness.cli.parameter_types import WORD, image_options, json_option, number, store_option
+from harness.cli.result import print_kept_cluster
 from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import EXIT_VALID, UsageError
 from harness.core.op import Json
@@ -122,6 +123,7 @@ def reproduce(
         request = request_of(script, invocation, reproduction.path, chosen)
         console.warn(request.store.prepare())
         played.play(request, stop)
+    print_kept_cluster(console, played.kept)
     reproduction.write(played.script, played.lines)
     console.print(f"{played.sentence}; script: {reproduction.path}", soft_wrap=True)
     if as_json:

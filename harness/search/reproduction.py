@@ -214,12 +214,15 @@ class Tries:
     given_up: list[str] = field(default_factory=list)
     repairs: int = 0
     """Number of tries after which rules were given up."""
+    kept: Path | None = None
+    """Directory of the cluster, if it keeps running."""
 
     def play(self, request: RunRequest, stop: Stop) -> None:
         """Play the script on one cluster until there are enough tries, or a stop is requested.
         Raises HarnessError, with the cluster down."""
         campaign = replace(request.campaign(None, stop), script=lambda _: self.script.generator)
         with campaign.trials() as trial:
+            self.kept = campaign.clusters.kept
             for spec in self._specs(request.spec(request.given.seed)):
                 self._take(trial(spec))
                 if stop:

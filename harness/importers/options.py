@@ -12,7 +12,7 @@ from pyporcupine.importers.transactions import TRANSACTION_MODELS
 
 from harness.core.errors import UsageError
 from harness.core.plugins import is_reference
-from harness.importers.invariants import Invariant, InvariantParameters
+from harness.importers.invariants import InvariantParameters
 from harness.importers.judge import CheckParameters, Consistency
 from harness.importers.own_models import own_model
 from harness.importers.transactions import SERIALIZABLE, TransactionParameters
@@ -126,7 +126,7 @@ def _of_invariant(model: str, options: CheckOptions, chosen: set[str]) -> Invari
             f"--consistency is {options.consistency}, expected for set-full {LINEARIZABLE} or none"
         )
     return InvariantParameters(
-        cast(Invariant, model),
+        model,
         None if initial is ... else initial,
         options.negative_balances,
         options.consistency == LINEARIZABLE,

@@ -137,7 +137,7 @@ class State:
             "hits": {name: rule.hits for name, rule in self.rules.items()},
             "unanswered": {
                 name: rule.hits - rule.answered
-                for name, rule in (self.rules | self.released).items()
+                for name, rule in (self.released | self.rules).items()
                 if rule.do in ("hold", "count") and rule.channel == "zookeeper"
             },
             "counts": [name for name, rule in self.rules.items() if rule.do == "count"],

@@ -4,6 +4,7 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
+from markupsafe import escape
 from report_cases import WHEN, finished, sound, stale
 from test_web_attacks import served
 from test_web_pages import asked
@@ -13,7 +14,7 @@ from harness.nights.night import NIGHTS, Night
 from harness.report.run_files import facts_in
 from harness.run.rates import Share, percent
 from harness.store.store import RunDirectory, Store
-from harness.web.app import run_url
+from harness.web.app import cell_url, night_url, run_url
 from harness.web.diff import causes_of
 from harness.web.matrix import heat_map_of
 from harness.web.nights import Nights
@@ -95,7 +96,33 @@ def test_pages_of_nights_lead_to_each_other(tmp_path: Path) -> None:
         assert "/night/m/20261120T000000000000Z" in night
         assert asked(address, "/night/m/..%2fx")[0] == 404
         assert asked(address, "/night/m/20261119T000000000000Z")[0] == 404
-        assert "sequential" in text(address, "/settings")
+        assert "sequential" in text(address, "/staleness")
+        assert asked(address, "/settings")[0] == 307
+
+
+def test_a_cell_leads_to_the_list_of_its_runs(tmp_path: Path) -> None:
+    two_nights(tmp_path)
+    runs = Runs(Store(tmp_path)).all()
+    (url,) = {cell_url(run) for run in runs}
+    with served(tmp_path) as address:
+        for page in ("/nights", "/night/m/20261121T000000000000Z"):
+            link = f'<a href="{escape(url)}">quorum-set (server) + partition</a>'
+            assert link in text(address, page)
+        assert f"{len(runs)} of {len(runs)} runs" in text(address, url)
+        night = night_url("m/20261121T000000000000Z")
+        assert f'<a href="{night}">m 2026-11-21 00:00:00</a>' in text(address, "/matrix")
+
+
+def test_the_list_says_how_many_calls_a_run_made_and_how_long_they_took(tmp_path: Path) -> None:
+    for number, ops in enumerate((stale(), sound())):
+        finished(tmp_path, ops, seed=number)
+    few, many = Query(sort="calls").chosen(Runs(Store(tmp_path)).all())
+    assert (few.calls, many.calls) == (9, 30)
+    assert many.took_s == 0.291
+    with served(tmp_path) as address:
+        page = text(address, "/")
+    assert f'data-label="calls">{many.calls}</td>' in page
+    assert f'data-label="took">{many.took_s:.0f} s</td>' in page
 
 
 def test_a_report_leads_to_its_night_its_neighbours_and_its_logs(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ SIZES = {
 }
 NIGHT = "/night/m/20261121T000000000000Z"
 PAGES = (
-    "/", "/?group=scenario", "/?group=exploration", "/matrix", "/nights", NIGHT, "/settings",
+    "/", "/?group=scenario", "/?group=exploration", "/matrix", "/nights", NIGHT, "/staleness",
     "/run/x/y", "/diff?run=x", "/none", "diff", "invalid", "valid", "unknown", "crashed", "live",
     "shrunk", "history",
 )  # fmt: skip

@@ -57,7 +57,8 @@ def conditions_of(info: Mapping[str, Any]) -> Conditions:
     servers = _SERVERS_OF_CLUSTER.get(str(spec.get("cluster")), Servers.REAL)
     if str(spec.get("workload", "")).startswith(EXPLORED):
         servers = Servers.MODEL
-    version = " ".join(sorted({str(version) for version in versions.values()})).strip()
+    kind = f"{servers.value} "  # which a simulated server has in its version, too
+    version = " ".join(sorted({str(one).removeprefix(kind) for one in versions.values()})).strip()
     return Conditions(servers, version, _settings(spec) or DEFAULTS)
 
 

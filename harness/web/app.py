@@ -28,6 +28,7 @@ from harness.report.page import environment as report_environment
 from harness.report.page import page, script_hash, style
 from harness.report.run_files import archive, draw, facts_in
 from harness.run.rates import EXCLUDED, percent
+from harness.store.conditions import DEFAULTS
 from harness.store.store import RunDirectory, Store
 from harness.web.diff import causes_of, diff, parts
 from harness.web.live import Tail
@@ -39,8 +40,10 @@ from harness.web.shared import Made
 from harness.web.summary import EXPLAINED, GROUPS, STATUSES, Summary
 from harness.web.trends import settings_table, trends
 
-ROWS: Final = 200
+ROWS: Final = 100
 """Number of runs on a page of the list."""
+NIGHTS_LINKED: Final = 8
+"""Number of nights to which the matrix leads."""
 LISTS_MAX: Final = 32
 """Number of pages of the list that are kept as they were sent, of some 100 KB each."""
 HEADERS: Final = {
@@ -61,13 +64,21 @@ def environment() -> jinja2.Environment:
     made = report_environment().overlay(loader=jinja2.ChoiceLoader([x for x in loaders if x]))
     made.filters["run_url"] = run_url
     made.filters["night_url"] = night_url
+    made.filters["cell_url"] = cell_url
     made.filters["percent"] = percent
+    made.globals["DEFAULTS"] = DEFAULTS
     return made
 
 
 def run_url(name: str) -> str:
     """Return the URL of a run's report; a name may contain whatever a file name may."""
     return "/run/" + quote(os.fsencode(name))
+
+
+def cell_url(run: Summary) -> str:
+    """Return the URL of the list of all runs of a run's cell."""
+    cell = ("workload", run.workload), ("nemesis", run.nemesis), ("settings", run.settings)
+    return "/?" + urlencode([*cell, ("version", run.version), ("group", run.group)])
 
 
 def night_url(name: str) -> str:
@@ -85,7 +96,8 @@ def app(store: Store, hosts: tuple[str, ...]) -> Starlette:
         "/matrix": pages.matrix,
         "/nights": pages.nights,
         "/night/{matrix}/{stamp}": pages.night,
-        "/settings": pages.settings,
+        "/staleness": pages.staleness,
+        "/settings": lambda _: RedirectResponse("/staleness"),  # its name before
         "/diff": pages.diff,
         "/run/{folder}/{name}": pages.report,
         "/run/{folder}/{name}/live": pages.live,
@@ -178,6 +190,7 @@ class _Pages:
             query=query,
             total=len(chosen),
             days=days,
+            nights=self._nights.all()[: -NIGHTS_LINKED - 1 : -1],
             shown=Counter(run.group for run in every),
             urlencode=urlencode,
         )
@@ -234,11 +247,11 @@ class _Pages:
             excluded=percent(EXCLUDED),
         )
 
-    def settings(self, request: Request) -> Response:
-        """Show the table of settings."""
+    def staleness(self, request: Request) -> Response:
+        """Show how stale reads are by settings."""
         query = Query.of(request.query_params)
         chosen = query.chosen(self._runs.all())
-        return _html("settings.html.j2", rows=settings_table(chosen), query=query)
+        return _html("staleness.html.j2", rows=settings_table(chosen), query=query)
 
     def report(self, request: Request) -> Response:
         """Show a run's report; redirect to the live page of a run that is not over."""

@@ -37,8 +37,8 @@ class NightView:
 
     @property
     def started(self) -> str:
-        """Return the time when it began: "2026-11-25 00:41"."""
-        return str(self.night.request.get("started_utc") or self.stamp)[:16].replace("T", " ")
+        """Return the time when it began: "2026-11-25 00:41:56"."""
+        return str(self.night.request.get("started_utc") or self.stamp)[:19].replace("T", " ")
 
     @property
     def slots(self) -> Sequence[Slot]:

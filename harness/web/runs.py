@@ -22,6 +22,8 @@ SORTS: Final[Mapping[str, Callable[[Summary], Any]]] = {
     "version": lambda run: (run.version, run.started),
     "seed": lambda run: (len(run.seed), run.seed),
     "settings": lambda run: (run.settings, run.started),
+    "calls": lambda run: (run.calls or 0, run.started),
+    "took": lambda run: (run.took_s or 0.0, run.started),
     "anomalies": lambda run: (not run.kinds, run.kinds, run.started),
     "cause": lambda run: (not run.cause, run.cause, run.started),
     "first": lambda run: (run.first_s is None, run.first_s or 0.0, run.started),

@@ -60,6 +60,10 @@ class Summary:
     """Kinds of the anomalies that break the promise."""
     first_s: float | None
     """Time of the first of them."""
+    calls: int | None
+    """Number of calls; None when unknown."""
+    took_s: float | None
+    """Time from its first event to the last."""
     staleness: Staleness | None
     cause: str
     """Known defects that explain an INVALID run, or "not explained"; "" for another run."""
@@ -85,6 +89,11 @@ class Summary:
         """Return the status, or EXPLAINED if it is INVALID by known defects alone."""
         explained = self.status == Status.INVALID.value and self.cause not in ("", NOT_EXPLAINED)
         return EXPLAINED if explained else self.status
+
+    @property
+    def has_logs(self) -> bool:
+        """Return whether its servers wrote logs."""
+        return self.conditions.servers is Servers.REAL
 
     @property
     def date(self) -> str:
@@ -127,6 +136,7 @@ def summary_of(run: RunDirectory) -> Summary:
     cause = _cause(_inner(results, "explanation"))
     conditions = conditions_of(info)
     kinds, first_s = _anomalies(results)
+    calls, took_s = _size(results)
     words = (
         name, workload, nemesis, seed, status, promise, held, conditions.settings,
         conditions.on, *kinds, cause, trouble, started, info.get("again", ""),
@@ -134,8 +144,9 @@ def summary_of(run: RunDirectory) -> Summary:
     return Summary(
         name=name, workload=workload, nemesis=nemesis, seed=seed, status=status,
         promise=promise, held=held, conditions=conditions, modes=_modes(workload, info),
-        kinds=kinds, first_s=first_s, staleness=_staleness(results), cause=cause, trouble=trouble,
-        versions=versions, started=started, text=" ".join(map(str, words)).lower(),
+        kinds=kinds, first_s=first_s, calls=calls, took_s=took_s, staleness=_staleness(results),
+        cause=cause, trouble=trouble, versions=versions, started=started,
+        text=" ".join(map(str, words)).lower(),
     )  # fmt: skip
 
 
@@ -172,11 +183,24 @@ def _anomalies(results: Mapping[str, Any]) -> tuple[tuple[str, ...], float | Non
     return tuple(dict.fromkeys(str(one.get("kind")) for one in found)), min(times, default=None)
 
 
-def _staleness(results: Mapping[str, Any]) -> Staleness | None:
-    figures = next(
-        (_inner(one, "figures") for one in _verdicts(results) if one.get("checker") == "set-full"),
-        {},
+def _size(results: Mapping[str, Any]) -> tuple[int | None, float | None]:
+    """Return the number of calls and the time that they took."""
+    figures = _figures(results, "stats")
+    calls, took_s = figures.get("calls"), figures.get("duration_s")
+    return (
+        calls if isinstance(calls, int) else None,
+        float(took_s) if isinstance(took_s, int | float) else None,
     )
+
+
+def _figures(results: Mapping[str, Any], checker: str) -> Mapping[str, Any]:
+    """Return the figures of a checker, which are empty if the run has none."""
+    own = (one for one in _verdicts(results) if one.get("checker") == checker)
+    return next((_inner(one, "figures") for one in own), {})
+
+
+def _staleness(results: Mapping[str, Any]) -> Staleness | None:
+    figures = _figures(results, "set-full")
     counts = [figures.get(name) for name in ("acknowledged", "stale", "lost")]
     if not all(isinstance(count, int) for count in counts):
         return None

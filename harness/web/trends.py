@@ -27,6 +27,8 @@ class CellTrend:
     nights: Sequence[NightView]
     slots: Sequence[Sequence[Slot]]
     """Its runs in each night."""
+    run: Summary | None = None
+    """The last of them that the store has, which leads to all."""
 
     @cached_property
     def points(self) -> Sequence[Share]:
@@ -89,12 +91,14 @@ def trends(nights: Sequence[NightView], runs: Mapping[str, Summary]) -> list[Cel
     the runs of the store by name, which know the versions that older journals do not tell."""
     shown = nights[-NIGHTS_SHOWN:]
     found: dict[tuple[str, str], list[list[Slot]]] = {}
+    last: dict[tuple[str, str], Summary | None] = {}
     for at, view in enumerate(shown):
         for slot in view.slots:
             run = runs.get(slot.path or "")
             key = slot.cell, slot.servers or (run.version if run is not None else "")
             found.setdefault(key, [[] for _ in shown])[at].append(slot)
-    return [CellTrend(*key, shown, slots) for key, slots in sorted(found.items())]
+            last[key] = run or last.get(key)
+    return [CellTrend(*key, shown, slots, last[key]) for key, slots in sorted(found.items())]
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from itertools import combinations
 
-from checkers_cases import _call, fault, history, insert, rest, told
+from checkers_cases import _call, fault, history, rest, told
 from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.ddl.alter_waits import AlterWaits
 from checkers.ddl.alters import ADD
-from checkers.ddl.mutations import BITS, Mutations
 from checkers.replication.leaders import SANDWICH_NS, Leaders
 from checkers.replication.parts import Part, Parts
 from harness.core.op import Kind
@@ -78,50 +77,6 @@ def test_an_alter_that_another_one_disturbs_is_not_judged(calls: list[tuple]) ->
         else:
             expected += [one] if one.kind is Kind.OK else []
     assert AlterWaits().check(h).checked == len(expected)
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.tuples(st.integers(0, 9), st.none() | st.integers(1, 4)),
-            st.integers(0, 1),
-            st.sampled_from(["ok", "fail", "info"]),
-        ),
-        max_size=6,
-    ),
-    st.integers(0, 2),
-    st.integers(0, 2),
-)
-def test_an_update_took_effect_once_on_what_was_there(
-    updates: list[tuple], first: int, second: int
-) -> None:
-    calls = [
-        _call(
-            10 + at, "mutate", begin, took and begin + took, kind, "ch1", None,
-            {"update": update}, {}, None,
-        )
-        for at, ((begin, took), update, kind) in enumerate(updates)
-    ]  # fmt: skip
-    final = told("final-rows", {"rows": [[5, first | second << BITS]]}, 30, node="ch1")
-    h = history(insert(0, 5, 3, 6, node="ch1"), *calls, rest(29), final)
-    row = next(pair for pair in h.pairs if pair.invoke.f == "insert")
-    expected: dict[str, int] = {}
-    for pair in h.pairs:
-        if pair.invoke.f != "mutate":
-            continue
-        times = (first, second)[pair.invoke.value["update"]]
-        over = pair.kind is Kind.OK and pair.end.time_ns < row.invoke.time_ns
-        later = pair.kind is Kind.OK and pair.invoke.time_ns > row.end.time_ns
-        wrong = {
-            "applied-twice": times > 1,
-            "touched": times == 1 and (over or pair.kind is Kind.FAIL),
-            "missed": not times and later,
-        }
-        for kind in (kind for kind, is_so in wrong.items() if is_so):
-            expected[kind] = expected.get(kind, 0) + 1
-    verdict = Mutations().check(h)
-    assert list(verdict.figures["anomalies"].items()) == list(expected.items())
-    assert len(verdict.anomalies) == sum(min(3, count) for count in expected.values())
 
 
 PARTS = st.tuples(st.integers(0, 1), st.integers(0, 6), st.integers(0, 3)).map(

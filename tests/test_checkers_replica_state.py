@@ -1,10 +1,9 @@
 """Log truncation, OPTIMIZE, leaders, mutations, columns: literal histories."""
 
 import pytest
-from checkers_cases import fault, history, insert, kinds, rest, told
+from checkers_cases import fault, history, kinds, rest, told
 
 from checkers.ddl.alters import Alters
-from checkers.ddl.mutations import Mutations
 from checkers.ddl.optimize import Optimize
 from checkers.replication.assigners import Assigners
 from checkers.replication.leaders import Leaders
@@ -249,69 +248,6 @@ def test_two_that_lead_at_one_time_are_told_and_one_after_the_other_is_not():
     far = (leads(0, "ch1"), leads(500, "ch2"), leads(1_000, "ch1"))
     assert kinds(Leaders(), *far) == (VALID, [])
     assert kinds(Leaders(), leads(0, "ch1", says=False)) == (UNKNOWN, [])
-
-
-# --- mutations ------------------------------------------------------------------------------
-
-
-def mutate(begin, end, *, kind="ok", **what):
-    return told("mutate", {**what}, begin, end, process=100 + begin, kind=kind, asked=what)
-
-
-def rows(at, *pairs, node="ch1", undone=()):
-    value = {"rows": [list(pair) for pair in pairs], "undone": dict(undone)}
-    return told("final-rows", value, at, process=4 if node == "ch1" else 5, node=node, key=0)
-
-
-EARLY, LATE = insert(0, 1, 0, 5), insert(0, 2, 30, 35)
-UPDATE = mutate(10, 20, update=1)
-
-
-def mutated(*found, calls=(EARLY, UPDATE, LATE), other=None):
-    same = found if other is None else other
-    return kinds(Mutations(), *calls, rest(90), rows(95, *found), rows(96, *same, node="ch2"))
-
-
-def test_once_on_what_was_there_and_never_on_what_came_later_is_valid():
-    assert mutated((1, 0x10), (2, 0)) == (VALID, [])
-
-
-@pytest.mark.parametrize(
-    ("found", "kind"),
-    [
-        ([(1, 0x20), (2, 0)], "applied-twice"),
-        ([(1, 0), (2, 0)], "missed"),
-        ([(1, 0x10), (2, 0x10)], "touched"),
-        ([(1, 0x10)], "lost"),
-    ],
-)
-def test_each_wrong_effect_is_told_of_both_replicas(found, kind):
-    assert mutated(*found) == (INVALID, [kind, kind])
-
-
-def test_replicas_that_differ_are_told():
-    assert mutated((1, 0x10), (2, 0), other=[(1, 0x10)])[1][0] == "diverged"
-
-
-def test_a_delete_takes_what_was_there_and_an_unknown_update_either_way():
-    delete = mutate(10, 20, delete=1)
-    assert mutated((2, 0), calls=(EARLY, delete, LATE)) == (VALID, [])
-    gone = mutated((1, 0), (2, 0), calls=(EARLY, delete, LATE))
-    assert gone == (INVALID, ["not-deleted", "not-deleted"])
-    maybe = mutate(10, 20, update=1, kind="info")
-    for hits in (0, 0x10):
-        calls = (EARLY, maybe, mutate(21, 22, update=2, kind="fail"))
-        assert mutated((1, hits), calls=calls) == (UNKNOWN, [])
-
-
-def test_what_is_done_and_not_said_to_be_is_counted_and_promises_nothing():
-    calls = (EARLY, UPDATE, LATE, rest(90), rows(95, (1, 0x10), (2, 0), undone={"0000000003": -1}))
-    others = rows(96, (1, 0x10), (2, 0), node="ch2", undone={"0000000003": 1, "0000000004": 1})
-    said = Mutations().check(history(*calls, others))
-    assert (said.status, said.summary) == (
-        VALID,
-        "1 mutation once each on 2 replicas, 0 sent to the leader; 2 never reported done",
-    )
 
 
 # --- columns --------------------------------------------------------------------------------

@@ -224,8 +224,9 @@ VERDICTS = {
     "an insert of unknown outcome may have written the view alone": (
         (
             call("insert-row", "insert", 1, 2, "info", row=1, view="v"),
+            ONE_MORE,
             OPTIMIZE,
-            both_show(v=[(1, [], 1)]),
+            both_show(t=[(2, [], 1)], v=[(1, [], 1)]),
         ),
         (Status.VALID, []),
     ),
@@ -250,7 +251,7 @@ VERDICTS = {
         (Status.INVALID, ["misplaced"]),
     ),
     "a drop that overlaps the insert may come before or after it": (
-        (insert(1, 1, 15), call("drop", "delete", 10, 20), both_show(t=[(1, [], 1)])),
+        (insert(1, 1, 15), ONE_MORE, call("drop", "delete", 10, 20), both_show(t=HERE)),
         (Status.VALID, []),
     ),
     "what was there before a drop is gone for good": (
@@ -347,8 +348,34 @@ VERDICTS = {
         (Status.INVALID, ["refused"]),
     ),
     "an insert of unknown outcome may leave a row, or none": (
-        (insert(1, 1, 2, "info"), insert(2, 1, 2, "info"), OPTIMIZE, both_show(t=[(1, [], 1)])),
+        (
+            *(insert(1, 1, 2, "info"), insert(3, 1, 2, "info"), ONE_MORE, OPTIMIZE),
+            both_show(t=[(1, [], 1), (2, [], 1)]),
+        ),
         (Status.VALID, []),
+    ),
+    "a statement that touches no row that was there says nothing": (
+        (call("drop", "delete", 0, 1), insert(1, 2, 3), both_show(t=HERE)),
+        (Status.UNKNOWN, []),
+    ),
+    "an update of a row that came later touches a row it may not": (
+        (ONE, update(7, 10, 20), insert(2, 30, 35), both_show(t=[(1, [7], 1), (2, [7], 1)])),
+        (Status.INVALID, ["strayed"]),
+    ),
+    "an update of unknown outcome is there or not, and a refused one is not": (
+        (
+            ONE,
+            ONE_MORE,
+            OPTIMIZE,
+            update(7, 10, 20, "info"),
+            update(8, 21, 22, "fail"),
+            both_show(t=[(1, [7], 1), (2, [], 1)]),
+        ),
+        (Status.VALID, []),
+    ),
+    "an update that was refused has strayed": (
+        (ONE, OPTIMIZE, update(8, 21, 22, "fail"), both_show(t=[(1, [8], 1)])),
+        (Status.INVALID, ["strayed"]),
     ),
     "without a statement there is nothing to conclude": (
         (ONE, both_show(t=[(1, [], 1)])),

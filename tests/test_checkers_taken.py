@@ -7,12 +7,13 @@ import pytest
 from checkers_cases import Event, final, history, insert, kinds, read, rest, told
 from checkers_cases import fault as nemesis_fault
 
-from checkers.ddl.mutations import ROWS, Mutations
 from checkers.replication.dropped import Dropped
 from checkers.replication.merged_rows import MergedRows
 from checkers.replication.objects import Objects
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
+from checkers.statements.calls import FINAL_ROWS
+from checkers.statements.rows import StatementRows
 from checkers.taken import taken_of
 from harness.core.verdict import Status
 
@@ -143,28 +144,37 @@ def test_what_a_replica_fetches_again_did_not_come_back_from_a_drop(
     assert kinds(Dropped(), *calls, finals) == expected
 
 
-def rows(*values: int) -> list[Event]:
-    told_rows = {"rows": [[value, 1] for value in values], "undone": {}}
+def statement(f: str, effect: str, at: float, node: str = "ch1", **what: Any) -> list[Event]:
+    value = {"effect": effect, "table": "t", **what}
+    process = int(node[2:])
+    return told(f, value, at, at + 10, process=process, node=node, key=0, asked=value)
+
+
+def rows(*numbers: int) -> list[Event]:
+    told_rows = {"tables": {"t": [[number, [1], 1] for number in numbers]}}
     return [
         e
         for n, node in enumerate(NODES)
-        for e in told(ROWS, told_rows, 910, process=5 + n, node=node, key=0)
+        for e in told(FINAL_ROWS, told_rows, 910, process=5 + n, node=node, key=0)
     ]
 
 
 @pytest.mark.parametrize(
     ("faults", "left", "expected"),
     [
-        ([], (8,), (Status.INVALID, ["lost"] * 3)),
+        ([], (8,), LOST),
         (fault("unreadable", "ch1"), (8,), KEPT),
-        (fault("unreadable", "ch2"), (8,), (Status.INVALID, ["lost"] * 3)),
+        (fault("unreadable", "ch2"), (8,), LOST),
     ],
 )
-def test_a_row_that_no_mutation_deleted_may_be_taken(
+def test_a_row_that_no_statement_removed_may_be_taken(
     faults: list[Event], left: tuple[int, ...], expected: Any
 ) -> None:
-    mutated = told("mutate", {"leads": True}, 30, 40, process=3, asked={"number": 1, "update": 0})
-    assert kinds(Mutations(), VALUE, OTHER, mutated, faults, AT_REST, rows(*left)) == expected
+    inserted = statement("insert-row", "insert", 5, row=7)
+    other = statement("insert-row", "insert", 5, "ch2", row=8)
+    updated = statement("update", "append", 17, "ch3", update=1)
+    calls = (inserted, other, updated, faults, AT_REST, rows(*left))
+    assert kinds(StatementRows(), *calls) == expected
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from harness.search.replay import check_same, repeatable_spec
 from harness.spec.run_options import OPTIONS, command_of, option_values, with_options
 from harness.spec.run_spec import RunSpec
 from harness.spec.stored_spec import current, spec_fields, stored_fields
-from harness.spec.workload_options import workload_of
+from harness.spec.workload_options import named_options, workload_of
 from harness.store.run_info import run_info_of
 from harness.store.store import RunDirectory
 from harness.web.summary import summary_of
@@ -165,6 +165,19 @@ def test_a_run_with_a_plan_is_repeated_as_it_was() -> None:
     )
     with pytest.raises(UsageError, match="was made by harness scenario; expected a run of"):
         repeatable_spec("scenario", info_of("scenario"))
+
+
+def test_a_run_of_an_older_form_of_its_workload_is_not_judged_again() -> None:
+    spec = RunSpec(
+        workload="mutations",
+        promise="eventual",
+        workload_options={"mutations": 2, "timeout_s": 10.0},
+    )
+    with pytest.raises(UsageError, match="has its option mutations, and calls of a form that only"):
+        workload_of(spec)
+    with pytest.raises(UsageError, match="no longer has this option; expected ops-per-s=…"):
+        named_options("mutations", ["pause-ms=100"])
+    assert workload_of(RunSpec(workload="mutations", promise="eventual")).name == "mutations"
 
 
 def test_the_stored_scenario_found_what_it_is_about() -> None:

@@ -124,7 +124,7 @@ def test_quorums_are_accused_only_where_zookeepers_log_has_the_servers_at_fault(
         ("statements", ["statements=update,drop", "view=true"], 6, "statement-rows", VALID),
         ("statements", ["statements=update,delete", "ttl=true"], 6, "statement-rows", VALID),
         # A server dies when a mutation meets an insert (crashing-mutation): few of them do.
-        ("mutations", ["ops-per-s=4"], 6, "mutations", VALID),
+        ("mutations", ["ops-per-s=4"], 6, "statement-rows", VALID),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, list) else str(value),
 )

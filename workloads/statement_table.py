@@ -99,7 +99,6 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         text="appends a number to the list of each row, as a mutation",
         promise=f"{_MANUAL}/alter/update",
         settings=ANY_MUTATION,
-        needs=(Mechanism.WAITED_MUTATIONS,),
     ),
     "delete": StatementKind(
         sql="ALTER TABLE {table} DELETE WHERE {where}",
@@ -107,7 +106,6 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         text="removes rows, as a mutation",
         promise=f"{_MANUAL}/alter/delete",
         settings=ANY_MUTATION,
-        needs=(Mechanism.WAITED_MUTATIONS,),
         weight=0.5,
     ),
     "delete-from": StatementKind(

@@ -117,7 +117,7 @@ class TableShape:
 
 def names_of(count: int) -> Sequence[str]:
     """Return the names of this many replicated tables."""
-    return [*TABLES, *(f"t{number}" for number in range(len(TABLES) + 1, count + 1))]
+    return [*TABLES[:count], *(f"t{number}" for number in range(len(TABLES) + 1, count + 1))]
 
 
 def tables_of(

@@ -6,7 +6,7 @@ updates that it has seen; what a replica shows at rest is judged row by row, by 
 may have touched it (`statement_table`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
@@ -29,11 +29,12 @@ from harness.clients.clickhouse import (
 )
 from harness.clients.replicated_table import ReplicatedTable
 from harness.clients.several_tables import SeveralTables
-from harness.core.dialect import Mechanism
+from harness.clients.table_session import ClientWithFunctions
+from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import UsageError
 from harness.core.op import Call, Done, Kind, Op, Value
 from harness.core.outcomes import UNSENT
-from harness.core.protocols import Client, Cluster, Context, Generator, Step, Workload
+from harness.core.protocols import Cluster, Context, Generator, Step, Workload
 from harness.core.ranges import unknown_name, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -135,8 +136,9 @@ class StatementsOptions(PacedOptions):
     def validate(self, topology: Topology) -> None:  # noqa: ARG002
         """Raise UsageError if a number is out of range, or a name is unknown."""
         validate_numbers(self)
-        if self.tables < len(TABLES):
-            raise UsageError(f"tables {self.tables}: expected at least {len(TABLES)}")
+        least = 1 + any("to" in kind.placeholders for kind in self.chosen.values())
+        if self.tables < least:
+            raise UsageError(f"tables {self.tables}: expected at least {least}")
         if self.engine not in ENGINES:
             raise UsageError(f"engine {unknown_name(self.engine, ENGINES)}")
         if self.projection and self.engine != "merge":
@@ -150,9 +152,16 @@ def statements(
     options: StatementsOptions, seed: Seed, promise: Level, faults_expected: bool
 ) -> Workload:
     """Return the workload `statements`."""
+    return drawn_statements("statements", options, seed, promise, faults_expected)
+
+
+def drawn_statements(
+    name: str, options: StatementsOptions, seed: Seed, promise: Level, faults_expected: bool
+) -> TableWorkload:
+    """Return the workload of this name whose calls are drawn from the table of statements."""
     stats = Stats(min_ok={"insert-row": 10}, faults_expected=faults_expected)
     return replace(
-        scripted_statements("statements", options),
+        scripted_statements(name, options),
         seed=seed,
         promise=promise,
         calls=_DrawnCalls(options, seed),
@@ -221,13 +230,13 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
         if kind.effect is Effect.AGAIN:  # two calls send the same block
             number = number // 2 * 2
         own, unique = seed.child(number), number * step + at
-        table, to = own.shuffled(0, tables)[: len(TABLES)]
+        table, to = [*own.shuffled(0, tables), ""][: len(TABLES)]
         if "staging" in placeholders:
             table = f"{STAGING}@"
         key = int(number * weights / kind.weight) // CALLS * PARTITIONS + own.below(3, PARTITIONS)
         call = StatementCall(kind.effect, table)
         if kind.inserts_row:
-            if "table" in placeholders:
+            if "table" in placeholders and len(tables) > 1:
                 others = own.below(1, 4) == 0  # most into the first of a pair
                 table = tables[own.below(4, len(tables) // 2) * 2 + others]
             call = StatementCall(kind.effect, table, row=unique, update=unique)
@@ -286,34 +295,37 @@ class StatementsSession(SeveralTables):
         kinds = options.chosen.values()
         settings = [kind.table_settings for kind in kinds]
         self._on_all_hosts = any("ON CLUSTER" in kind.sql for kind in kinds)
-        self._tables = tables_of(cluster, token, shape.schema(settings), shape)
-        super().__init__(self._tables)
-        for table in self._tables.values():
+        self.tables = tables_of(cluster, token, shape.schema(settings), shape)
+        super().__init__(self.tables)
+        for table in self.tables.values():
             table.create()
 
-    def client(self, node: str) -> Client:
+    def client(self, node: str) -> ClientWithFunctions:
         """Return a new client of a node."""
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
         chosen = {**SCRIPTED, **self._options.chosen}
         engine = ENGINES[self._options.engine]
         projection = self._options.projection
-        return _StatementsClient(connection, self._tables, chosen, engine, projection=projection)
+        dialect = self._cluster.engines.on(node)
+        return _StatementsClient(
+            connection, dialect, self.tables, chosen, engine, projection=projection
+        )
 
     def pending(self) -> Sequence[str]:
         """Return why the tables are not at rest, a reason each: what is queued, mutations to do,
         and statements that still run."""
         mutations = [
             f"{name}: {reason}"
-            for name, table in self._tables.items()
+            for name, table in self.tables.items()
             for reason in table.unfinished_mutations()
         ]
         return [*super().pending(), *mutations, *self._running()]
 
     def _running(self) -> list[str]:
         reasons = []
-        for node in self._tables[TABLES[0]].replicas:
+        for node in self.tables[TABLES[0]].replicas:
             connection = connect(self._cluster, node)
-            names = "|".join(table.database for table in self._tables.values())
+            names = "|".join(table.database for table in self.tables.values())
             try:
                 (count,) = connection.row(
                     "SELECT count() FROM system.processes WHERE query NOT LIKE '%system.%' "
@@ -343,6 +355,7 @@ class _StatementsClient:
     def __init__(
         self,
         connection: ClickHouse,
+        dialect: Dialect,
         tables: Mapping[str, ReplicatedTable],
         chosen: Mapping[str, StatementKind],
         engine: TableEngine,
@@ -350,6 +363,7 @@ class _StatementsClient:
         projection: bool,
     ) -> None:
         self._connection = connection
+        self._dialect = dialect
         self._tables = tables
         self._names = {name: table.name for name, table in tables.items()}
         view = tables.get(VIEW)
@@ -376,7 +390,7 @@ class _StatementsClient:
             certain = whole or error.code in REFUSALS
             return done if certain or done.kind is Kind.INFO else Done(Kind.INFO, error=done.error)
 
-    def function_of(self, f: str) -> object:
+    def function_of(self, f: str) -> Callable[..., object]:
         """Return the function that makes the calls of this name."""
         return self._rows if f in (FINAL_ROWS, READ_ROWS) else self._execute
 
@@ -388,7 +402,8 @@ class _StatementsClient:
         """Execute the statements of a call. Return its value, with the rows of the part that it
         names. Raises DatabaseError."""
         kind, call = self._chosen[op.f], decode(op, StatementCall)
-        name, settings = call.table.partition("@")[0], cast(QuerySettings, call.settings)
+        name = call.table.partition("@")[0]
+        settings = cast(QuerySettings, self._dialect.query_settings(call.settings))
         table = self._names[name]
         if call.row is not UNSET:
             partitions = [op.key] if call.also is UNSET else [op.key, call.also]

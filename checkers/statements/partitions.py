@@ -8,8 +8,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from checkers.look import decode
+from checkers.phrasing import seconds, where
 from checkers.statements.calls import FINAL_ROWS, Effect, RowsShown, StatementCall
-from checkers.statements.effects import Shown, StatementStep
+from checkers.statements.effects import FOREVER, Shown, StatementStep
 from harness.core.history import History, Pair
 from harness.core.op import Kind
 
@@ -110,3 +111,28 @@ def rows_shown(look: RowsShown) -> dict[int, Shown]:
         row: tuple(sorted((table, tuple(sorted(copies))) for table, copies in tables.items()))
         for row, tables in by_row.items()
     }
+
+
+def is_touched(partition: StatementPartition) -> bool:
+    """Return whether an acknowledged statement followed the acknowledged insert of a row that it
+    touches, or an insert that was sent again is the only one that was not refused."""
+    first = min(
+        (step.end for step in partition.inserts.values() if step.end is not None), default=FOREVER
+    )
+    return any(step.call.effect is Effect.AGAIN for step in partition.inserts.values()) or any(
+        step.call.touches(row) and insert.end is not None and insert.end < step.begin
+        for step in partition.statements
+        if step.end is not None and step.begin > first
+        for row, insert in partition.inserts.items()
+    )
+
+
+def line_of(pair: Pair) -> str:
+    """Return a call in words."""
+    call, end = decode(pair.invoke, StatementCall), pair.end or pair.invoke
+    to = f" to {call.to}" if call.to is not UNSET else ""
+    what = f" {call.update}" if call.update is not UNSET else ""
+    return (
+        f"#{pair.invoke.index} {pair.invoke.f} {call.table}{to}{what}{where(pair.invoke)}, "
+        f"{seconds(pair.invoke.time_ns)} to {seconds(end.time_ns)}: {pair.kind.value}"
+    )

@@ -41,7 +41,8 @@ What a fault took from the disk of a replica on which the row was inserted or co
 promised to survive, and no kind but diverged, resurrected and refused is said of such a row.
 
 Doubtful: a cluster that was not at rest, a replica without final rows, no acknowledged statement
-beside the inserts, a row with too many orders to search, or for which no time was left.
+beside the inserts, or none that followed the insert of a row that it touches, a row with too many
+orders to search, or for which no time was left.
 """
 
 from bisect import bisect_left
@@ -54,10 +55,9 @@ from typing import NamedTuple
 from msgspec import UNSET, UnsetType, structs
 
 from checkers.conclusion import Findings, anomaly
-from checkers.look import decode
-from checkers.phrasing import FEW, during, listed, number, seconds, where
+from checkers.phrasing import FEW, during, listed, number
 from checkers.quiescence import quiescence_of
-from checkers.statements.calls import Effect, StatementCall
+from checkers.statements.calls import Effect
 from checkers.statements.effects import (
     FOREVER,
     RowState,
@@ -68,11 +68,16 @@ from checkers.statements.effects import (
     in_tables,
 )
 from checkers.statements.orders import TooManyOrdersError, final_states
-from checkers.statements.partitions import StatementPartition, partitions_of
+from checkers.statements.partitions import (
+    StatementPartition,
+    is_touched,
+    line_of,
+    partitions_of,
+)
 from checkers.statements.projections import projected_rows
 from checkers.taken import not_promised, taken_of
 from harness.core.clock import WallClock
-from harness.core.history import History, Pair
+from harness.core.history import History
 from harness.core.time_limit import OutOfTime, time_limit
 from harness.core.verdict import Anomaly, Verdict
 
@@ -153,6 +158,8 @@ class StatementRows:
             found.add_doubt(f"no final rows of {listed(silent) if silent else 'any replica'}")
         if not acknowledged.total() - acknowledged[Effect.INSERT]:
             found.add_doubt("no statement beside the inserts was acknowledged")
+        elif not any(map(is_touched, partitions.values())):
+            found.add_doubt("no acknowledged statement followed the insert of a row it touches")
         taken: list[str] = []
         rows = classes = undecided = late = expired = 0
         for key, partition in sorted(partitions.items()) if rest.reached else ():
@@ -376,7 +383,7 @@ class _Judge:
             *(finals if kind == "diverged" else finals[-1:]),
             key=self.key,
             value=row,
-            steps=[_line(pair) for pair in pairs],
+            steps=[line_of(pair) for pair in pairs],
         )
 
     def _stale(self, steps: Sequence[StatementStep], shown: Shown) -> StatementStep | None:
@@ -485,15 +492,4 @@ def _told(shown: Shown) -> str:
         f"{len(copies)} in {table}"
         + "".join(f" [{' '.join(map(str, copy))}]" for copy in copies[:FEW] if copy)
         for table, copies in shown
-    )
-
-
-def _line(pair: Pair) -> str:
-    """Return a call in words."""
-    call, end = decode(pair.invoke, StatementCall), pair.end or pair.invoke
-    to = f" to {call.to}" if call.to is not UNSET else ""
-    what = f" {call.update}" if call.update is not UNSET else ""
-    return (
-        f"#{pair.invoke.index} {pair.invoke.f} {call.table}{to}{what}{where(pair.invoke)}, "
-        f"{seconds(pair.invoke.time_ns)} to {seconds(end.time_ns)}: {pair.kind.value}"
     )

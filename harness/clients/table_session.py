@@ -3,15 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from harness.clients.clickhouse import connect
 from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clients.statement import TimedStatement, statements
 from harness.clients.table_client import Call, TableClient
 from harness.clients.table_in_zookeeper import Observer, TableInZooKeeper
+from harness.core.clock import Clock
 from harness.core.op import Done, Json, Op
-from harness.core.protocols import Client, Cluster
+from harness.core.protocols import Client, Cluster, HasFunctions
 
 SETTLE_S = 15.0
 """Time that replicas at rest may take to show the same parts: a merge may be assigned at any time,
@@ -86,7 +87,7 @@ class TableSession(OneTable):
         if not self._looks:
             return client
         table = TableInZooKeeper(self._cluster, self._table.path, self._table.replicas)
-        return _Both(client, Observer(table, self._looks), self._looks)
+        return ObservingClient(client, Observer(table, self._looks), self._looks)
 
     def statements(self) -> Mapping[str, TimedStatement]:
         """Return the statements of its clients, except those that look at ZooKeeper."""
@@ -101,31 +102,46 @@ class TableSession(OneTable):
     def observe(self) -> Mapping[str, Json]:
         """Return the state of each replica, and under "active" its parts: name to number of rows
         and a hash of their content. It is read until all replicas agree, for at most `SETTLE_S`."""
-        clock = self._cluster.runtime.clock()
-        while True:
-            state = self._table.observe(parts=True)
-            active = [s.get("active") for s in state.values() if isinstance(s, dict)]
-            same = len(active) == len(state) and all(one == active[0] for one in active)
-            if same or clock.now_ns() > SETTLE_S * 1e9:
-                return state
-            clock.sleep_until(clock.now_ns() + POLL_NS)
+        return settled(lambda: self._table.observe(parts=True), self._cluster.runtime.clock())
 
 
-class _Both:
+def settled(observe: Callable[[], Mapping[str, Json]], clock: Clock) -> Mapping[str, Json]:
+    """Return the state of each replica, which is observed until all have the same "active" parts,
+    for at most `SETTLE_S`."""
+    while True:
+        state = observe()
+        active = [s.get("active") for s in state.values() if isinstance(s, dict)]
+        same = len(active) == len(state) and all(one == active[0] for one in active)
+        if same or clock.now_ns() > SETTLE_S * 1e9:
+            return state
+        clock.sleep_until(clock.now_ns() + POLL_NS)
+
+
+class ClientWithFunctions(Client, HasFunctions, Protocol):
+    """Client that calls a function of the workload for each op."""
+
+
+class ObservingClient:
     """Client that calls ClickHouse or looks at ZooKeeper, and opens a session with either on first
     use."""
 
-    def __init__(self, client: TableClient, observer: Observer, looks: Mapping[str, Look]) -> None:
+    def __init__(
+        self, client: ClientWithFunctions, observer: Observer, looks: Mapping[str, Look]
+    ) -> None:
+        """Take a client of the table, and the observer, which makes the calls `looks`."""
         self._client = client
         self._observer = observer
         self._looks = looks
 
     def invoke(self, op: Op) -> Done:
+        """Make the call, or look at ZooKeeper."""
         return (self._observer if self._observer.takes(op) else self._client).invoke(op)
 
     def function_of(self, f: str) -> Callable[..., object]:
+        """Return the function that makes the calls of this name."""
         return (self._observer if f in self._looks else self._client).function_of(f)
 
     def close(self) -> None:
+        """Close both connections; idempotent."""
         self._client.close()
         self._observer.close()

@@ -227,6 +227,8 @@ _OLDER_PARTS: Final[tuple[tuple[Version, _Settings], ...]] = (
 )
 """Versions since which servers write parts that older ones cannot read, with the settings that
 prevent it."""
+_SETTINGS_OF: Final[Mapping[str, Mechanism]] = {"mutations_sync": Mechanism.WAITED_MUTATIONS}
+"""Settings of queries that only servers with a mechanism know."""
 _LOG_ENTRIES: Final[Mapping[str, tuple[Version, Version | None]]] = {
     "get": (Version(0, 0), None),
     "merge": (Version(0, 0), None),
@@ -362,6 +364,14 @@ class Dialect:
         if period is None or not self.has(Mechanism.CLEANUP_BACKOFF):
             return settings
         return {**settings, "max_cleanup_delay_period": period}
+
+    def query_settings(self, settings: Mapping[str, int | str]) -> Mapping[str, int | str]:
+        """Return those of a query's settings that the servers know."""
+        return {
+            name: value
+            for name, value in settings.items()
+            if name not in _SETTINGS_OF or self.has(_SETTINGS_OF[name])
+        }
 
     def optimize_waits(self, sync: int, own: str, replicas: Sequence[str]) -> tuple[str, ...]:
         """Return the replicas that have merged when an OPTIMIZE on `own` returns, given its

@@ -188,7 +188,6 @@ RANGES: Final[Mapping[str, Range]] = {
     "keep_min": Range(1, 1_000_000),
     "keep_max": Range(1, 1_000_000),
     "statements": Range(1, 1_000),
-    "mutations": Range(1, 1_000),
     "alters": Range(1, 1_000),
     "drops": Range(1, 1_000),
     "pause_ms": Range(0, 3_600_000),

@@ -1,7 +1,7 @@
 """Explicit catalogue of the workloads and checkers, and the plug-ins beside them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 from checkers.ladder import Level
@@ -22,12 +22,12 @@ from workloads.drop_partition import DropPartitionOptions, drop_partition
 from workloads.failed_parts import FailedPartsOptions, failed_parts
 from workloads.liveness_nodes import LivenessNodesOptions, liveness_nodes
 from workloads.merges import MergesOptions, merges
-from workloads.mutations import MutationsOptions, mutations
 from workloads.options import WorkloadOptions
 from workloads.phantom import PhantomOptions, phantom
 from workloads.quorum_durability import quorum_durability
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 from workloads.replication import ReplicationOptions, replication
+from workloads.statement_presets import MutationsOptions, mutations
 from workloads.statements import StatementsOptions, statements
 from workloads.truncation import TruncationOptions, truncation
 from workloads.unknown_insert import UnknownInsertOptions, unknown_insert
@@ -48,6 +48,8 @@ class CatalogueEntry:
     """True if simulated servers can run it."""
     store: bool = False
     """True if its tables are on an object store, which is then a node of the cluster."""
+    former: Mapping[str, str] = field(default_factory=dict)
+    """Options that it had while its calls had another form, and what takes the place of each."""
 
 
 WORKLOADS: Mapping[str, CatalogueEntry] = {
@@ -151,6 +153,7 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         MutationsOptions,
         mutations,
         simulated=True,
+        former={"mutations": "ops-per-s", "pause_ms": "ops-per-s"},
     ),
     "alter": CatalogueEntry(
         "ALTER ADD and DROP COLUMN from any replica: the same columns everywhere, those that "
@@ -218,7 +221,6 @@ CHECKERS: Mapping[str, str] = {
     "temporary": "a part that is fetched is no part before it is whole, and leaves nothing behind",
     "merged-rows": "merges keep the rows of partitions that nobody else writes to",
     "assigners": "merges and mutations are assigned by the replica that leads at that moment",
-    "mutations": "every mutation once, on what was there before it, and on nothing later",
     "dropped": "DROP PARTITION removes what was there before it, for good, and nothing else",
     "mutation-log": "mutated parts carry the mutation's number, and no mutation_pointer goes back",
     "alters": "columns are those that acknowledged ALTERs make, on every replica",

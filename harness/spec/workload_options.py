@@ -75,6 +75,11 @@ def workload_of(spec: RunSpec) -> Workload:
         entry = workload_entry(name)
     except UsageError as error:
         raise UsageError(f"workload {error}") from error
+    if former := sorted(entry.former.keys() & spec.workload_options.keys()):
+        raise UsageError(
+            f"workload {name}: the run has its option {former[0].replace('_', '-')}, and calls of "
+            "a form that only versions from before 2026-11-28 judge; its stored verdict stays"
+        )
     known = {field.name for field in fields(entry.options)}
     given: dict[str, Any] = {n: v for n, v in spec.workload_options.items() if n in known}
     return entry.make(
@@ -136,6 +141,9 @@ def _no_option(workload: str, given: str, known: Mapping[str, type]) -> str:
     names = [field.replace("_", "-") for field in known]
     if given in known:
         return f"expected NAME=VALUE, such as {given.replace('_', '-')}=…"
+    former = workload_entry(workload).former
+    if given in former:
+        return f"workload {workload} no longer has this option; expected {former[given]}=…"
     return (
         f"workload {workload} has no such option; {did_you_mean(given, names)}"
         f"expected NAME=VALUE with a NAME among {' '.join(names)}"

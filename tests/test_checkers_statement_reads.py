@@ -134,6 +134,35 @@ VERDICTS = {
         ),
         (Status.VALID, []),
     ),
+    "a row that was dropped comes back on a replica that did not show it": (
+        (
+            *(ONE, call("drop", "delete", 10, 20), reads(5, 6, "ch2", t=HERE)),
+            *(reads(21, 22, "ch2"), reads(23, 24, "ch2", t=HERE)),
+        ),
+        (Status.INVALID, ["returned"]),
+    ),
+    "it is not back if another read was under way": (
+        (
+            *(ONE, call("drop", "delete", 10, 20), reads(5, 6, "ch2", t=HERE)),
+            *(reads(21, 26, "ch2"), reads(23, 24, "ch2", t=HERE)),
+        ),
+        (Status.VALID, []),
+    ),
+    "nor if it was attached meanwhile": (
+        (
+            *(ONE, call("detach", "detach", 10, 20), reads(5, 6, "ch2", t=HERE)),
+            *(reads(11, 12, "ch2"), call("attach", "attach", 21, 22)),
+            reads(23, 24, "ch2", t=HERE),
+        ),
+        (Status.VALID, []),
+    ),
+    "what was attached before is no reason": (
+        (
+            *(ONE, call("attach", "attach", 3, 4), call("drop", "delete", 10, 20)),
+            *(reads(5, 6, "ch2", t=HERE), reads(21, 22, "ch2"), reads(23, 24, "ch2", t=HERE)),
+        ),
+        (Status.INVALID, ["returned"]),
+    ),
     "a row that a TTL may remove is not judged": (
         (insert(1, 1, 2, expires=True), reads(3, 4)),
         (Status.UNKNOWN, []),

@@ -254,6 +254,38 @@ VERDICTS = {
         (insert(1, 1, 15), ONE_MORE, call("drop", "delete", 10, 20), both_show(t=HERE)),
         (Status.VALID, []),
     ),
+    "a drop leaves what came after it, and other partitions": (
+        (
+            *(ONE, insert(2, 30, 31), insert(3, 1, 2, key=2), call("drop", "delete", 10, 20)),
+            *(both_show(t=[(2, [], 1)]), both_show(key=2, t=[(3, [], 1)])),
+        ),
+        (Status.VALID, []),
+    ),
+    "what came after a drop is lost": (
+        (ONE, insert(2, 30, 31), call("drop", "delete", 10, 20), both_show()),
+        (Status.INVALID, ["lost"]),
+    ),
+    "what was there in another partition is lost": (
+        (
+            *(ONE, insert(3, 1, 2, key=2), call("drop", "delete", 10, 20)),
+            *(both_show(), both_show(key=2)),
+        ),
+        (Status.INVALID, ["lost"]),
+    ),
+    "a drop of unknown outcome may take effect at any later time, and a refused one never": (
+        (
+            *(ONE, insert(2, 30, 31), call("drop", "delete", 10, 20)),
+            *(call("drop", "delete", 22, 23, "info"), both_show()),
+        ),
+        (Status.VALID, []),
+    ),
+    "a drop that was refused explains nothing": (
+        (
+            *(ONE, insert(2, 30, 31), call("drop", "delete", 10, 20)),
+            *(call("drop", "delete", 40, 41, "fail"), both_show()),
+        ),
+        (Status.INVALID, ["lost"]),
+    ),
     "what was there before a drop is gone for good": (
         (ONE, call("drop", "delete", 10, 20), both_show(t=[(1, [], 1)])),
         (Status.INVALID, ["resurrected"]),

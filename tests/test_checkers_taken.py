@@ -7,12 +7,12 @@ import pytest
 from checkers_cases import Event, final, history, insert, kinds, read, rest, told
 from checkers_cases import fault as nemesis_fault
 
-from checkers.replication.dropped import Dropped
 from checkers.replication.merged_rows import MergedRows
 from checkers.replication.objects import Objects
 from checkers.sets.convergence import Convergence
 from checkers.sets.set_full import SetFull
-from checkers.statements.calls import FINAL_ROWS
+from checkers.statements.calls import FINAL_ROWS, READ_ROWS
+from checkers.statements.reads import StatementReads
 from checkers.statements.rows import StatementRows
 from checkers.taken import taken_of
 from harness.core.verdict import Status
@@ -102,60 +102,21 @@ def test_a_fault_whose_effect_was_not_seen_may_have_struck() -> None:
     assert (take.node, take.name, take.until_ns) == ("ch1", "unreadable", float("inf"))
 
 
-DROP = told("drop-partition", None, 100, 110, process=3, node="ch2", key=1)
-LOGGED = told("final-log", {"types": {"drop": 1}}, 905, 906, process=4)
-GONE_FOR_GOOD = insert(2, 9, 10, 20, node="ch2", key=1)
-AFTER_DROP = [
-    e for n, node in enumerate(NODES) for e in final(5 + n, [], 921, 922, node=node, key=1)
-]
-
-
-@pytest.mark.parametrize(
-    ("faults", "expected"), [([], (Status.INVALID, ["lost"] * 3)), (fault("all", "ch1"), KEPT)]
-)
-def test_a_value_that_no_drop_met_may_be_taken(faults: list[Event], expected: Any) -> None:
-    calls = (VALUE, OTHER, GONE_FOR_GOOD, DROP, faults, AT_REST, LOGGED, FINALS, AFTER_DROP)
-    assert kinds(Dropped(), *calls) == expected
-
-
-@pytest.mark.parametrize(
-    ("node", "begin", "expected"),
-    [
-        ("ch2", 130, KEPT),  # between the reads that show and lack it
-        ("ch2", 160, (Status.INVALID, ["returned"])),  # it was gone before
-        ("ch1", 130, (Status.INVALID, ["returned"])),
-    ],
-)
-def test_what_a_replica_fetches_again_did_not_come_back_from_a_drop(
-    node: str, begin: float, expected: Any
-) -> None:
-    shown = [
-        e
-        for values, at in (([6], 90), ([], 150), ([6], 190))
-        for e in read(3, values, at, at + 5, node="ch2", key=2)
-    ]
-    dropped = told("drop-partition", None, 95, 99, process=9, node="ch1", key=2, kind="info")
-    early = insert(4, 6, 10, 20, node="ch1", key=2)
-    finals = [e for n, o in enumerate(NODES) for e in final(5 + n, [6], 930, 940, node=o, key=2)]
-    faults = fault("unsynced", node, begin=begin, end=begin + 5, fsync="default")
-    kept = insert(0, 7, 10, 20, node="ch1"), OTHER, GONE_FOR_GOOD
-    rest_of = ([e for n, o in enumerate(NODES) for e in final(5 + n, [7, 8], 910, 920, node=o)],)
-    calls = (*kept, early, dropped, DROP, shown, faults, AT_REST, LOGGED, *rest_of, AFTER_DROP)
-    assert kinds(Dropped(), *calls, finals) == expected
-
-
 def statement(f: str, effect: str, at: float, node: str = "ch1", **what: Any) -> list[Event]:
     value = {"effect": effect, "table": "t", **what}
     process = int(node[2:])
     return told(f, value, at, at + 10, process=process, node=node, key=0, asked=value)
 
 
+def shows(*numbers: int) -> dict[str, Any]:
+    return {"tables": {"t": [[number, [1], 1] for number in numbers]}}
+
+
 def rows(*numbers: int) -> list[Event]:
-    told_rows = {"tables": {"t": [[number, [1], 1] for number in numbers]}}
     return [
         e
         for n, node in enumerate(NODES)
-        for e in told(FINAL_ROWS, told_rows, 910, process=5 + n, node=node, key=0)
+        for e in told(FINAL_ROWS, shows(*numbers), 910, process=5 + n, node=node, key=0)
     ]
 
 
@@ -175,6 +136,28 @@ def test_a_row_that_no_statement_removed_may_be_taken(
     updated = statement("update", "append", 17, "ch3", update=1)
     calls = (inserted, other, updated, faults, AT_REST, rows(*left))
     assert kinds(StatementRows(), *calls) == expected
+
+
+@pytest.mark.parametrize(
+    ("node", "begin", "expected"),
+    [
+        ("ch2", 130, KEPT),  # between the reads that show and lack it
+        ("ch2", 160, (Status.INVALID, ["returned"])),  # it was gone before
+        ("ch1", 130, (Status.INVALID, ["returned"])),
+    ],
+)
+def test_what_a_replica_fetches_again_did_not_come_back_from_a_drop(
+    node: str, begin: float, expected: Any
+) -> None:
+    early = statement("insert-row", "insert", 10, row=6, update=1)
+    dropped = statement("drop", "delete", 95, "ch1")
+    shown = [
+        e
+        for numbers, at in (((6,), 80), ((), 150), ((6,), 190))
+        for e in told(READ_ROWS, shows(*numbers), at, process=2, node="ch2", key=0)
+    ]
+    faults = fault("unsynced", node, begin=begin, end=begin + 5, fsync="default")
+    assert kinds(StatementReads(), early, dropped, shown, faults, AT_REST) == expected
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ BUGS: dict[str, tuple[str, str, dict[str, Any]]] = {
     # The partitions are dropped again and again; the copy is put back after the last time.
     "old-disk-adopted": (
         "old-disk-clickhouse",
-        "dropped",
+        "statement-rows",
         {"name": "drop-partition", "duration_s": 20.0},
     ),
     "replica-unfilled": ("replace-clickhouse", "set-full", {}),

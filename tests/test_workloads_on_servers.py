@@ -119,7 +119,7 @@ def test_quorums_are_accused_only_where_zookeepers_log_has_the_servers_at_fault(
         ("truncation", [], 8, "truncation", VALID),
         ("merges", ["sync=2"], 6, "optimize", VALID),
         ("alter", [], 5, "alters", VALID),
-        ("drop-partition", [], 5, "dropped", VALID),
+        ("drop-partition", [], 5, "statement-reads", VALID),
         ("statements", [f"statements={HOLDING}", "reads=true"], 6, "statement-reads", VALID),
         ("statements", ["statements=update,drop", "view=true"], 6, "statement-rows", VALID),
         ("statements", ["statements=update,delete", "ttl=true"], 6, "statement-rows", VALID),

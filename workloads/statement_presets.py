@@ -31,8 +31,23 @@ class MutationsOptions(StatementsOptions):
 
     statements: str = "update,delete"
     """Names of statements, separated by commas (see `harness list statements`)."""
+    inserts: float = 0.5
     tables: int = 1
     """Number of replicated tables, the first of which is observed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropPartitionOptions(StatementsOptions):
+    """Options of `drop-partition`: those of `statements`, of which it draws drops and merges, with
+    reads during the run."""
+
+    ops_per_s: float = 40.0
+    statements: str = "drop,optimize-some"
+    """Names of statements, separated by commas (see `harness list statements`)."""
+    inserts: float = 0.2
+    tables: int = 1
+    """Number of replicated tables, the first of which is observed."""
+    reads: bool = True
 
 
 def mutations(
@@ -51,6 +66,23 @@ def mutations(
         observer=(OBSERVE, LOOKS_PER_S),
         judges=(*drawn.judges, MutationLog(), Parts()),
     )
+
+
+def drop_partition(
+    options: DropPartitionOptions, seed: Seed, promise: Level, faults_expected: bool
+) -> Workload:
+    """Return the workload `drop-partition`: DROP PARTITION from any replica, beside inserts and
+    merges.
+
+    A drop is an entry of the replication log with a range of blocks: every block number that the
+    partition had given out. So what was there before it goes from every replica, for good, and what
+    is inserted after it stays. On 18.16.1 the leader writes the entry; since 20.5 every replica
+    does. A replica that is killed or cut off between the entry and its own removal of the parts may
+    break this (kill-clickhouse, partition); one that was lost meanwhile does, see the scenario
+    returned-rows.
+    """
+    drawn = drawn_statements("drop-partition", options, seed, promise, faults_expected)
+    return replace(_observed(drawn, options, {}), judges=(*drawn.judges, Parts()))
 
 
 def _observed(

@@ -84,6 +84,9 @@ class StatementsOptions(PacedOptions):
     statements: str = "all"
     """Names of statements, separated by commas, or "all" (see `harness list statements`);
     MODULE:NAME is one of your own."""
+    inserts: float = 1.0
+    """How often rows are inserted, beside the other statements: 0.5 is half as often as the table
+    of statements says."""
     tables: int = 2
     """Number of replicated tables."""
     sync: bool = False
@@ -113,6 +116,10 @@ class StatementsOptions(PacedOptions):
             return {name: kind for name, kind in STATEMENTS.items() if not kind.by_name}
         names = [name.strip() for name in self.statements.split(",")]
         return {name: statement_named(name) for name in dict.fromkeys(["insert-row", *names])}
+
+    def weight_of(self, kind: StatementKind) -> float:
+        """Return how often a statement is drawn, beside the others."""
+        return kind.weight * (self.inserts if kind.inserts_row else 1)
 
     @property
     def shape(self) -> TableShape:
@@ -202,14 +209,14 @@ class _DrawnCalls:
 
     def op(self, context: Context) -> tuple[Step, Generator]:
         """Return the first call."""
-        chosen = self.options.chosen
-        weights = sum(kind.weight for kind in chosen.values())
+        weights = {name: self.options.weight_of(kind) for name, kind in self.options.chosen.items()}
+        total = sum(weights.values())
         parts = [
-            (kind.weight, _calls(name, at, self.seed.child(name), self.options, weights))
-            for at, (name, kind) in enumerate(chosen.items())
+            (weight, _calls(name, at, self.seed.child(name), self.options, total))
+            for at, (name, weight) in enumerate(weights.items())
         ]
         if self.options.reads:
-            reads = (READS * weights, _reads(self.seed.child(READ_ROWS)))
+            reads = (READS * total, _reads(self.seed.child(READ_ROWS)))
             parts.append(reads)
         return mix(self.seed.child("calls"), parts).op(context)
 
@@ -224,6 +231,7 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
     kind = chosen[name]
     placeholders, has_partition = kind.placeholders, kind.has_partition
     tables = names_of(options.tables)
+    weight = options.weight_of(kind)
     step = len(chosen) | 1  # odd, so that numbers that are so far apart leave every rest
 
     def make(number: int) -> Call:
@@ -233,7 +241,7 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
         table, to = [*own.shuffled(0, tables), ""][: len(TABLES)]
         if "staging" in placeholders:
             table = f"{STAGING}@"
-        key = int(number * weights / kind.weight) // CALLS * PARTITIONS + own.below(3, PARTITIONS)
+        key = int(number * weights / weight) // CALLS * PARTITIONS + own.below(3, PARTITIONS)
         call = StatementCall(kind.effect, table)
         if kind.inserts_row:
             if "table" in placeholders and len(tables) > 1:

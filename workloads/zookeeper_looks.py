@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from checkers.ddl.alters import LogTypes
@@ -101,7 +100,7 @@ def _kept(table: TableInZooKeeper, failed: frozenset[str]) -> dict[str, list[str
     }
 
 
-def log_types(table: TableInZooKeeper, expected: list[str] | UnsetType = UNSET) -> dict[str, Json]:
+def log_types(table: TableInZooKeeper, expected: list[str]) -> dict[str, Json]:
     """Return the number of log entries of each type, which is the line after an entry's fields."""
     entries = table.children(["log"])["log"]
     types: dict[str, int] = {}

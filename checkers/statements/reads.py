@@ -1,7 +1,7 @@
 """Checks what reads show of rows while statements go on.
 
 A read asks one replica for the rows of a partition. A replica may lag behind the others for as long
-as it likes, so that nothing is promised of what it has yet to hear of. Two things are:
+as it likes, so that nothing is promised of what it has yet to hear of. Three things are:
 
 Violated:
 impossible  a read shows a copy of a row that no statement which began before the read ended can
@@ -9,6 +9,9 @@ impossible  a read shows a copy of a row that no statement which began before th
             it into that table; or the copy has an update of a statement that began later, that does
             not touch the row, or that it shows twice; or it lacks the value of its insert, and no
             statement that clears the column had begun
+returned    a read shows a row in a table in which the same replica had it and then did not show it;
+            a statement that may have removed it began after its insert was acknowledged; and none
+            that may bring it back was under way since
 vanished    a read lacks a row in a table in which the same replica had it before: an insert into
             the table was acknowledged by that replica, or an earlier read on it showed the row; and
             no statement that may remove it from the table began before the read ended
@@ -21,7 +24,7 @@ A statement of unknown outcome may have removed a row at any time since it began
 refused did nothing.
 
 Not judged: rows that a TTL may remove, and on a replica from whose disk a fault took something what
-it had before.
+it had before. What such a fault took need not be gone for a statement, for it is fetched again.
 
 Doubtful: no read was answered, or no row was to be seen by any.
 """
@@ -124,10 +127,13 @@ class _ReadJudge:
     _had: dict[tuple[str, str, int], tuple[int, Op]] = field(default_factory=dict)
     """When a replica first had a row in a table for certain, as the index of an op, and that op; by
     replica, table and row."""
+    _lacked: dict[tuple[str, str, int], Read] = field(default_factory=dict)
+    """The last read that lacked a row which a statement may have removed, likewise."""
 
     def __post_init__(self) -> None:
         """Note what the replicas acknowledged."""
-        self._struck = {take.node for take in taken_of(self.history).takes}
+        self._taken = taken_of(self.history)
+        self._struck = {take.node for take in self._taken.takes}
         self._begins = [step.begin for step in self.partition.statements]
         self._acknowledged = sorted(
             (step for step in self.partition.inserts.values() if step.end is not None),
@@ -142,12 +148,16 @@ class _ReadJudge:
                 self._judge_shown(read, row, shown)
         self._note_inserts(read.end.index)
         for (node, table, row), (since, proof) in self._had.items():
-            if node != read.node or since > read.invoke.index or node in self._struck:
+            if node != read.node or since > read.invoke.index:
                 continue
+            is_shown = table in dict(read.shown.get(row, ()))
             if self._may_be_removed(row, table, read.end.index):
+                self._judge_removed(read, row, table, proof, is_shown=is_shown)
+                continue
+            if node in self._struck:
                 continue
             self.checked["expected"] += 1
-            if not dict(read.shown.get(row, ())).get(table):
+            if not is_shown:
                 self._add("vanished", read, row, f"in {table}", proof, "had it since")
         for row, shown in read.shown.items():
             for table, _ in shown if row in self.partition.inserts else ():
@@ -164,6 +174,27 @@ class _ReadJudge:
                     what = f"in {table}{f' {list(copy)}' if copy else ''}"
                     self._add("impossible", read, row, what, None, why)
 
+    def _judge_removed(
+        self, read: Read, row: int, table: str, proof: Op, *, is_shown: bool
+    ) -> None:
+        """Note a read that lacks a row which a statement may have removed, or judge one that shows
+        it: it may not be back."""
+        place, end = (read.node, table, row), self.partition.inserts[row].end
+        if not is_shown:
+            if not self._taken.interrupts(read.node, proof.time_ns, read.end.time_ns):
+                self._lacked[place] = read
+            return
+        lacked = self._lacked.get(place)
+        if lacked is None or end is None or lacked.end.index > read.invoke.index:
+            return
+        del self._lacked[place]
+        steps = self._steps_until(row, read.end.index)
+        removed = any(_removes(s, table) and end < s.begin < lacked.end.index for s in steps)
+        since = lacked.invoke.index
+        brought = any(_brings(s, table) and (s.end is None or s.end > since) for s in steps)
+        if removed and not brought:
+            self._add("returned", read, row, f"in {table}", lacked.end, "did not show it at")
+
     def _impossible(
         self,
         insert: StatementStep | None,
@@ -176,9 +207,7 @@ class _ReadJudge:
         if insert is None or insert.begin > read.end.index:
             return "no insert of it had begun"
         brought = table in (insert.call.table, insert.call.view) or any(
-            (step.call.effect in _BRINGING and table in (step.call.to, step.call.view))
-            or (step.call.effect is Effect.ATTACH and step.call.table == table)
-            for step in begun
+            _brings(step, table) for step in begun
         )
         if not brought:
             return "nothing had put it there"
@@ -209,11 +238,7 @@ class _ReadJudge:
 
     def _may_be_removed(self, row: int, table: str, index: int) -> bool:
         """Return whether a statement that began before an op may remove a row from a table."""
-        return any(
-            (step.call.effect in _REMOVING and step.call.table == table)
-            or (step.call.effect is Effect.REPLACE and step.call.to == table)
-            for step in self._steps_until(row, index)
-        )
+        return any(_removes(step, table) for step in self._steps_until(row, index))
 
     def _steps_until(self, row: int, index: int) -> Sequence[StatementStep]:
         """Return the statements that touch a row and began before an op."""
@@ -242,3 +267,20 @@ class _ReadJudge:
             key=read.invoke.key,
             value=row,
         )
+
+
+def _removes(step: StatementStep, table: str) -> bool:
+    """Return whether a statement may remove rows from a table."""
+    call = step.call
+    return (call.effect in _REMOVING and call.table == table) or (
+        call.effect is Effect.REPLACE and call.to == table
+    )
+
+
+def _brings(step: StatementStep, table: str) -> bool:
+    """Return whether a statement may put rows that were inserted elsewhere, or before, into a
+    table."""
+    call = step.call
+    return (call.effect in _BRINGING and table in (call.to, call.view)) or (
+        call.effect in (Effect.ATTACH, Effect.AGAIN) and table in (call.table, call.view)
+    )

@@ -189,7 +189,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "keep_max": Range(1, 1_000_000),
     "statements": Range(1, 1_000),
     "alters": Range(1, 1_000),
-    "drops": Range(1, 1_000),
+    "inserts": Range(0.01, 100.0, "a factor"),
     "pause_ms": Range(0, 3_600_000),
     "sync": Range(-1, 2),
 }

@@ -18,7 +18,6 @@ from workloads.config_reload import ConfigReloadOptions, ConfigReloadWorkload
 from workloads.ddl import DdlOptions, DdlWorkload
 from workloads.dedup import DedupOptions, dedup
 from workloads.distributed import DistributedOptions, DistributedWorkload
-from workloads.drop_partition import DropPartitionOptions, drop_partition
 from workloads.failed_parts import FailedPartsOptions, failed_parts
 from workloads.liveness_nodes import LivenessNodesOptions, liveness_nodes
 from workloads.merges import MergesOptions, merges
@@ -27,7 +26,12 @@ from workloads.phantom import PhantomOptions, phantom
 from workloads.quorum_durability import quorum_durability
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 from workloads.replication import ReplicationOptions, replication
-from workloads.statement_presets import MutationsOptions, mutations
+from workloads.statement_presets import (
+    DropPartitionOptions,
+    MutationsOptions,
+    drop_partition,
+    mutations,
+)
 from workloads.statements import StatementsOptions, statements
 from workloads.truncation import TruncationOptions, truncation
 from workloads.unknown_insert import UnknownInsertOptions, unknown_insert
@@ -153,7 +157,7 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         MutationsOptions,
         mutations,
         simulated=True,
-        former={"mutations": "ops-per-s", "pause_ms": "ops-per-s"},
+        former={"mutations": "inserts", "pause_ms": "ops-per-s"},
     ),
     "alter": CatalogueEntry(
         "ALTER ADD and DROP COLUMN from any replica: the same columns everywhere, those that "
@@ -168,6 +172,7 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         DropPartitionOptions,
         drop_partition,
         simulated=True,
+        former={"drops": "inserts", "pause_ms": "ops-per-s"},
     ),
     "liveness-nodes": CatalogueEntry(
         "is_active gone when its replica is away for a session, and back; try pause-clickhouse "
@@ -221,7 +226,6 @@ CHECKERS: Mapping[str, str] = {
     "temporary": "a part that is fetched is no part before it is whole, and leaves nothing behind",
     "merged-rows": "merges keep the rows of partitions that nobody else writes to",
     "assigners": "merges and mutations are assigned by the replica that leads at that moment",
-    "dropped": "DROP PARTITION removes what was there before it, for good, and nothing else",
     "mutation-log": "mutated parts carry the mutation's number, and no mutation_pointer goes back",
     "alters": "columns are those that acknowledged ALTERs make, on every replica",
     "alter-waits": "an ALTER returns when the replicas that it waits for have its columns",

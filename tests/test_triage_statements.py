@@ -329,3 +329,40 @@ def test_a_row_that_no_defect_lost_is_named_beside_one_that_was_moved_away() -> 
     assert found.explanation.status == "partly"
     assert [one.name for one in found.explanation.defects] == ["moved-away"]
     assert "row 2" in found.explanation.unexplained[0]
+
+
+DROP = call("drop", "delete", 1_000, 2_000)
+KEPT: Sequence[Fact] = (
+    ["commit", 199, "0_0_0_0", "ch1"],
+    HELD,
+    ["hold", 250, "0_0_0_0", "ch2"],
+    ["assign", 1_200, "drop", "ch2", "0_0_9_999999999", "*"],
+    ["drop", 1_300, "0_0_0_0", "ch2"],
+)
+UNHEARD = _nemesis(
+    "departure", 1_300, "ok",
+    {"kind": "DropMissed", "step": ["FinishEntry ch1 queue-1", "DropMissed ch1 0_0_0_0"]},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "departure", "expected"),
+    [
+        (KEPT, UNHEARD, ("known", ["missed-drop"])),
+        (KEPT, [], NEW),
+        (KEPT[:-2], UNHEARD, NEW),
+    ],
+)
+def test_a_row_that_one_replica_kept_when_its_partition_was_dropped(
+    facts: Sequence[Fact], departure: Calls, expected: tuple[str, list[str]]
+) -> None:
+    looks = [
+        event
+        for node, rows in (("ch1", HERE), ("ch2", NOWHERE))
+        for answer in [{"tables": {"t": rows}}]
+        for event in _call(
+            next(PROCESS), FINAL_ROWS, 52_000, 52_001, "ok", node, 0, None, answer, None
+        )
+    ]
+    calls = (INSERT, DROP, departure, rest(50_000, ch1={}, ch2={}), looks)
+    assert explained(*calls, trace("t", *facts)) == expected

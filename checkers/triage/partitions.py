@@ -45,17 +45,29 @@ def _drops(history: History) -> Events:
 def kept_rows(history: History, evidence: Evidence) -> Iterator[Repair]:
     """Yield the rows that the only replica with a part still returns, though its partition was
     dropped."""
-    kept = {part.name: part for part in _kept_parts(history, evidence)}
+    kept = kept_parts(history, evidence)
     for one in inserted(history, evidence).values() if kept else ():
         part = one.part(evidence)
         own = kept.get(part.name) if part is not None else None
-        found = own and (_missed_drop(history, own) or _returned_rows(history, own))
+        found = own and why_kept(history, own)
         if not own or not found:
             continue
         by, since_ns, why = found
         for read, end in history.answered(*READS):
             if (read.node, read.key) == (own.node, one.key) and end.time_ns >= since_ns:
                 yield Repair(end.index, by, f"{own}, {why}: value {one.value}", remove(one.value))
+
+
+def why_kept(history: History, part: KeptPart) -> tuple[str, int, str] | None:
+    """Return the defect that kept a part, since when its rows are wrong, and why; None if the
+    record shows no such mechanism."""
+    return _missed_drop(history, part) or _returned_rows(history, part)
+
+
+def kept_parts(history: History, evidence: Evidence) -> dict[str, KeptPart]:
+    """Return the parts that only one replica still has since their partition was dropped, by
+    name."""
+    return {part.name: part for part in _kept_parts(history, evidence)}
 
 
 def _kept_parts(history: History, evidence: Evidence) -> Iterator[KeptPart]:

@@ -16,10 +16,12 @@ from checkers.phrasing import seconds
 from checkers.statements.calls import Effect
 from checkers.statements.effects import Sees, StatementStep, explains, in_tables
 from checkers.statements.orders import TooManyOrdersError, final_states
-from checkers.statements.rows import HALF_MOVED, violations_of
+from checkers.statements.partitions import partitions_of
+from checkers.statements.rows import HALF_MOVED, RowViolation, violations_of
 from checkers.triage.accused_rows import AccusedRow, tables_by_name, with_row
 from checkers.triage.events import Events, ended_ns, kills
 from checkers.triage.evidence import BlockRange, Evidence
+from checkers.triage.partitions import kept_parts, why_kept
 from checkers.triage.renames import renamed_away
 from checkers.triage.repairs import Repair
 from checkers.triage.row_paths import UnknownPathError, recorded, unmutated
@@ -46,6 +48,32 @@ def statement_rows(history: History, _: Evidence) -> Iterator[Repair]:
                 for look in violation.looks:
                     yield Repair(look, by, f"row {violation.row}: {why}", change)
                 break
+
+
+def kept_statement_rows(history: History, evidence: Evidence) -> Iterator[Repair]:
+    """Yield the rows that the only replica with a part still shows at rest, though its partition
+    was dropped."""
+    kept, tables = kept_parts(history, evidence), tables_by_name(history)
+    partitions, _ = partitions_of(history) if kept else ({}, None)
+    for key, partition in partitions.items():
+        looks = {node: history.pairs[place].end for node, place in partition.finals.items()}
+        for row, insert in partition.inserts.items():
+            seen = {node: rows.get(row, ()) for node, rows in partition.shown.items()}
+            if len(set(seen.values())) < 2:
+                continue
+            violation = RowViolation(
+                "diverged", key, row, [insert], (), (), (), partition.inserts, ()
+            )
+            for part in AccusedRow(history, tables, violation).parts:
+                own = kept.get(part.name)
+                found = own and why_kept(history, own)
+                look = own and looks.get(own.node)
+                if not own or not found or not look or look.time_ns < found[1]:
+                    continue
+                by, _, why = found
+                for others in {shown for node, shown in seen.items() if node != own.node}:
+                    change = partial(with_row, row=row, shown=others)
+                    yield Repair(look.index, by, f"{own}, {why}: row {row}", change)
 
 
 def moved_away(accused: AccusedRow) -> str:

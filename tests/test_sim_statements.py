@@ -77,6 +77,14 @@ def test_a_bug_of_copies_is_found(bug: str) -> None:
     assert not played("", case.seed, case.nemesis, **case.options).accusers
 
 
+def test_mutations_finds_one_that_changes_rows_which_came_later() -> None:
+    def accusers(bug: str) -> set[str]:
+        return set(play(1, "none", bug=bug, name="mutations", protocol="repaired").accusers)
+
+    assert accusers("mutation-late") == {StatementRows.name}
+    assert not accusers("")
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [

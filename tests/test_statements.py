@@ -11,12 +11,13 @@ from msgspec import UNSET, convert
 from checkers.ladder import Level
 from checkers.statements.calls import Effect, StatementCall
 from harness.clients.several_tables import sum_of
-from harness.core.dialect import Mechanism
+from harness.core.dialect import Mechanism, Version, dialect_of
 from harness.core.errors import UsageError
 from harness.core.op import Call
 from harness.core.protocols import Context, Ready, Worker
 from harness.core.seed import Seed
 from harness.core.topology import Topology
+from workloads.statement_presets import MutationsOptions
 from workloads.statement_table import STATEMENTS
 from workloads.statement_tables import ENGINES, EXPIRED, TableShape
 from workloads.statements import (
@@ -128,6 +129,30 @@ def test_calls_are_spread_over_all_tables() -> None:
 def test_inserts_are_always_among_the_chosen() -> None:
     names = {call.f for call in calls_of(StatementsOptions(statements="drop, move"), 200)}
     assert names == {"insert-row", "drop", "move"}
+
+
+def test_one_table_is_enough_for_statements_on_one() -> None:
+    options = MutationsOptions()
+    options.validate(Topology.of())
+    values = [convert(call.value, StatementCall) for call in calls_of(options, 300)]
+    assert {value.table for value in values} == {"t"}
+    with pytest.raises(UsageError, match="tables 1: expected at least 2"):
+        MutationsOptions(statements="update,move").validate(Topology.of())
+
+
+def test_fewer_inserts_leave_more_of_the_other_statements() -> None:
+    def drops(options: StatementsOptions) -> int:
+        return sum(call.f == "drop" for call in calls_of(options, 500))
+
+    few, many = (StatementsOptions(statements="drop", inserts=inserts) for inserts in (0.1, 1.0))
+    assert drops(few) > 3 * drops(many) > 0
+
+
+def test_a_statement_has_the_settings_that_its_servers_know() -> None:
+    settings = {"mutations_sync": 2, "insert_quorum": 2}
+    old, new = (dialect_of(Version(year, month)) for year, month in ((18, 16), (25, 8)))
+    assert old.query_settings(settings) == {"insert_quorum": 2}
+    assert new.query_settings(settings) == settings
 
 
 OWN = """

@@ -92,9 +92,6 @@ pub enum Statement {
     Hashes {
         table: Rc<str>,
     },
-    MutationsUndone {
-        database: Rc<str>,
-    },
     MutationsToDo {
         database: Rc<str>,
     },
@@ -388,16 +385,6 @@ const READERS: &[(&str, Reader)] = &[
         |groups| {
             let table = groups.word("table");
             Ok(Some(Statement::Hashes { table }))
-        },
-    ),
-    (
-        concat!(
-            r"SELECT mutation_id, max\(parts_to_do\) FROM system\.mutations WHERE NOT is_done AND ",
-            r"database = '(?P<database>\w+)' GROUP BY mutation_id",
-        ),
-        |groups| {
-            let database = groups.word("database");
-            Ok(Some(Statement::MutationsUndone { database }))
         },
     ),
     (

@@ -186,7 +186,6 @@ impl Server {
                 let count = undone(self, database).rows().len() as i64;
                 return Ok(Block::row([Value::Int(count)]).into());
             }
-            Statement::MutationsUndone { database } => return Ok(undone(self, database).into()),
             Statement::CreateDatabase => {}
             Statement::CreateTable(creation) => self.create(creation).await?,
             Statement::DropTable { table } => self.drop_tables(|name| name == &**table),

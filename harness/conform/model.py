@@ -176,6 +176,7 @@ class Model:
             for part in replica.parts.values()
             if max(part.low, part.version) < numbers.get(part.partition, 0)
             and part.name not in self.replaced
+            and not replica.drops(part)
         ]
         require(not behind, f"{name} still has {names_of(behind)}")
         replica.mutated = node

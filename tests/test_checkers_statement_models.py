@@ -94,7 +94,7 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
                 go(changed)
         case Effect.REPLACE:
             for view in views:
-                go({call.to: view})
+                go({call.to: view}, copied | {(Effect.COPY, call.to, view)})
         case Effect.FETCH:
             aside = f"{call.to}@{step.node}"
             for view in views:

@@ -71,6 +71,7 @@ REPLACE = call("replace", "replace", 10, 20, to="u", node="ch2")
 SELECT = call("insert-select", "select", 30, 40, to="u")
 SELECT_BACK = call("insert-select", "select", 45, 48, table="u", to="t")
 MOVE_BACK = call("move", "move", 10, 20, table="u", to="t")
+MOVE_BACK_LATER = call("move", "move", 25, 30, table="u", to="t")
 DEDUPLICATE = call("deduplicate", "collapse", 50, 55)
 FETCH = call("fetch", "fetch", 30, 40, to="u")
 ATTACH = call("attach", "attach", 50, 55, table="u")
@@ -86,6 +87,18 @@ VERDICTS = {
     "a row whose column was cleared and that has an update from before is changed": (
         (ONE, update(7, 3, 4), CLEAR, both_show(t=[(1, [7], 1)])),
         (Status.INVALID, ["changed"]),
+    ),
+    "what a REPLACE of an empty partition brought, a later copy may take for a duplicate": (
+        (ONE, REPLACE, copy(30, 40), both_show(t=[(1, [], 1)], u=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "or not": (
+        (ONE, REPLACE, copy(30, 40), both_show(t=[(1, [], 1)], u=[(1, [], 2)])),
+        (Status.VALID, []),
+    ),
+    "what a move brought, no later copy takes for a duplicate": (
+        (ONE, move(10, 20), MOVE_BACK_LATER, copy(40, 50), both_show(t=[(1, [], 1)])),
+        (Status.INVALID, ["stale-copy"]),
     ),
     "a row that has the value with which it was inserted": (
         (VALUED, OPTIMIZE, both_show(t=[(1, [1], 1)])),

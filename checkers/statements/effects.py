@@ -82,8 +82,9 @@ class RowState(NamedTuple):
     """What is in each place, a table or "table@replica" where copies were put aside: the copies, or
     their number. Only places that have some, in ascending order."""
     memory: frozenset[tuple[Any, ...]] = frozenset()
-    """What later statements may fall back on, but need not: what a COPY or an insert added, which
-    the next COPY or SELECT may take for a duplicate, and what tables had before."""
+    """What later statements may fall back on, but need not: what a COPY, a REPLACE of an empty
+    partition, which works as a COPY, or an insert added, which the next COPY or SELECT may take for
+    a duplicate, and what tables had before."""
 
     def put(self, changed: Mapping[str, Any], memory: Iterable[tuple[Any, ...]] = ()) -> "RowState":
         """Return the state after these places have other contents, and with more memory."""
@@ -155,7 +156,8 @@ class Exact:
             case Effect.FETCH:
                 return {state.put(added if to in self.asides else {})}
             case Effect.REPLACE:
-                return {state.put({to: have})}
+                block = [(Effect.COPY, to, have)] if have else []
+                return {state.put({to: have}, block)}
             case Effect.MOVE:
                 half = {state.put(added)} if self.halves and step.end is None else set()
                 return {state.put({**added, table: ()})} | half
@@ -230,7 +232,7 @@ class LocalView:
             if call.effect is Effect.FETCH:
                 found.add(self._put(step, state, {to: there + view} if to in self.asides else {}))
             elif call.effect is Effect.REPLACE:
-                found.add(self._put(step, state, {to: view}))
+                found.add(self._put(step, state, {to: view}, [(Effect.COPY, to)]))
             elif call.effect in (Effect.COPY, Effect.SELECT):
                 block = (call.effect, to)
                 found |= {

@@ -61,13 +61,24 @@ class Own:
     options: str
     beside: tuple[str, ...] = ()
     """The nemeses that leave the fault its effect; none given: all."""
+    variants: tuple[str, ...] = ("",)
+    """Options of which a run has one or another, in turn."""
 
 
 OWN: Mapping[str, Own] = {
     "replication": Own("none", f"{QUICK} --option big-rows=100"),
     "merges": Own("none", f"{QUICK} --option own-rows=100"),
     "statements": Own(
-        "none", f"{QUICK} --option statements={SIMULATED} --option sees=local --fsync all"
+        "none",
+        f"{QUICK} --option statements={SIMULATED} --fsync all",
+        variants=(
+            "--option sees=local",
+            "--option sees=acknowledged",
+            "--option sees=acknowledged --option tables=4",
+            "--option sees=local --option reads=true",
+            "--option sees=acknowledged --option sync=true",
+            "--option sees=local --option tables=4 --option reads=true",
+        ),
     ),
     "phantom": Own("partition", "--time-limit 8 --rate 40 --interval 1 --duration 4"),
     "liveness-nodes": Own(
@@ -120,13 +131,14 @@ def _with_needed_fault(workload: str, nemesis: str) -> str:
     return ",".join(name for name in dict.fromkeys(names) if name != "none" or own == nemesis)
 
 
-def arguments(workload: str, nemesis: str) -> list[str]:
-    """Return the arguments of `harness run`."""
+def arguments(workload: str, nemesis: str, turn: int = 0) -> list[str]:
+    """Return the arguments of `harness run`, in the given turn of the workload's variants."""
     needed = {nemeses().get(name) for name in nemesis.split(",")}
     protocol = next((one for one in reversed(PROTOCOLS) if one in needed), PROTOCOLS[0])
     if simulated_dialect(protocol).lacks(WORKLOADS[workload].options().needs):
         protocol = PROTOCOLS[-1]
-    options = OWN[workload].options if workload in OWN else QUICK
+    own = OWN.get(workload, Own("none", QUICK))
+    options = f"{own.options} {own.variants[turn % len(own.variants)]}"
     reading = "--read linearizable" if workload == "quorum-set" else ""
     given = f"--workload {workload} --nemesis {nemesis} {reading} --protocol {protocol}"
     return f"{given} {ALL} {options}".split()
@@ -136,9 +148,9 @@ def one(number: int, first: int, directory: Path, workload: str = "") -> dict[st
     """Execute a run, of one workload if it is named, and return its result; delete the files of a
     good run."""
     of = [cell for cell in cells() if workload in ("", cell[0])]
-    workload, nemesis = of[number % len(of)]
+    (workload, nemesis), turn = of[number % len(of)], number // len(of)
     store, cpu = directory / "store", time.process_time()
-    request = request_for([*arguments(workload, nemesis), "--store", str(store)])
+    request = request_for([*arguments(workload, nemesis, turn), "--store", str(store)])
     spec = request.spec(Seed(first + number))
     with contextlib.redirect_stderr(io.StringIO()):
         run = request.campaign(None, Stop()).run_once(spec)

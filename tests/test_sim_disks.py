@@ -1,6 +1,7 @@
 """Disks of simulated servers: each fault is seen and heals, a power cut takes what is not durable,
 and only faults of disks find the bugs that are planted for them. Some 20 s."""
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from sim_play import play
 
 from compose.settings import Fsync
 from harness.clients.clickhouse import DatabaseError, connect
+from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.capabilities import (
     CanCutPower,
@@ -207,6 +209,40 @@ def test_a_power_cut_takes_what_was_not_synced_and_is_young() -> None:
     assert cut(Fsync.DEFAULT, wait_s=31) == [[(0, 1)]] * 3, "the kernel has written it"
     assert cut(Fsync.INSERTS, wait_s=2) == [[(0, 1)]] * 3
     assert cut(Fsync.DEFAULT, wait_s=2, alone=False) == [[(0, 1)]] * 3, "others have it"
+
+
+def test_an_empty_part_takes_the_place_of_one_that_no_replica_has_any_more() -> None:
+    """A power cut takes a row from both tables, whose other replicas are still to fetch the one part
+    and to copy the other. Later statements meet nothing that waits."""
+    cluster = SimCluster(THREE, Seed(1), protocol="repaired-25.8")
+    table = table_on(cluster)
+    schema = TableSchema("key Int64, value Int64", "value", "key", {})
+    copy = ReplicatedTable(cluster, "copied", schema)
+    copy.create()
+    cluster.part(HasFaultyDisks).sync_disks()
+    cluster.part(CanStopFetches).stop_fetches(["ch2", "ch3"])
+    first = connect(cluster, "ch1")
+    first.insert(table.name, [(0, 1)])
+    first.command(
+        f"ALTER TABLE {copy.name} ATTACH PARTITION 0 FROM {table.name}",
+        {"replication_alter_partitions_sync": 1},
+    )
+    wait(cluster, 1)
+    cluster.part(CanCutPower).cut_power(["ch1"], {})
+    cluster.part(CanKill).start(["ch1"])
+    wait(cluster, 1)
+    cluster.part(CanStopFetches).start_fetches(["ch2", "ch3"])
+    wait(cluster, 40)
+    assert [table.pending(), copy.pending()] == [(), ()]
+    facts = json.loads(cluster.protocol_trace(0))
+    lost = {fact[3].split("/")[-1] for fact in facts if fact[0] == "lost"}
+    assert lost == {"0_0_0_0", "1 0_1_1_0"}
+    second = connect(cluster, "ch2")
+    second.insert(table.name, [(0, 2)])
+    second.command(f"ALTER TABLE {copy.name} REPLACE PARTITION 0 FROM {table.name}")
+    wait(cluster, 5)
+    for shown in (table, copy):
+        assert [rows(cluster, node, shown) for node in THREE.replicas] == [[(0, 2)]] * 3
 
 
 def test_a_fetched_part_is_durable_only_if_all_parts_are() -> None:

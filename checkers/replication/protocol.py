@@ -25,6 +25,8 @@ from harness.core.verdict import Verdict
 
 SLACK_MS: Final = 3000
 """Slack for sessions, which may outlive their timeout by some ticks and an election."""
+LOST: Final = "lost"
+"""Name of the fact that an empty part took the place of one that no replica had any more."""
 
 Fact: TypeAlias = list[Any]
 Breach = tuple[int, str]
@@ -67,7 +69,10 @@ class ReplicationRules:
             broken="broken: " + ", ".join(f"{rule} {n:,}" for rule, n in found.counts.items()),
             nothing=held,
             held=held,
-            figures={"last_part_went_back": _went_back(facts)},
+            figures={
+                "last_part_went_back": _went_back(facts),
+                **({"lost_parts": len(lost)} if (lost := facts.named(LOST)) else {}),
+            },
         )
 
 
@@ -184,10 +189,16 @@ def _pointers(facts: ProtocolRecord) -> list[Breach]:
 
 
 def _checksums(facts: ProtocolRecord) -> list[Breach]:
-    """Return parts of one name with different rows."""
+    """Return parts of one name with different rows. An empty part that takes the place of one that
+    nobody had any more begins anew."""
     first: dict[str, tuple[str, int]] = {}
     out: list[Breach] = []
-    for _, at, replica, name, rows in facts.named("part"):
+    for what, at, replica, name, *hashed in facts.every:
+        if what == LOST:
+            first.pop(name, None)
+        if what != "part":
+            continue
+        (rows,) = hashed
         other, known = first.setdefault(name, (replica, rows))
         if known != rows:
             out.append((at, f"part {name} of {replica} differs from {other}'s at {seconds(at)}"))

@@ -127,6 +127,22 @@ BUGS: Mapping[str, str] = {
     "copy-keeps-version": "a part that is copied from another table keeps the number of its last "
     "mutation there, and mutations of lower numbers skip it here",
     "drop-later": "a replica that executes a drop removes whatever the partition has by then",
+    "crossed-copies": "REPLACE and ATTACH PARTITION FROM copy what they read before their first try, "
+    "and do not check that the other table is still the same, so that two in opposite directions may "
+    "exchange the rows; 25.8 does so",
+    "attach-retried": "an ATTACH PARTITION FROM whose commit is not answered makes its parts again, "
+    "and asks no more whether they are duplicates",
+    "replace-deduplicated": "REPLACE PARTITION leaves out parts whose rows an earlier ATTACH "
+    "PARTITION FROM has brought, and which it is about to remove",
+    "replace-keeps-range": "a replica that executes the REPLACE PARTITION of another one keeps what "
+    "is replaced",
+    "copy-skips-part": "a replica that executes the REPLACE, ATTACH FROM or MOVE of another one "
+    "leaves out the first part",
+    "inserts-uncancelled": "MOVE and REPLACE PARTITION do not cancel the inserts that have taken "
+    "their numbers and not committed, so that these come and are removed with the rest",
+    "partition-unversioned": "statements on whole partitions do not check that no other one has "
+    "come in between",
+    "move-drops-later": "MOVE PARTITION drops three more blocks than it has looked at",
     "both-move": "zero-copy: a replica that moves a part to the store holds no marker, so that two "
     "may look and move; the first description did so",
     "dedup-own-clock": "the replica that removes old blocks takes its own clock for the present, "
@@ -196,12 +212,12 @@ _TODAY: Final = replace(
     defects=_OLD.defects - {"clone-keeps-dropped", "undone-alter", "shortage-as-broken"}
     | {"early-snapshot", "merged-away", "lost-retry", "pending-merged", "failed-duplicate"}
     | {"attach-own-copy", "moved-away", "hidden-by-move", "half-moved", "stale-replace"}
-    | {"unmutated-copy"},
+    | {"unmutated-copy", "crossed-copies"},
     mechanisms=frozenset(
         {
             *("many-leaders", "own-wait", "insert-retries", "parallel-quorum"),
             *("duplicate-wait", "alter-in-log", "attach-entries", "atomic-databases"),
-            "copied-partitions",
+            *("copied-partitions", "empty-parts"),
         }
     ),
 )

@@ -84,6 +84,14 @@ pub enum Bug {
     UnmutatedCopy,
     CopyKeepsVersion,
     DropLater,
+    CrossedCopies,
+    AttachRetried,
+    ReplaceDeduplicated,
+    ReplaceKeepsRange,
+    CopySkipsPart,
+    InsertsUncancelled,
+    PartitionUnversioned,
+    MoveDropsLater,
 }
 
 /// Every bug with the name that users type.
@@ -167,6 +175,14 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::UnmutatedCopy, "unmutated-copy"),
     (Bug::CopyKeepsVersion, "copy-keeps-version"),
     (Bug::DropLater, "drop-later"),
+    (Bug::CrossedCopies, "crossed-copies"),
+    (Bug::AttachRetried, "attach-retried"),
+    (Bug::ReplaceDeduplicated, "replace-deduplicated"),
+    (Bug::ReplaceKeepsRange, "replace-keeps-range"),
+    (Bug::CopySkipsPart, "copy-skips-part"),
+    (Bug::InsertsUncancelled, "inserts-uncancelled"),
+    (Bug::PartitionUnversioned, "partition-unversioned"),
+    (Bug::MoveDropsLater, "move-drops-later"),
 ];
 
 /// The bugs that 18.16.1 or 25.8 has, and with it their protocols.
@@ -199,6 +215,7 @@ const DEFECTS: &[Bug] = &[
     Bug::HalfMoved,
     Bug::StaleReplace,
     Bug::UnmutatedCopy,
+    Bug::CrossedCopies,
 ];
 
 /// A set of bugs.

@@ -22,6 +22,8 @@ pub enum Mechanism {
     AtomicDatabases,
     /// MOVE PARTITION TO TABLE, REPLACE PARTITION and ATTACH PARTITION FROM.
     CopiedPartitions,
+    /// A part that no replica has any more is replaced by an empty one.
+    EmptyParts,
 }
 
 /// Every mechanism with its name.
@@ -35,6 +37,7 @@ const NAMES: &[(Mechanism, &str)] = &[
     (Mechanism::AttachEntries, "attach-entries"),
     (Mechanism::AtomicDatabases, "atomic-databases"),
     (Mechanism::CopiedPartitions, "copied-partitions"),
+    (Mechanism::EmptyParts, "empty-parts"),
 ];
 
 /// A set of mechanisms.

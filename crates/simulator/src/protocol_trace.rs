@@ -140,12 +140,35 @@ impl ProtocolTrace {
             true => name.into(),
             false => format!("{root} {name}"),
         };
-        self.push(Fact::PartAnnounced {
-            now_ns,
-            replica: replica.into(),
-            name,
-            hash: crc32fast::hash(rows_repr(rows, '(', ')').as_bytes()),
+        let (replica, hash) = (
+            replica.to_owned(),
+            crc32fast::hash(rows_repr(rows, '(', ')').as_bytes()),
+        );
+        self.push(match rows.is_empty() && self.has_other_rows(&name, hash) {
+            true => Fact::PartLost {
+                now_ns,
+                replica,
+                name,
+            },
+            false => Fact::PartAnnounced {
+                now_ns,
+                replica,
+                name,
+                hash,
+            },
         });
+    }
+
+    /// Whether the last part of this name was announced with other rows.
+    fn has_other_rows(&self, name: &str, hash: u32) -> bool {
+        let known = self.facts.iter().rev().find_map(|fact| match fact {
+            Fact::PartAnnounced {
+                name: one, hash, ..
+            } if one == name => Some(Some(*hash)),
+            Fact::PartLost { name: one, .. } if one == name => Some(None),
+            _ => None,
+        });
+        known.flatten().is_some_and(|known| known != hash)
     }
 
     fn last(&mut self, now_ns: Ns, path: &str, last: &LastParts, before: &Tree) {

@@ -350,6 +350,10 @@ impl ReplicaServer for Server {
         })
     }
 
+    fn opened(&self, table: &str) -> Option<Rc<Table>> {
+        self.tables.borrow().get(table).cloned()
+    }
+
     fn doubt(&self, table: &str, part: &str) {
         if let Some(table) = self.tables.borrow().get(table) {
             table.missing.add(&Info::named(part));

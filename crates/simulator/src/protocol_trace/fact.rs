@@ -47,6 +47,12 @@ pub enum Fact {
         name: String,
         hash: u32,
     },
+    /// A replica announced an empty part in place of one that no replica had any more.
+    PartLost {
+        now_ns: Ns,
+        replica: String,
+        name: String,
+    },
     /// A replica chose parts to merge into this part, while another or the same one was the leader.
     MergeChosen {
         now_ns: Ns,
@@ -71,6 +77,7 @@ impl Fact {
             | Fact::Positions { now_ns, .. }
             | Fact::PointerMoved { now_ns, .. }
             | Fact::PartAnnounced { now_ns, .. }
+            | Fact::PartLost { now_ns, .. }
             | Fact::MergeChosen { now_ns, .. }
             | Fact::SessionExpired { now_ns, .. } => *now_ns,
         }

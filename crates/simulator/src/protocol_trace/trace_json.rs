@@ -74,6 +74,14 @@ fn fact_json(fact: &Fact, ahead_ns: Ns, out: Vec<u8>) -> Vec<u8> {
             let list = list.text("part").int(now_ns - ahead_ns).text(replica);
             list.text(name).int(i64::from(*hash))
         }
+        Fact::PartLost {
+            now_ns,
+            replica,
+            name,
+        } => {
+            let list = list.text("lost").int(now_ns - ahead_ns).text(replica);
+            list.text(name)
+        }
         Fact::MergeChosen {
             now_ns,
             name,

@@ -13,6 +13,7 @@ use crate::protocol::Mechanisms;
 use crate::server::idle_connections::IdleConnections;
 use crate::store::ObjectStore;
 use crate::table::parts::Rows;
+use crate::table::replica::Table;
 use crate::world::{Ns, Process};
 
 /// What all servers share besides ZooKeeper: their version, and the object store.
@@ -131,6 +132,9 @@ pub trait ReplicaServer {
 
     /// Return what a part has that is on the disk.
     fn part_data(&self, table: &str, part: &str) -> Option<PartData>;
+
+    /// Return one of its tables.
+    fn opened(&self, table: &str) -> Option<Rc<Table>>;
 
     /// Let a part be checked that could not be opened.
     fn doubt(&self, table: &str, part: &str);

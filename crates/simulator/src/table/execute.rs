@@ -8,6 +8,7 @@ use crate::bugs::Bug;
 use crate::errors::QueryError;
 use crate::keeper::tree::child;
 use crate::table::columns;
+use crate::table::copied_range;
 use crate::table::detached::attach_own;
 use crate::table::drop_range;
 use crate::table::entries::{Entry, EntryKind};
@@ -16,7 +17,6 @@ use crate::table::merge::{merge, mutate};
 use crate::table::parts::Info;
 use crate::table::queue::Attempt;
 use crate::table::quorum::join;
-use crate::table::replace_range;
 use crate::table::replica::Table;
 use crate::world::{Ns, SECOND};
 
@@ -87,7 +87,7 @@ async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
         return Ok(true);
     }
     if let Some(copies) = &entry.copies {
-        replace_range::execute(table, &zk, entry, copies).await?;
+        copied_range::execute(table, &zk, entry, copies).await?;
         return Ok(true);
     }
     if let Some(after) = &entry.columns {

@@ -1,14 +1,18 @@
-//! Replaces a merged part that no replica has any more by what is left of its source parts.
+//! Replaces a merged part that no replica has any more by what is left of its source parts, and a
+//! part of which nothing is left by an empty one.
 //!
 //! A replica that had only the merged part knows nothing of its source parts, which another one may
 //! still have: it had not merged them yet, or a power cut took the merged part and left them. 18.16.1
 //! gives the part up, so that these rows stay on some replicas and never reach the others; or it waits
 //! for good, because the first and the last of the source parts are there ("we hope that all parts in
 //! between are present too", searchForMissingPart).
+//!
+//! An empty part lets go on what waits for the lost one: a merge, a mutation, a REPLACE_RANGE. 25.8
+//! makes it (onPartIsLostForever, createEmptyPartInsteadOfLost).
 
 use std::rc::Rc;
 
-use crate::errors::KeeperError;
+use crate::errors::{KeeperError, QueryError};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
 use crate::table::active_parts::ActivePartSet;
@@ -16,7 +20,8 @@ use crate::table::entries::{Data, Entry, TableData};
 use crate::table::listed::cover_of;
 use crate::table::log;
 use crate::table::part_files;
-use crate::table::parts::{Info, Part};
+use crate::table::parts::{Info, Part, Rows};
+use crate::table::replace_range::{listed, within};
 use crate::table::replica::Table;
 
 /// What became of a part that no replica lists.
@@ -75,6 +80,50 @@ pub async fn replace(
     }
     table.queue.wake();
     Ok(Fate::Replaced)
+}
+
+/// Puts an empty part in place of one of which nothing is left, and returns whether it did. It does
+/// not if nothing waits for the part, if a drop removes it or has done so, or if this replica shows a
+/// part of its range. Returns BAD_VERSION if the log has changed meanwhile.
+pub async fn put_empty(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    lost: &Info,
+) -> Result<bool, QueryError> {
+    let unneeded = || !table.queue.needs(lost) || table.queue.has_dropped(lost);
+    if unneeded() {
+        return Ok(false);
+    }
+    let log = &table.paths.log;
+    let (_, version) = zk.get(log.clone()).await?.expect("a table has a log");
+    log::pull(table, zk, None).await?;
+    if unneeded() || !within(table, lost).is_empty() {
+        return Ok(false);
+    }
+    let part = Part::new(lost.clone(), Rows::default(), table.world.now_ns());
+    part.written.set(part_files::write(table).await?);
+    let mut operations = vec![Operation::check(log.clone(), Some(version))];
+    for replica in zk.children(table.paths.replicas.clone()).await?.iter() {
+        if *replica != table.me {
+            let path = child(&table.paths.of(replica).parts, &part.name);
+            operations.push(Operation::absent(path));
+        }
+    }
+    operations.push(listed(table, &part));
+    table.store(part.clone());
+    if let Err(error) = zk.multi(operations).await {
+        table.forget(&part);
+        return Err(error.into());
+    }
+    if unneeded() {
+        // A drop has been executed meanwhile.
+        table.forget(&part);
+        zk.remove(child(&table.own.parts, &part.name)).await?;
+        return Ok(true);
+    }
+    table.activate(&part);
+    table.queue.wake();
+    Ok(true)
 }
 
 /// Returns the parts that the lost one had replaced here, and that can be read.

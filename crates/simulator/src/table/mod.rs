@@ -7,6 +7,7 @@ pub mod block_numbers;
 pub mod cleanup;
 pub mod clone;
 pub mod columns;
+pub mod copied_range;
 pub mod damage;
 pub mod detached;
 pub mod drop_range;

@@ -17,7 +17,9 @@ use crate::table::entries::{Data, Entry, EntryKind};
 use crate::table::log::pull;
 use crate::table::merge::{append, logging, Logged};
 use crate::table::optimize::wait_for_replicas;
-use crate::table::partition_version::{changed_meanwhile, next_version, version_of, TRIES};
+use crate::table::partition_version::{
+    changed_meanwhile, next_version, unmutated, version_of, TRIES,
+};
 use crate::table::parts::{Info, Part};
 use crate::table::replace_range::{
     cancel_inserts, catch_up, delimited, prepared, range_until, within, Committed, Draft,
@@ -90,10 +92,14 @@ async fn move_at_once(
     removal: &Removal,
     settings: &Settings,
 ) -> Result<First, QueryError> {
+    let unmutated = unmutated(table, zk).await?;
     let sources = sources(table, zk, &removal.range).await?;
-    let dropped = Rc::new(entry_of(table, &removal.range));
+    let later = i64::from(table.bugs.has(Bug::MoveDropsLater)) * 3;
+    let range = range_until(&removal.range.partition, removal.range.max + later);
+    let dropped = Rc::new(entry_of(table, &range));
     let others = vec![
         next_version(table, removal.version),
+        unmutated,
         Operation::put(table.paths.log.clone(), Data::default()),
         Operation::remove(removal.lock.clone()),
         logging(table, &dropped),

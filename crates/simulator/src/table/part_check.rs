@@ -8,9 +8,10 @@
 use std::rc::Rc;
 
 use crate::bugs::Bug;
-use crate::errors::{KeeperError, QueryError};
+use crate::errors::QueryError;
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::child;
+use crate::protocol::Mechanism;
 use crate::table::log;
 use crate::table::lost_part::{self, Fate};
 use crate::table::part_files;
@@ -51,7 +52,7 @@ async fn check(table: &Rc<Table>, part: &Info) -> Result<(), QueryError> {
         return Ok(());
     }
     let zk = table.writable()?;
-    Ok(search_replicas(table, &zk, part).await?)
+    search_replicas(table, &zk, part).await
 }
 
 /// Checks a part without a descriptor for its files. 18.16.1 takes any exception for a broken part,
@@ -84,15 +85,14 @@ async fn detach_broken(table: &Rc<Table>, part: &Rc<Part>) -> Result<(), QueryEr
 }
 
 /// Fetches a part again if ZooKeeper lists it for this replica. If no replica has the part, nor
-/// parts at both of its ends from which a merge could make it, it is lost forever and nothing waits
-/// for it.
+/// parts at both of its ends from which a merge could make it, it is lost forever.
 async fn search_replicas(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     part: &Info,
-) -> Result<(), KeeperError> {
+) -> Result<(), QueryError> {
     if zk.exists(child(&table.own.parts, &part.name())).await? {
-        return log::fetch_again(table, zk, part).await;
+        return Ok(log::fetch_again(table, zk, part).await?);
     }
     let hopes = table.bugs.has(Bug::LostPartUnreplaced);
     let (mut first, mut last) = (false, false);
@@ -112,7 +112,24 @@ async fn search_replicas(
         }
     }
     if hopes || lost_part::replace(table, zk, part).await? == Fate::Gone {
-        log::give_up(table, zk, part).await?;
+        lose(table, zk, part).await?;
     }
     Ok(())
+}
+
+/// Puts an empty part in place of one that is lost forever; if there is no need, or the server does
+/// not do so, removes the entry that waits for it. Of the part of a merge or a mutation that is still
+/// queued, the source parts are checked instead: some of them may be left.
+async fn lose(table: &Rc<Table>, zk: &Rc<KeeperSession>, part: &Info) -> Result<(), QueryError> {
+    if table.mechanisms.has(Mechanism::EmptyParts) {
+        let sources = table.queue.sources_of(part);
+        if !sources.is_empty() && table.bugs.has(Bug::LostPartUnreplaced) {
+            sources.iter().for_each(|source| table.missing.add(source));
+            return Ok(());
+        }
+        if lost_part::put_empty(table, zk, part).await? {
+            return Ok(());
+        }
+    }
+    Ok(log::give_up(table, zk, part).await?)
 }

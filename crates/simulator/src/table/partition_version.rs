@@ -7,6 +7,7 @@
 //! Source: dropAllPartsInPartitions, replacePartitionFrom, movePartitionToTable of
 //! StorageReplicatedMergeTree of 25.8.
 
+use crate::bugs::Bug;
 use crate::errors::{KeeperError, ServerError};
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::Operation;
@@ -30,8 +31,32 @@ pub fn next_version(table: &Table, version: i64) -> Operation {
     Operation::Put {
         path: table.paths.alter_partition_version.clone(),
         data: Data::default(),
-        version: Some(version),
+        version: (!table.bugs.has(Bug::PartitionUnversioned)).then_some(version),
     }
+}
+
+/// Returns the operations that check that no statement which removes or copies whole partitions, and
+/// no mutation, has changed the table since.
+///
+/// Without them two statements that copy in opposite directions could each take what the other is
+/// about to replace, and the tables would have exchanged their rows.
+pub async fn unchanged(table: &Table, zk: &KeeperSession) -> Result<Vec<Operation>, KeeperError> {
+    let partitions = version_of(table, zk).await?;
+    Ok(vec![
+        Operation::check(
+            table.paths.alter_partition_version.clone(),
+            Some(partitions),
+        ),
+        unmutated(table, zk).await?,
+    ])
+}
+
+/// Returns the operation that checks that no mutation of the table has been created since.
+pub async fn unmutated(table: &Table, zk: &KeeperSession) -> Result<Operation, KeeperError> {
+    let mutations = &table.paths.mutations;
+    let found = zk.get(mutations.clone()).await?;
+    let (_, version) = found.expect("a table has mutations");
+    Ok(Operation::check(mutations.clone(), Some(version)))
 }
 
 pub fn changed_meanwhile() -> ServerError {

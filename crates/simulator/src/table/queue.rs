@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::table::active_parts::ActivePartSet;
+use crate::table::drop_range::HIGHEST;
 use crate::table::entries::{Entry, EntryKind};
 use crate::table::parts::{Info, Ordered};
 use crate::world::{Ns, Promise, World};
@@ -216,6 +217,29 @@ impl Queue {
         let mut entries = entries.iter();
         let entry = entries.find(|(_, one)| one.entry.new == *part);
         entry.map(|(name, _)| name.clone())
+    }
+
+    /// Return whether a drop that is queued, or has been executed, removes this part.
+    pub fn has_dropped(&self, part: &Info) -> bool {
+        let virtual_parts = self.virtual_parts.borrow();
+        let covering = virtual_parts.containing(part);
+        covering.is_some_and(|covering| covering.level == HIGHEST)
+    }
+
+    /// Return whether some entry makes exactly this part, or merges or mutates it.
+    pub fn needs(&self, part: &Info) -> bool {
+        let entries = self.entries.borrow();
+        let entries = entries.values().map(|one| &one.entry);
+        let mut entries = entries.filter(|entry| !entry.kind.removes_range());
+        entries.any(|entry| entry.made().any(|made| made == part) || entry.parts.contains(part))
+    }
+
+    /// Return the parts that the merge or the mutation into this part needs; none if no such entry
+    /// is queued.
+    pub fn sources_of(&self, part: &Info) -> Vec<Info> {
+        let entries = self.entries.borrow();
+        let entry = entries.values().find(|one| one.entry.new == *part);
+        entry.map_or_else(Vec::new, |one| one.entry.parts.clone())
     }
 
     /// Return whether some entry other than that of `besides` makes this part or one that covers it.

@@ -1,12 +1,9 @@
 //! Copies partitions between two tables: REPLACE PARTITION and ATTACH PARTITION FROM, and the entries
 //! of REPLACE_RANGE that they and MOVE PARTITION TO TABLE log in the table that receives the parts.
 //!
-//! Source: replacePartitionFrom, executeReplaceRange, getFakePartCoveringAllPartsInPartition and
-//! clearLockedBlockNumbersInPartition of StorageReplicatedMergeTree of 25.8. Three departures: nothing
-//! prevents a replica from making parts of a range while it copies them (addDropReplaceIntent); one
-//! that does not learn that its parts were committed makes them again when it executes the entry,
-//! though ZooKeeper lists them; and a part that no replica has any more is waited for, where the
-//! server puts an empty one.
+//! Source: replacePartitionFrom, getFakePartCoveringAllPartsInPartition and
+//! clearLockedBlockNumbersInPartition of StorageReplicatedMergeTree of 25.8. One departure: nothing
+//! prevents a replica from making parts of a range while it copies them (addDropReplaceIntent).
 //!
 //! The server copies the parts that its replica has, as they are: without those that it has not
 //! fetched yet, and without the mutations that they lack. Without these defects the replica first
@@ -24,24 +21,25 @@ use crate::keeper::tree::{child, Done, Operation, Path};
 use crate::protocol::Mechanism;
 use crate::server::Settings;
 use crate::table::block_numbers::{reserve, INSERT, OTHER, RANGE};
-use crate::table::drop_range::{clear_queue, forget_blocks, remove_parts, HIGHEST};
+use crate::table::drop_range::{forget_blocks, HIGHEST};
 use crate::table::entries::{Copied, Copies, Data, Entry};
-use crate::table::fetch::{download, search, NO_REPLICA_HAS_PART};
 use crate::table::insert::block_id_of;
 use crate::table::log::pull;
 use crate::table::merge::{logging, Logged};
 use crate::table::mutation::changed;
 use crate::table::optimize::wait_for_replicas;
 use crate::table::part_files;
-use crate::table::partition_version::{changed_meanwhile, next_version, version_of, TRIES};
+use crate::table::partition_version::{
+    changed_meanwhile, next_version, unchanged, version_of, TRIES,
+};
 use crate::table::parts::{Info, Part, Rows};
 use crate::table::replica::Table;
+use crate::table::retries::is_lost;
 use crate::world::{Ns, MS};
 
 /// Median time of linking the files of a small part.
-const CLONE_NS: Ns = MS;
+pub const CLONE_NS: Ns = MS;
 const NOT_IMPLEMENTED: i32 = 48;
-const PART_IS_TEMPORARILY_LOCKED: i32 = 384;
 
 /// Copies the visible parts of a partition of another table, in place of those that are here if it
 /// `replaces` them.
@@ -52,24 +50,36 @@ pub async fn copy_partition(
     replaces: bool,
     settings: &Settings,
 ) -> Result<(), QueryError> {
-    let zk = prepared(table, from)?;
+    let mut zk = prepared(table, from)?;
     let whole = range_until(partition, HIGHEST);
-    if !table.bugs.has(Bug::StaleReplace) {
-        catch_up(from, &zk, &whole).await?;
-    }
     // Parts whose entries this replica has not executed yet are not among them.
-    let sources = within(from, &whole);
-    for _ in 0..TRIES {
+    let mut sources = within(from, &whole);
+    let mut is_again = false;
+    let crosses = table.bugs.has(Bug::CrossedCopies);
+    for attempt in 0..TRIES {
+        let mut checks = Vec::new();
+        if !crosses {
+            checks = unchanged(from, &zk).await?;
+        }
+        if !table.bugs.has(Bug::StaleReplace) && (attempt == 0 || !crosses) {
+            catch_up(from, &zk, &whole).await?;
+            sources = within(from, &whole);
+        }
         let version = version_of(table, &zk).await?;
         let (number, lock) = delimited(table, &zk, partition).await?;
         // In a partition without a block there is nothing to replace.
         let range = (replaces && number > 0).then(|| range_until(partition, number));
-        let deduplicates = range.is_none();
+        let deduplicates = range.is_none() || table.bugs.has(Bug::ReplaceDeduplicated);
+        let deduplicates = deduplicates && !is_again;
         let mut draft = Draft::new(from, range, vec![lock]);
         let logged = match draft.fill(table, &zk, &sources, deduplicates).await {
-            Ok(()) => draft.commit(table, &zk, version, Vec::new()).await,
+            Ok(()) => draft.commit(table, &zk, version, checks).await,
             Err(error) => Err(error),
         };
+        if table.bugs.has(Bug::AttachRetried) && logged.as_ref().is_err_and(is_lost) {
+            (zk, is_again) = (connected_again(table).await, true);
+            continue;
+        }
         if !matches!(logged, Ok(Some(_))) {
             draft.release(&zk).await?;
         }
@@ -79,6 +89,16 @@ pub async fn copy_partition(
         }
     }
     Err(changed_meanwhile().into())
+}
+
+/// Waits for a session in which the table may be written.
+async fn connected_again(table: &Table) -> Rc<KeeperSession> {
+    loop {
+        match table.writable() {
+            Ok(zk) => return zk,
+            Err(_) => table.world.sleep(100 * MS).await,
+        }
+    }
 }
 
 /// Returns the session, if both tables may be used.
@@ -260,7 +280,7 @@ impl Draft {
 }
 
 /// Writes a part that is not visible yet.
-async fn made(table: &Rc<Table>, new: &Info, rows: &Rows) -> Result<Rc<Part>, ServerError> {
+pub async fn made(table: &Rc<Table>, new: &Info, rows: &Rows) -> Result<Rc<Part>, ServerError> {
     let written = part_files::write(table).await?;
     let part = Part::new(new.clone(), rows.clone(), table.world.now_ns());
     part.written.set(written);
@@ -268,13 +288,13 @@ async fn made(table: &Rc<Table>, new: &Info, rows: &Rows) -> Result<Rc<Part>, Se
 }
 
 /// The operation that lists a part as this replica's.
-fn listed(table: &Table, part: &Part) -> Operation {
+pub fn listed(table: &Table, part: &Part) -> Operation {
     let rows = Data::payload(part.rows.clone());
     Operation::create(child(&table.own.parts, &part.name), rows)
 }
 
 /// Shows parts that are committed, and hides those of the range.
-fn show(table: &Table, parts: &[Rc<Part>], range: Option<&Info>) {
+pub fn show(table: &Table, parts: &[Rc<Part>], range: Option<&Info>) {
     for part in parts {
         table.activate(part);
     }
@@ -291,6 +311,9 @@ pub async fn cancel_inserts(
     zk: &KeeperSession,
     range: &Info,
 ) -> Result<(), KeeperError> {
+    if table.bugs.has(Bug::InsertsUncancelled) {
+        return Ok(());
+    }
     let numbers = child(&table.paths.block_numbers, &range.partition);
     let held = zk.read_one(Reading::values(numbers.clone()), None).await?;
     for (name, holder) in held.values() {
@@ -330,107 +353,4 @@ pub async fn sync_replica(table: &Rc<Table>) -> Result<(), QueryError> {
         table.queue.sleep(Some(100 * MS)).await;
     }
     Ok(())
-}
-
-// --- executing the entry ------------------------------------------------------------------------
-
-/// Makes the parts of an entry that are not here, of those of the other table if they are the same,
-/// or else of another replica's; then removes the range that they replace.
-pub async fn execute(
-    table: &Rc<Table>,
-    zk: &Rc<KeeperSession>,
-    entry: &Entry,
-    copies: &Copies,
-) -> Result<(), QueryError> {
-    let mut fetched = Vec::new();
-    let done = make(table, zk, entry, copies, &mut fetched).await;
-    for name in fetched {
-        table.fetching.borrow_mut().shift_remove(&name);
-    }
-    done
-}
-
-/// Executes the entry, and notes in `fetched` which parts no other entry may fetch until its end.
-async fn make(
-    table: &Rc<Table>,
-    zk: &Rc<KeeperSession>,
-    entry: &Entry,
-    copies: &Copies,
-    fetched: &mut Vec<Rc<str>>,
-) -> Result<(), QueryError> {
-    if let Some(range) = &copies.range {
-        clear_queue(table, zk, range, entry).await?;
-    }
-    let mut parts: Vec<Rc<Part>> = Vec::new();
-    for copied in &copies.parts {
-        let covered = parts.iter().any(|part| part.info.contains(&copied.new));
-        let here = table.active.borrow().containing(&copied.new).is_some();
-        if !covered && !here {
-            parts.extend(obtained(table, zk, copied, &copies.from, fetched).await?);
-        }
-    }
-    // Those of an earlier attempt whose answer was lost are listed already.
-    let known = zk.children(table.own.parts.clone()).await?;
-    let fresh = parts.iter().filter(|part| !known.contains(&part.name));
-    let operations: Vec<_> = fresh.map(|part| listed(table, part)).collect();
-    for part in &parts {
-        table.store(part.clone());
-    }
-    if !operations.is_empty() {
-        if let Err(error) = zk.multi(operations).await {
-            for part in &parts {
-                table.forget(part);
-            }
-            return Err(error.into());
-        }
-    }
-    // At one moment, so that no statement copies both.
-    show(table, &parts, copies.range.as_ref());
-    if let Some(range) = &copies.range {
-        remove_parts(table, zk, range).await?;
-    }
-    Ok(())
-}
-
-/// Returns the new part, or one that covers it; `None` if it is to be dropped anyway.
-async fn obtained(
-    table: &Rc<Table>,
-    zk: &Rc<KeeperSession>,
-    copied: &Copied,
-    from: &str,
-    fetched: &mut Vec<Rc<str>>,
-) -> Result<Option<Rc<Part>>, QueryError> {
-    let source = table.server.part_data(from, &copied.source);
-    if let Some(source) = source.filter(|source| source.rows == copied.rows) {
-        let ns = table.world.around(CLONE_NS) + source.delay_ns;
-        table.world.work(ns).await;
-        return Ok(Some(made(table, &copied.new, &copied.rows).await?));
-    }
-    if table.fetches_stopped.get() {
-        return Err(ServerError::new(236, "Fetching of parts was cancelled").into());
-    }
-    let wanted = Entry::get(copied.new.clone());
-    let Some(held) = search(table, zk, &wanted).await?.held else {
-        if table.queue.drops(&copied.new) {
-            return Ok(None);
-        }
-        let text = format!(
-            "Not found part {} (or part covering it) neither source table neither remote replicas",
-            wanted.name
-        );
-        return Err(ServerError::new(NO_REPLICA_HAS_PART, text).into());
-    };
-    let name = held.name.clone();
-    if table
-        .fetching
-        .borrow_mut()
-        .insert(name.clone(), ())
-        .is_some()
-    {
-        let text = format!("Part {name} is already being fetched");
-        return Err(ServerError::new(PART_IS_TEMPORARILY_LOCKED, text).into());
-    }
-    fetched.push(name);
-    let rows = download(table, &held).await?.rows;
-    Ok(Some(made(table, &held.info, &rows).await?))
 }

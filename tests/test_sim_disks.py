@@ -212,8 +212,8 @@ def test_a_power_cut_takes_what_was_not_synced_and_is_young() -> None:
 
 
 def test_an_empty_part_takes_the_place_of_one_that_no_replica_has_any_more() -> None:
-    """A power cut takes a row from both tables, whose other replicas are still to fetch the one part
-    and to copy the other. Later statements meet nothing that waits."""
+    """A power cut takes a row from both tables, whose other replicas are still to fetch the one
+    part and to copy the other. Later statements meet nothing that waits."""
     cluster = SimCluster(THREE, Seed(1), protocol="repaired-25.8")
     table = table_on(cluster)
     schema = TableSchema("key Int64, value Int64", "value", "key", {})

@@ -127,15 +127,15 @@ BUGS: Mapping[str, str] = {
     "copy-keeps-version": "a part that is copied from another table keeps the number of its last "
     "mutation there, and mutations of lower numbers skip it here",
     "drop-later": "a replica that executes a drop removes whatever the partition has by then",
-    "crossed-copies": "REPLACE and ATTACH PARTITION FROM copy what they read before their first try, "
-    "and do not check that the other table is still the same, so that two in opposite directions may "
-    "exchange the rows; 25.8 does so",
-    "attach-retried": "an ATTACH PARTITION FROM whose commit is not answered makes its parts again, "
-    "and asks no more whether they are duplicates",
+    "crossed-copies": "REPLACE and ATTACH PARTITION FROM copy what they read before their first "
+    "try, and do not check that the other table is still the same, so that two in opposite "
+    "directions may exchange the rows; 25.8 does so",
+    "attach-retried": "an ATTACH PARTITION FROM whose commit is not answered makes its parts "
+    "again, and asks no more whether they are duplicates",
     "replace-deduplicated": "REPLACE PARTITION leaves out parts whose rows an earlier ATTACH "
     "PARTITION FROM has brought, and which it is about to remove",
-    "replace-keeps-range": "a replica that executes the REPLACE PARTITION of another one keeps what "
-    "is replaced",
+    "replace-keeps-range": "a replica that executes the REPLACE PARTITION of another one keeps "
+    "what is replaced",
     "copy-skips-part": "a replica that executes the REPLACE, ATTACH FROM or MOVE of another one "
     "leaves out the first part",
     "inserts-uncancelled": "MOVE and REPLACE PARTITION do not cancel the inserts that have taken "

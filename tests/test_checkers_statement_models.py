@@ -105,8 +105,12 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
                 for into in _selected(call, step.end):
                     now = {table: (*places.get(table, ()), *view) for table in into}
                     go(now, copied | ({block} if call.to in into else set()))
-                if block in copied and view:
+                if block in copied and view and call.effect is Effect.SELECT:
                     go({})
+                if call.effect is Effect.COPY:
+                    for left_out in _duplicates(call, view, copied):
+                        kept = tuple(copy for at, copy in enumerate(view) if at not in left_out)
+                        go({call.to: (*there, *kept)}, copied | {(call.effect, call.to, kept)})
         case Effect.MOVE:
             for view in views:
                 go({call.to: (*there, *view), call.table: _without(have, view)})
@@ -152,6 +156,15 @@ def _hits(step, have) -> list[tuple[Copies, Copies]]:
 def _must(step) -> bool:
     """Return whether a statement on one part touches a copy at least."""
     return step.call.one_part and not step.killed and step.end is not None
+
+
+def _duplicates(call, view, copied) -> Iterator[tuple[int, ...]]:
+    """Yield which of the copies that a COPY brings may be left out: parts are blocks, and each of
+    these may be in one that was brought before."""
+    blocks = [set(brought) for effect, to, brought in copied if (effect, to) == ("copy", call.to)]
+    known = [at for at, copy in enumerate(view) if any(copy in brought for brought in blocks)]
+    for size in range(1, len(known) + 1):
+        yield from combinations(known, size)
 
 
 def _without(have, taken) -> list:

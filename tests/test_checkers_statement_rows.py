@@ -96,6 +96,10 @@ VERDICTS = {
         (ONE, REPLACE, copy(30, 40), both_show(t=[(1, [], 1)], u=[(1, [], 2)])),
         (Status.VALID, []),
     ),
+    "of two equal parts a copy may take one for a duplicate": (
+        (ONE, copy(5, 8), MOVE_BACK, copy(40, 50), both_show(t=[(1, [], 2)], u=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
     "what a move brought, no later copy takes for a duplicate": (
         (ONE, move(10, 20), MOVE_BACK_LATER, copy(40, 50), both_show(t=[(1, [], 1)])),
         (Status.INVALID, ["stale-copy"]),

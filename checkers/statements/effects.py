@@ -167,8 +167,24 @@ class Exact:
             for receiving in _selected(step)
             for known in [[block] if have and to in receiving else []]
         }
+        if call.effect is Effect.COPY:
+            return after | self._deduplicated(to, have, state)
         alike = any(known[:2] == block[:2] for known in state.memory)
         return after | {state} if (alike if self.merges else block in state.memory) else after
+
+    def _deduplicated(self, to: str, have: Copies, state: RowState) -> set[RowState]:
+        """Return the states after a COPY of which some copies were taken for duplicates: each of
+        its parts is a block of its own."""
+        blocks = [known[2] for known in state.memory if known[:2] == (Effect.COPY, to)]
+        brought = {copy for block in blocks for copy in block}
+        there = dict(state.places).get(to, ())
+        may_go = [at for at, copy in enumerate(have) if copy in brought or (blocks and self.merges)]
+        return {
+            state.put({to: _sorted(there, kept)}, [(Effect.COPY, to, kept)] if kept else [])
+            for size in range(1, len(may_go) + 1)
+            for gone in combinations(may_go, size)
+            for kept in [tuple(copy for at, copy in enumerate(have) if at not in gone)]
+        }
 
 
 class Past(NamedTuple):
@@ -239,7 +255,9 @@ class LocalView:
                     self._put(step, state, {at: places.get(at, 0) + view for at in into}, [block])
                     for into in _selected(step)
                 }
-                found |= {state} if block in state.memory else set()
+                fewer = range(view) if call.effect is Effect.COPY else range(1)
+                if block in state.memory:
+                    found |= {self._put(step, state, {to: there + new}) for new in fewer} | {state}
             else:
                 least = 0 if gone or step.end is None else min(view, have)
                 for taken in range(least, min(view, have) + 1):

@@ -193,16 +193,20 @@ impl Draft {
         sources: &[Rc<Part>],
         deduplicates: bool,
     ) -> Result<(), QueryError> {
-        let mut known = FxHashSet::default();
+        let (mut known, mut duplicates) = (FxHashSet::default(), FxHashSet::default());
         for source in sources {
             let partition = &source.info.partition;
             let rows = self.rows_of(table, source)?;
             let id = block_id_of(table, &format!("{partition}_replace_from"), &rows);
+            if duplicates.contains(&id) {
+                continue;
+            }
             let block = child(&table.paths.blocks, &id);
-            let block = (deduplicates && known.insert(id)).then_some(block);
+            let block = (deduplicates && known.insert(id.clone())).then_some(block);
             let holder = if block.is_some() { INSERT } else { OTHER };
             let taken = reserve(table, zk, partition, block.as_ref(), holder).await?;
             let Some((number, lock)) = taken else {
+                duplicates.insert(id);
                 continue;
             };
             self.locks.push(lock);

@@ -32,6 +32,7 @@ CURRENT = (
     "--workload statements --protocol repaired-25.8 --time-limit 20 --interval 1.5 --duration 1"
 )
 COPIES = f"{CURRENT} -o sees=local"
+EXACT = f"{CURRENT} -o sees=acknowledged"
 PLAIN = "--insert plain --read plain --promise eventual --rate 100 --time-limit"
 DISKS = "--protocol repaired --read linearizable --rate 100 --time-limit"
 SYNCED = "--workload replication --protocol repaired-25.8 --fsync all --option big-rows=100"
@@ -141,6 +142,18 @@ TRIALS: Mapping[str, str] = {
     "copy-keeps-version": f"{COPIES} --rate 60 -o statements=move,update,delete --time-limit 30",
     "drop-later": f"{COPIES} --rate 200 -o statements=drop --nemesis jitter --interval 0.5 "
     "--duration 2 --time-limit 15",
+    "crossed-copies": f"{EXACT} --rate 40 -o sync=true -o statements=move,replace,attach-from,drop,"
+    "delete,update,optimize --nemesis partition-one --time-limit 6 --fsync all",
+    "unmutated-copy": f"{EXACT} --rate 100 -o statements=attach-from,delete,update",
+    "replace-keeps-range": f"{COPIES} --rate 60 -o statements=replace",
+    "replace-deduplicated": f"{EXACT} --rate 60 -o statements=replace,attach-from",
+    "copy-skips-part": f"{COPIES} --rate 60 -o statements=attach-from,delete,drop --nemesis "
+    "partition",
+    "move-drops-later": f"{COPIES} --rate 100 -o statements=move",
+    "inserts-uncancelled": f"{COPIES} --rate 200 -o statements=move --nemesis jitter "
+    "--interval 0.5 --duration 2",
+    "partition-unversioned": f"{EXACT} --rate 100 -o statements=replace,move,drop --nemesis "
+    "partition-one --interval 0.5",
     "old-parts-by-wall": f"{SHARED} --nemesis clock-jump-clickhouse --interval 0.5",
 }
 """Options of a run that shows each."""

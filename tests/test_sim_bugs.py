@@ -143,9 +143,11 @@ OF_MEMBERS = {
 """Bugs that faults of members show: tests/test_sim_members.py."""
 OF_COPIES = {
     *("moved-away", "hidden-by-move", "half-moved", "stale-replace", "unmutated-copy"),
-    *("copy-keeps-version", "drop-later"),
+    *("copy-keeps-version", "drop-later", "crossed-copies", "replace-keeps-range"),
+    *("replace-deduplicated", "copy-skips-part", "move-drops-later", "inserts-uncancelled"),
+    "partition-unversioned",
 }
-"""Bugs of statements on partitions: tests/test_sim_statements.py; unmutated-copy has no run yet."""
+"""Bugs of statements on partitions: tests/test_sim_statements.py."""
 
 
 def test_every_bug_is_on_trial() -> None:

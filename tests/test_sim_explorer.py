@@ -83,6 +83,7 @@ NOT_EXPRESSED = frozenset(
         *("shortage-as-broken", "old-parts-by-wall", "acknowledged-failure"),
         *("broken-part-fetched", "copied-part", "lost-part-unreplaced"),
         *("moved-away", "hidden-by-move", "half-moved", "stale-replace", "unmutated-copy"),
+        "crossed-copies",
     }
 )
 """Defects of servers that no small model has: of clones, ALTERs, claims to lead, detached parts,

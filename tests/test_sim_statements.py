@@ -63,6 +63,37 @@ CASES = {
             "time_limit_s": 15.0,
         },
     ),
+    "crossed-copies": Case(
+        "partition-one",
+        0x510000E2,
+        {"rate": 40.0, "sees": "acknowledged", "sync": True, "time_limit_s": 6.0, "fsync": "all"},
+    ),
+    "unmutated-copy": Case(
+        "none",
+        4,
+        {"statements": "attach-from,delete,update", "rate": 100.0, "sees": "acknowledged"},
+    ),
+    "replace-keeps-range": Case("none", 1, {"statements": "replace", "rate": 60.0}),
+    "replace-deduplicated": Case(
+        "none", 1, {"statements": "replace,attach-from", "rate": 60.0, "sees": "acknowledged"}
+    ),
+    "copy-skips-part": Case(
+        "partition", 1, {"statements": "attach-from,delete,drop", "rate": 60.0}
+    ),
+    "move-drops-later": Case("none", 1, {**MOVES, "rate": 100.0}),
+    "inserts-uncancelled": Case(
+        "jitter", 5, {**MOVES, "rate": 200.0, "interval_s": 0.5, "duration_s": 2.0}
+    ),
+    "partition-unversioned": Case(
+        "partition-one",
+        6,
+        {
+            "statements": "replace,move,drop",
+            "rate": 100.0,
+            "interval_s": 0.5,
+            "sees": "acknowledged",
+        },
+    ),
     "copy-keeps-version": Case(
         "none", 2, {"statements": "move,update,delete", "rate": 60.0, "time_limit_s": 30.0}
     ),

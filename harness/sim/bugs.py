@@ -130,8 +130,6 @@ BUGS: Mapping[str, str] = {
     "crossed-copies": "REPLACE and ATTACH PARTITION FROM copy what they read before their first "
     "try, and do not check that the other table is still the same, so that two in opposite "
     "directions may exchange the rows; 25.8 does so",
-    "attach-retried": "an ATTACH PARTITION FROM whose commit is not answered makes its parts "
-    "again, and asks no more whether they are duplicates",
     "replace-deduplicated": "REPLACE PARTITION leaves out parts whose rows an earlier ATTACH "
     "PARTITION FROM has brought, and which it is about to remove",
     "replace-keeps-range": "a replica that executes the REPLACE PARTITION of another one keeps "

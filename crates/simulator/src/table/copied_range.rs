@@ -111,6 +111,8 @@ async fn obtained(
     from: &str,
     fetched: &mut Vec<Rc<str>>,
 ) -> Result<Option<Rc<Part>>, QueryError> {
+    let wanted = Entry::get(copied.new.clone());
+    hold(table, &wanted.name, fetched)?;
     let source = table.server.part_data(from, &copied.source);
     if let Some(source) = source.filter(|source| source.rows == copied.rows) {
         let ns = table.world.around(CLONE_NS) + source.delay_ns;
@@ -120,7 +122,6 @@ async fn obtained(
     if table.fetches_stopped.get() {
         return Err(ServerError::new(236, "Fetching of parts was cancelled").into());
     }
-    let wanted = Entry::get(copied.new.clone());
     let Some(held) = search(table, zk, &wanted).await?.held else {
         if table.queue.drops(&copied.new) {
             return Ok(None);
@@ -134,17 +135,20 @@ async fn obtained(
         );
         return Err(ServerError::new(NO_REPLICA_HAS_PART, text).into());
     };
-    let name = held.name.clone();
-    if table
-        .fetching
-        .borrow_mut()
-        .insert(name.clone(), ())
-        .is_some()
-    {
-        let text = format!("Part {name} is already being fetched");
-        return Err(ServerError::new(PART_IS_TEMPORARILY_LOCKED, text).into());
+    if held.name != wanted.name {
+        hold(table, &held.name, fetched)?;
     }
-    fetched.push(name);
     let rows = download(table, &held).await?.rows;
     Ok(Some(made(table, &held.info, &rows).await?))
+}
+
+/// Prevents every other entry from making a part of this name until the end of this one.
+fn hold(table: &Table, name: &Rc<str>, fetched: &mut Vec<Rc<str>>) -> Result<(), ServerError> {
+    let before = table.fetching.borrow_mut().insert(name.clone(), ());
+    if before.is_some() {
+        let text = format!("Part {name} is already being fetched");
+        return Err(ServerError::new(PART_IS_TEMPORARILY_LOCKED, text));
+    }
+    fetched.push(name.clone());
+    Ok(())
 }

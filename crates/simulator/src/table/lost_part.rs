@@ -12,6 +12,7 @@
 
 use std::rc::Rc;
 
+use crate::bugs::Bug;
 use crate::errors::{KeeperError, QueryError};
 use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
@@ -21,7 +22,7 @@ use crate::table::listed::cover_of;
 use crate::table::log;
 use crate::table::part_files;
 use crate::table::parts::{Info, Part, Rows};
-use crate::table::replace_range::{listed, within};
+use crate::table::replace_range::listed;
 use crate::table::replica::Table;
 
 /// What became of a part that no replica lists.
@@ -83,26 +84,80 @@ pub async fn replace(
 }
 
 /// Puts an empty part in place of one of which nothing is left, and returns whether it did. It does
-/// not if nothing waits for the part, if a drop removes it or has done so, or if this replica shows a
-/// part of its range. Returns BAD_VERSION if the log has changed meanwhile.
+/// not if nothing waits for the part itself, if a drop removes it or has done so, or if there is, or
+/// will be, another part of its blocks: one of a merged part's source parts may have been mutated
+/// since another replica replaced the merge. Returns BAD_VERSION if the log has changed meanwhile.
 pub async fn put_empty(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     lost: &Info,
 ) -> Result<bool, QueryError> {
-    let unneeded = || !table.queue.needs(lost) || table.queue.has_dropped(lost);
+    // The repaired protocol gives up whatever a replica can go on without, and decides in `replace`
+    // what becomes of a merge, which counts on it that no source part appears anew.
+    let spared = || !table.bugs.has(Bug::LostPartUnreplaced) && !table.queue.copies(lost);
+    let unneeded = || !table.queue.needs(lost) || table.queue.has_dropped(lost) || spared();
     if unneeded() {
         return Ok(false);
     }
     let log = &table.paths.log;
     let (_, version) = zk.get(log.clone()).await?.expect("a table has a log");
     log::pull(table, zk, None).await?;
-    if unneeded() || !within(table, lost).is_empty() {
+    if unneeded() || is_crossed(table, zk, lost).await? {
         return Ok(false);
     }
+    let name: Rc<str> = lost.name().into();
+    // Nor does a fetch or a copy make the part meanwhile.
+    if table.part(&name).is_none()
+        && table
+            .fetching
+            .borrow_mut()
+            .insert(name.clone(), ())
+            .is_none()
+    {
+        let done = announce_empty(table, zk, lost, version).await;
+        table.fetching.borrow_mut().shift_remove(&name);
+        done?;
+    }
+    Ok(true)
+}
+
+/// Whether some replica lists a part of these blocks, or this one will have such a part that does not
+/// cover the lost one.
+async fn is_crossed(table: &Table, zk: &KeeperSession, lost: &Info) -> Result<bool, KeeperError> {
+    let meets = |info: &Info| {
+        info.partition == lost.partition && info.max >= lost.min && info.min <= lost.max
+    };
+    let coming = |info: &Info| meets(info) && !info.contains(lost);
+    if table
+        .queue
+        .virtual_parts
+        .borrow()
+        .infos(&lost.partition)
+        .any(coming)
+    {
+        return Ok(true);
+    }
+    for replica in zk.children(table.paths.replicas.clone()).await?.iter() {
+        let parts = zk.children(table.paths.of(replica).parts.clone()).await?;
+        if parts.iter().any(|name| meets(&Info::named(name))) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Announces an empty part that no replica lists, if the log is still of this version, and shows it
+/// unless a drop has removed it meanwhile.
+async fn announce_empty(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    lost: &Info,
+    version: i64,
+) -> Result<(), QueryError> {
     let part = Part::new(lost.clone(), Rows::default(), table.world.now_ns());
     part.written.set(part_files::write(table).await?);
-    let mut operations = vec![Operation::check(log.clone(), Some(version))];
+    let log = table.paths.log.clone();
+    let mut operations = vec![Operation::check(log, Some(version))];
     for replica in zk.children(table.paths.replicas.clone()).await?.iter() {
         if *replica != table.me {
             let path = child(&table.paths.of(replica).parts, &part.name);
@@ -115,15 +170,14 @@ pub async fn put_empty(
         table.forget(&part);
         return Err(error.into());
     }
-    if unneeded() {
-        // A drop has been executed meanwhile.
+    if table.queue.has_dropped(lost) {
         table.forget(&part);
         zk.remove(child(&table.own.parts, &part.name)).await?;
-        return Ok(true);
+        return Ok(());
     }
     table.activate(&part);
     table.queue.wake();
-    Ok(true)
+    Ok(())
 }
 
 /// Returns the parts that the lost one had replaced here, and that can be read.

@@ -234,6 +234,13 @@ impl Queue {
         entries.any(|entry| entry.made().any(|made| made == part) || entry.parts.contains(part))
     }
 
+    /// Return whether some entry copies another table's part to this one.
+    pub fn copies(&self, part: &Info) -> bool {
+        let entries = self.entries.borrow();
+        let mut entries = entries.values().map(|one| &one.entry);
+        entries.any(|entry| entry.copies.is_some() && entry.made().any(|made| made == part))
+    }
+
     /// Return the parts that the merge or the mutation into this part needs; none if no such entry
     /// is queued.
     pub fn sources_of(&self, part: &Info) -> Vec<Info> {

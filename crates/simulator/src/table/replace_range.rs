@@ -34,7 +34,6 @@ use crate::table::partition_version::{
 };
 use crate::table::parts::{Info, Part, Rows};
 use crate::table::replica::Table;
-use crate::table::retries::is_lost;
 use crate::world::{Ns, MS};
 
 /// Median time of linking the files of a small part.
@@ -50,11 +49,10 @@ pub async fn copy_partition(
     replaces: bool,
     settings: &Settings,
 ) -> Result<(), QueryError> {
-    let mut zk = prepared(table, from)?;
+    let zk = prepared(table, from)?;
     let whole = range_until(partition, HIGHEST);
     // Parts whose entries this replica has not executed yet are not among them.
     let mut sources = within(from, &whole);
-    let mut is_again = false;
     let crosses = table.bugs.has(Bug::CrossedCopies);
     for attempt in 0..TRIES {
         let mut checks = Vec::new();
@@ -70,16 +68,11 @@ pub async fn copy_partition(
         // In a partition without a block there is nothing to replace.
         let range = (replaces && number > 0).then(|| range_until(partition, number));
         let deduplicates = range.is_none() || table.bugs.has(Bug::ReplaceDeduplicated);
-        let deduplicates = deduplicates && !is_again;
         let mut draft = Draft::new(from, range, vec![lock]);
         let logged = match draft.fill(table, &zk, &sources, deduplicates).await {
             Ok(()) => draft.commit(table, &zk, version, checks).await,
             Err(error) => Err(error),
         };
-        if table.bugs.has(Bug::AttachRetried) && logged.as_ref().is_err_and(is_lost) {
-            (zk, is_again) = (connected_again(table).await, true);
-            continue;
-        }
         if !matches!(logged, Ok(Some(_))) {
             draft.release(&zk).await?;
         }
@@ -89,16 +82,6 @@ pub async fn copy_partition(
         }
     }
     Err(changed_meanwhile().into())
-}
-
-/// Waits for a session in which the table may be written.
-async fn connected_again(table: &Table) -> Rc<KeeperSession> {
-    loop {
-        match table.writable() {
-            Ok(zk) => return zk,
-            Err(_) => table.world.sleep(100 * MS).await,
-        }
-    }
 }
 
 /// Returns the session, if both tables may be used.

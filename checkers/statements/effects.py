@@ -156,8 +156,7 @@ class Exact:
             case Effect.FETCH:
                 return {state.put(added if to in self.asides else {})}
             case Effect.REPLACE:
-                block = [(Effect.COPY, to, have)] if have else []
-                return {state.put({to: have}, block)}
+                return {state.put({to: have}, [(Effect.COPY, to, have)] if have else [])}
             case Effect.MOVE:
                 half = {state.put(added)} if self.halves and step.end is None else set()
                 return {state.put({**added, table: ()})} | half

@@ -350,8 +350,9 @@ impl ReplicaServer for Server {
         })
     }
 
-    fn opened(&self, table: &str) -> Option<Rc<Table>> {
-        self.tables.borrow().get(table).cloned()
+    fn path_of(&self, table: &str) -> Option<Rc<str>> {
+        let tables = self.tables.borrow();
+        tables.get(table).map(|table| table.disk.path.clone())
     }
 
     fn doubt(&self, table: &str, part: &str) {

@@ -13,7 +13,6 @@ use crate::protocol::Mechanisms;
 use crate::server::idle_connections::IdleConnections;
 use crate::store::ObjectStore;
 use crate::table::parts::Rows;
-use crate::table::replica::Table;
 use crate::world::{Ns, Process};
 
 /// What all servers share besides ZooKeeper: their version, and the object store.
@@ -133,8 +132,8 @@ pub trait ReplicaServer {
     /// Return what a part has that is on the disk.
     fn part_data(&self, table: &str, part: &str) -> Option<PartData>;
 
-    /// Return one of its tables.
-    fn opened(&self, table: &str) -> Option<Rc<Table>>;
+    /// Return the path in ZooKeeper of one of its tables.
+    fn path_of(&self, table: &str) -> Option<Rc<str>>;
 
     /// Let a part be checked that could not be opened.
     fn doubt(&self, table: &str, part: &str);

@@ -15,6 +15,7 @@ use crate::table::drop_range::{clear_queue, remove_parts};
 use crate::table::entries::{Copied, Copies, Data, Entry};
 use crate::table::fetch::{download, search, NO_REPLICA_HAS_PART};
 use crate::table::parts::Part;
+use crate::table::paths::TablePaths;
 use crate::table::replace_range::{listed, made, show, CLONE_NS};
 use crate::table::replica::Table;
 
@@ -90,11 +91,12 @@ async fn may_be_copied(
     copied: &Copied,
     from: &str,
 ) -> Result<bool, KeeperError> {
-    let Some(other) = table.server.opened(from) else {
+    let Some(other) = table.server.path_of(from) else {
         return Ok(true);
     };
-    for replica in zk.children(other.paths.replicas.clone()).await?.iter() {
-        let path = child(&other.paths.of(replica).parts, &copied.source);
+    let other = TablePaths::new(&other);
+    for replica in zk.children(other.replicas.clone()).await?.iter() {
+        let path = child(&other.of(replica).parts, &copied.source);
         let rows = zk.get(path).await?;
         if rows.is_some_and(|(rows, _)| rows == Data::payload(copied.rows.clone())) {
             return Ok(true);

@@ -20,12 +20,9 @@ use crate::table::entries::{Data, Entry, EntryKind};
 use crate::table::merge::{self, Logged};
 use crate::table::optimize::wait_for_replicas;
 use crate::table::partition_version::{changed_meanwhile, next_version, version_of, TRIES};
-use crate::table::parts::Info;
+use crate::table::parts::{Info, HIGHEST};
 use crate::table::replica::Table;
 use crate::world::Promise;
-
-/// The level and the mutation of a range, which are higher than those of any part.
-pub const HIGHEST: i64 = 999_999_999;
 
 /// Logs the range, as an entry of this kind, on the leader and waits for as many replicas as the settings say.
 pub async fn drop_partition(

@@ -13,6 +13,9 @@ use rustc_hash::FxHasher;
 use crate::disk::{Content, Written};
 use crate::world::Ns;
 
+/// The level and the mutation of a range, which are higher than those of any part.
+pub const HIGHEST: i64 = 999_999_999;
+
 /// A map that keeps the order of insertion.
 pub type Ordered<K, V> = IndexMap<K, V, BuildHasherDefault<FxHasher>>;
 

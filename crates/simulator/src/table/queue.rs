@@ -6,9 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::table::active_parts::ActivePartSet;
-use crate::table::drop_range::HIGHEST;
 use crate::table::entries::{Entry, EntryKind};
-use crate::table::parts::{Info, Ordered};
+use crate::table::parts::{Info, Ordered, HIGHEST};
 use crate::world::{Ns, Promise, World};
 
 /// An entry, with the attempts to execute it.

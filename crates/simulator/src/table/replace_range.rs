@@ -21,7 +21,7 @@ use crate::keeper::tree::{child, Done, Operation, Path};
 use crate::protocol::Mechanism;
 use crate::server::Settings;
 use crate::table::block_numbers::{reserve, INSERT, OTHER, RANGE};
-use crate::table::drop_range::{forget_blocks, HIGHEST};
+use crate::table::drop_range::forget_blocks;
 use crate::table::entries::{Copied, Copies, Data, Entry};
 use crate::table::insert::block_id_of;
 use crate::table::log::pull;
@@ -32,7 +32,7 @@ use crate::table::part_files;
 use crate::table::partition_version::{
     changed_meanwhile, next_version, unchanged, version_of, TRIES,
 };
-use crate::table::parts::{Info, Part, Rows};
+use crate::table::parts::{Info, Part, Rows, HIGHEST};
 use crate::table::replica::Table;
 use crate::world::{Ns, MS};
 

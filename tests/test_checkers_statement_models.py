@@ -88,7 +88,10 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
                     go({call.table: left})
         case Effect.ATTACH:
             aside = f"{call.table}@{step.node}"
-            go({call.table: (*have, *places.get(aside, ())), aside: ()})
+            gone = places.get(aside, ())
+            other = f"{call.table}@{'ch2' if step.node == 'ch1' else 'ch1'}"
+            for left in _left_aside(places.get(other, ()), gone):
+                go({call.table: (*have, *gone), aside: (), other: left})
         case Effect.DETACH:
             for changed in _detached(step, places, views, sees):
                 go(changed)
@@ -132,6 +135,19 @@ def _detached(step, places, views, sees) -> list[dict[str, Copies]]:
         for on_each in both:
             own = {a: (*places.get(a, ()), *v) for a, v in zip(asides, on_each, strict=True)}
             found.append({table: left, **own})
+    return found
+
+
+def _left_aside(there, gone) -> set[Copies]:
+    """Return what another replica may have aside after copies were attached: it attaches any of
+    them from there, too, instead of fetching them."""
+    found = {tuple(there)}
+    for copy in gone:
+        found |= {
+            (*kept[: kept.index(copy)], *kept[kept.index(copy) + 1 :])
+            for kept in found
+            if copy in kept
+        }
     return found
 
 

@@ -74,6 +74,9 @@ MOVE_BACK = call("move", "move", 10, 20, table="u", to="t")
 MOVE_BACK_LATER = call("move", "move", 25, 30, table="u", to="t")
 DEDUPLICATE = call("deduplicate", "collapse", 50, 55)
 FETCH = call("fetch", "fetch", 30, 40, to="u")
+DETACH = call("detach", "detach", 30, 40)
+BACK_ON_CH1 = call("attach", "attach", 42, 44)
+BACK_ON_CH2 = call("attach", "attach", 46, 48, node="ch2")
 ATTACH = call("attach", "attach", 50, 55, table="u")
 ATTACH_ON_CH2 = call("attach", "attach", 50, 55, table="u", node="ch2")
 CLEAR = call("column-clear", "clear", 20, 25)
@@ -355,6 +358,18 @@ VERDICTS = {
     "what a replica has fetched, another one does not attach": (
         (ONE, FETCH, ATTACH_ON_CH2, both_show(t=[(1, [], 1)], u=[(1, [], 1)])),
         (Status.INVALID, ["doubled"]),
+    ),
+    "what one replica attaches, another one has aside no more": (
+        (ONE, DETACH, BACK_ON_CH1, BACK_ON_CH2, both_show(t=[(1, [], 1)])),
+        (Status.VALID, []),
+    ),
+    "two replicas attach what each has put aside": (
+        (ONE, DETACH, BACK_ON_CH1, BACK_ON_CH2, both_show(t=[(1, [], 2)])),
+        (Status.VALID, []),
+    ),
+    "one of two replicas attaches at least": (
+        (ONE, DETACH, BACK_ON_CH1, BACK_ON_CH2, both_show()),
+        (Status.INVALID, ["stale-copy"]),
     ),
     "OPTIMIZE DEDUPLICATE leaves one of equal copies": (
         (ONE, SELECT, SELECT_BACK, DEDUPLICATE, both_show(t=[(1, [], 1)], u=[(1, [], 1)])),

@@ -40,7 +40,8 @@ class Effect(StrEnum):
     DETACH = "detach"
     """Puts every copy aside, on each replica."""
     ATTACH = "attach"
-    """Adds the copies that were put aside on the replica that is asked."""
+    """Adds the copies that were put aside on the replica that is asked. What others have put aside
+    of the same parts may go with them."""
     FETCH = "fetch"
     """Puts a copy of each aside for another table, on the replica that is asked."""
     CLEAR = "clear"

@@ -140,8 +140,11 @@ class Exact:
             case Effect.COLLAPSE:
                 return {state.put({table: kept}) for kept in _collapsed(have)}
             case Effect.ATTACH:
-                aside = f"{table}@{step.node}"
-                return {state.put({table: _sorted(have, places.get(aside, ())), aside: ()})}
+                gone = places.get(f"{table}@{step.node}", ())
+                return {
+                    state.put({table: _sorted(have, gone), **left})
+                    for left in _attached(step, self.asides, places, gone)
+                }
             case Effect.DETACH:
                 return {
                     state.put(
@@ -229,9 +232,11 @@ class LocalView:
                 few = range(min(have, 1), have + 1)
                 return {self._put(step, state, {table: kept}) for kept in few}
             case Effect.ATTACH:
-                aside = f"{table}@{step.node}"
-                added = have + places.get(aside, 0)
-                return {self._put(step, state, {table: added, aside: 0})}
+                gone = places.get(f"{table}@{step.node}", 0)
+                return {
+                    self._put(step, state, {table: have + gone, **left})
+                    for left in _attached(step, self.asides, places, gone)
+                }
             case Effect.DETACH:
                 own = _of(table, self.asides)
                 views = {view for view, _ in self._views(step, state)}
@@ -428,6 +433,36 @@ def _collapsed(copies: Copies) -> Iterator[Copies]:
     groups = [(copy, range(1, copies.count(copy) + 1)) for copy in sorted({*copies})]
     for counts in product(*(few for _, few in groups)):
         yield _sorted(*([copy] * n for (copy, _), n in zip(groups, counts, strict=True)))
+
+
+def _attached(
+    step: StatementStep, asides: Iterable[str], places: Mapping[str, Any], gone: Any
+) -> Iterator[dict[str, Any]]:
+    """Yield what an ATTACH may leave aside on each replica, given what it attaches, copies or their
+    number: nothing on its own, and of that any part on the others, which use their copy of a part
+    instead of fetching it, or ignore it as a duplicate when they attach it later."""
+    own = f"{step.call.table}@{step.node}"
+    others = [aside for aside in _of(step.call.table, asides) if aside != own]
+    choices = [_without_some(places[aside], gone) if aside in places else (0,) for aside in others]
+    for left in product(*choices):
+        yield {own: type(gone)(), **dict(zip(others, left, strict=True))}
+
+
+def _without_some(now: Any, gone: Any) -> Iterable[Any]:
+    """Return what is left of copies, or of their number, without any of those that are gone."""
+    if isinstance(now, int):
+        least = 0 if now >= MANY else max(now - gone, 0)
+        return range(least, now + 1)
+    common = [copy for copy in {*now} for _ in range(min(now.count(copy), gone.count(copy)))]
+    taken = {c for size in range(len(common) + 1) for c in combinations(sorted(common), size)}
+    return [_minus(now, some) for some in sorted(taken)]
+
+
+def _minus(copies: Copies, some: Copies) -> Copies:
+    left = list(copies)
+    for copy in some:
+        left.remove(copy)
+    return tuple(left)
 
 
 def _of(table: str, asides: Iterable[str]) -> list[str]:

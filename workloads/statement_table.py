@@ -338,9 +338,15 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         weight=0.5,
     ),
     "column-materialize": StatementKind(
-        sql="ALTER TABLE {table} MATERIALIZE COLUMN v IN PARTITION {p:d}",
+        # A column without a default is refused; values that were inserted are kept since 24.2.
+        sql=SEPARATOR.join(
+            (
+                "ALTER TABLE {table} MODIFY COLUMN v DEFAULT []",
+                "ALTER TABLE {table} MATERIALIZE COLUMN v IN PARTITION {p:d}",
+            )
+        ),
         effect=Effect.NONE,
-        text="writes the column of the lists again",
+        text="gives the column of the lists a default, and writes it again",
         promise=f"{_COLUMN}#materialize-column",
         settings=ANY_MUTATION,
         needs=(Mechanism.WAITED_MUTATIONS,),

@@ -33,6 +33,7 @@ PROXIED = [
     "missed-view",
     "half-restored",
     "lost-update",
+    "mutated-twice",
 ]
 """Scenarios whose reproduction has a proxy."""
 EXPORTED = [
@@ -64,6 +65,9 @@ EXPORTED = [
     "doubled-view",
     "strayed-update",
     "overwritten-update",
+    "forgotten-mutation",
+    "stranded-part",
+    "fetched-over",
     *PROXIED,
 ]
 STAND_IN = Path(__file__).parent / "upstream"

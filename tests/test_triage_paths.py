@@ -132,3 +132,35 @@ def test_a_part_with_two_copies_brings_both() -> None:
     (violation,) = violations_of(told)
     accused = AccusedRow(told, by_name, violation)
     assert recorded(accused) == {(("t", ((), (), ())),)}
+
+
+@pytest.mark.parametrize(("taken", "by"), [("0_0_0_0", "overlapped"), ("0_1_1_0", "")])
+def test_a_row_that_was_taken_while_a_move_was_under_way_is_there_too_often(
+    taken: str, by: str
+) -> None:
+    calls = (
+        INSERT,
+        call("move", "move", 1_000, 3_000, to="u", node="ch2"),
+        call("attach-from", "copy", 1_200, 1_300, to="u"),
+        call("move", "move", 1_400, 1_500, table="u", to="t"),
+        call("move", "move", 2_400, 2_700, to="u"),
+        at_rest(u=[(1, [], 3)]),
+    )
+    of_t: Sequence[Fact] = (
+        HELD,
+        FETCHED,
+        ["copy", 1_450, "0_2_2_0", "ch1", "harness_1_u", "0_4_4_0"],
+        ["copy", 1_450, "0_3_3_0", "ch1", "harness_1_u", "0_5_5_0"],
+        ["assign", 2_600, "drop", "ch1", "0_0_9_999999999_999999999", "*"],
+        ["assign", 2_900, "drop", "ch2", "0_0_1_999999999_999999999", "*"],
+    )
+    of_u: Sequence[Fact] = (
+        ["copy", 1_100, "0_4_4_0", "ch2", "harness_1_t", "0_0_0_0"],
+        ["copy", 1_250, "0_5_5_0", "ch1", "harness_1_t", taken],
+        ["assign", 1_480, "drop", "ch1", "0_0_6_999999999_999999999", "*"],
+        ["copy", 2_500, "0_8_8_0", "ch1", "harness_1_t", taken],
+        ["copy", 2_500, "0_9_9_0", "ch1", "harness_1_t", "0_2_2_0"],
+        ["copy", 2_500, "0_10_10_0", "ch1", "harness_1_t", "0_3_3_0"],
+    )
+    expected = ("known", [by]) if by else NEW
+    assert explained(*calls, trace("t", *of_t), trace("u", *of_u)) == expected

@@ -128,6 +128,13 @@ def test_a_row_is_explained_by_what_the_record_says_of_its_statements(name: str)
     assert explained(*calls, *traces(calls, of_t, of_u)) == ("known", [name])
 
 
+def test_a_move_whose_client_has_given_up_may_remove_the_row_later() -> None:
+    cut = call("move", "move", 1_000, 2_000, "info", to="u", node="ch2")
+    late: Fact = ["assign", 9_000, *DROPPED[2:]]
+    found = explained(INSERT, cut, LOST, trace("t", HELD, late), trace("u", *COPIED))
+    assert found == ("known", ["moved-away"])
+
+
 UNEXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]] = {
     "the replica that moves has fetched the part": (
         (INSERT, MOVE, LOST),

@@ -38,8 +38,18 @@ FIRST = patch(7, 1_000, 3_000, settings=SYNC)
 SECOND = patch(8, 2_000, 2_400, node="ch2")
 ONLY_SECOND = at_rest(t=[(1, [8], 1)])
 ALTER = call("update", "append", 1_000, 1_100, update=7, settings={"mutations_sync": 0})
+EVERYWHERE = call("update-on-cluster", "append", 1_000, 2_000, "info", update=7, one_in=4, rest=1,
+                  settings={"distributed_ddl_task_timeout": 5})  # fmt: skip
+TWICE = at_rest(t=[(1, [7, 7], 1)])
 MUTATED: Sequence[Fact] = (["assign", 1_050, "mutate", "ch1", "0_0_0_0_1", "*"],)
 EXECUTED: Fact = ["hold", 2_800, "0_0_0_0_1", "ch2"]
+
+
+def made(at: int, node: str, update: int = 7) -> Fact:
+    """Return that a replica made the mutation of EVERYWHERE."""
+    words = f"(UPDATE v = arrayPushBack(v, {update}) WHERE (p = 0) AND ((id % 4) = 1))"
+    return ["mutation", at, node, words, {"0": 1}]
+
 
 Case = tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]
 EXPLAINED: Mapping[str, Case] = {
@@ -58,6 +68,11 @@ EXPLAINED: Mapping[str, Case] = {
         (OLD, *MUTATED, held(2_200, "ch2"), EXECUTED),
         (),
     ),
+    "mutated-twice": (
+        (INSERT, EVERYWHERE, TWICE),
+        (OLD, made(1_500, "ch1"), made(8_000, "ch2")),
+        (),
+    ),
 }
 """Calls, and what ZooKeeper's log says of t and of u, by the defect that explains them."""
 
@@ -69,6 +84,11 @@ def test_a_row_is_explained_by_what_the_record_says_of_its_updates(name: str) ->
 
 
 UNEXPLAINED: Mapping[str, Case] = {
+    "the update was made once": (
+        (INSERT, EVERYWHERE, TWICE),
+        (OLD, made(1_500, "ch1"), made(8_000, "ch2", update=8)),
+        (),
+    ),
     "the row that it selects was in another block": (
         (INSERT, OTHER, MOVE, ON_TWO, STRAYED),
         (OLD,),

@@ -234,6 +234,13 @@ SCRIPTED: Final[Mapping[str, StatementKind]] = {
         promise="sql-reference/statements/create/view",
         needs=(Mechanism.REPLICATED_DATABASES,),
     ),
+    "detach-second": StatementKind(
+        sql="ALTER TABLE {table} DETACH PART '{p:d}_1_1_0'",
+        effect=Effect.DETACH,
+        text="puts the part of the second block of a partition aside",
+        promise="sql-reference/statements/alter/partition#detach-partitionpart",
+        needs=(Mechanism.NAMED_PARTS,),
+    ),
     "stop-merges": StatementKind(
         sql="SYSTEM STOP MERGES {table}",
         effect=Effect.NONE,

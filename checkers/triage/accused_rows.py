@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from checkers.phrasing import seconds
-from checkers.statements.effects import Copies, Shown, StatementStep
+from checkers.statements.effects import Copies, Sees, Shown, StatementStep, explains
+from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.rows import RowViolation
 from checkers.triage.events import Event, Events, ended_ns, tables_by_path
 from checkers.triage.evidence import BlockRange
@@ -158,6 +159,15 @@ class AccusedRow:
             for other in before.about(own.part).of(own.kind)
             if other.node != own.node
         )
+
+    def is_explained_without(self, some: Sequence[StatementStep]) -> bool:
+        """Return whether what is shown is as after some order of the other statements."""
+        others = [step for step in self.violation.steps if step not in some]
+        try:
+            states = final_states(others, Sees.ACKNOWLEDGED)
+        except TooManyOrdersError:
+            return False
+        return explains(states, self.violation.shown, others, Sees.ACKNOWLEDGED)
 
     def told(self, step: StatementStep) -> str:
         """Return a statement in words."""

@@ -35,7 +35,7 @@ class UnknownPathError(Exception):
     """The record does not say where the copies of the row are."""
 
 
-class _RowMutation(NamedTuple):
+class RowMutation(NamedTuple):
     """A mutation that touches the row."""
 
     table: str
@@ -98,7 +98,7 @@ class _Paths:
         self._key = str(accused.violation.key)
         steps = accused.steps
         self._mutations = sorted(
-            (mutation for step in steps for mutation in _mutations(accused, step)),
+            (mutation for step in steps for mutation in mutations_of(accused, step)),
             key=lambda mutation: mutation.number,
         )
         self._selects = [step for step in steps if step.call.effect is Effect.SELECT]
@@ -147,7 +147,7 @@ class _Paths:
         origin = str(event.detail).rpartition("_")[2]
         for address in way.born:
             if address.table == origin and source.low <= address.block <= source.high:
-                copies = self._content(way, address, _version(event.blob))
+                copies = self._content(way, address, version_of(event.blob))
                 if copies != self._content(way, address, None):
                     self.early |= self._makers(table, event)
                 if copies:
@@ -228,7 +228,7 @@ class _Paths:
         read."""
         end_ns = self._period(step)[1] + DATED_NS
         events = self._parts_with(step, address)
-        return {_version(e.part) for e in events if e.kind == "hold" and e.begin_ns <= end_ns}
+        return {version_of(e.part) for e in events if e.kind == "hold" and e.begin_ns <= end_ns}
 
     def _parts_with(self, step: StatementStep, address: _Address) -> Iterator[Event]:
         """Yield when the replica of a statement registered and removed parts with a copy."""
@@ -261,7 +261,7 @@ class _Paths:
         return tuple(sorted((t, tuple(sorted(copies))) for t, copies in found.items() if copies))
 
 
-def _mutations(accused: AccusedRow, step: StatementStep) -> Iterator[_RowMutation]:
+def mutations_of(accused: AccusedRow, step: StatementStep) -> Iterator[RowMutation]:
     """Yield the mutation that a statement on the row has made, if it made one. Raises
     UnknownPathError if the record does not tell which one, or what else it did."""
     call, made = step.call, accused.pair(step)
@@ -291,7 +291,7 @@ def _mutations(accused: AccusedRow, step: StatementStep) -> Iterator[_RowMutatio
         number = event.detail.get(str(accused.violation.key))
         if number is not None:
             update = call.update if isinstance(call.update, int) else None
-            yield _RowMutation(call.table, int(number), update)
+            yield RowMutation(call.table, int(number), update)
 
 
 def _block(event: Event, key: str) -> int:
@@ -301,7 +301,7 @@ def _block(event: Event, key: str) -> int:
     return int(found[1]) if found else -1
 
 
-def _version(part: str) -> int:
+def version_of(part: str) -> int:
     """Return the version of a part up to which it has taken mutations; -1 without one."""
     words = part.split("_")
     return int(words[4]) if len(words) == 5 else -1

@@ -19,17 +19,20 @@ from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.partitions import partitions_of
 from checkers.statements.rows import HALF_MOVED, RowViolation, violations_of
 from checkers.triage.accused_rows import AccusedRow, tables_by_name, with_row
+from checkers.triage.detached import fetched_over, forgotten_mutation, stranded_part
 from checkers.triage.events import Events, ended_ns, kills
 from checkers.triage.evidence import BlockRange, Evidence
 from checkers.triage.partitions import kept_parts, why_kept
 from checkers.triage.renames import renamed_away
 from checkers.triage.repairs import Repair
 from checkers.triage.row_paths import UnknownPathError, recorded, unmutated
-from checkers.triage.updates import lost_update, overwritten_update, strayed_update
+from checkers.triage.updates import lost_update, mutated_twice, overwritten_update, strayed_update
 from harness.core.history import History
 
 _LOST: Final = ("lost",)
 _STALE: Final = ("stale-copy",)
+_AMID_MOVE: Final = ("doubled", "misplaced")
+"""Kinds of a row that was taken while a MOVE had copied it and not removed it."""
 _SERVER_ERROR: Final = re.compile(r"(\d+) ")
 """Begin of the error of a call that the server answered."""
 _CHANGED: Final = ("undone", "changed", *_STALE)
@@ -85,7 +88,7 @@ def moved_away(accused: AccusedRow) -> str:
         came = [accused.came_ns(node, part) for part in accused.parts]
         if not copied or any(ns is not None and ns <= copied[-1].begin_ns for ns in came):
             continue  # it may have copied what it fetched in time
-        drops = accused.during(step, accused.source, "assign").on(node)
+        drops = _removals(accused, step, node)
         for drop in drops.where(accused.is_removing):
             dropped = BlockRange.named(drop.part)
             if dropped and all(dropped.covers(part) for part in accused.parts):
@@ -94,6 +97,15 @@ def moved_away(accused: AccusedRow) -> str:
                     f"{seconds(drop.begin_ns)}, which {node} had not fetched"
                 )
     return _moved_uncopied(accused)
+
+
+def _removals(accused: AccusedRow, step: StatementStep, node: str) -> Events:
+    """Return the entries of the source's log by which a MOVE may have removed the partition; one of
+    unknown outcome may go on when its call is over."""
+    if step.end is not None:
+        return accused.during(step, accused.source, "assign").on(node)
+    begin_ns = accused.pair(step).invoke.time_ns
+    return accused.facts(accused.source, "assign").on(node).since(begin_ns)
 
 
 def _moves(accused: AccusedRow) -> Iterator[tuple[StatementStep, str]]:
@@ -111,7 +123,7 @@ def _moved_uncopied(accused: AccusedRow) -> str:
     for step, node in _moves(accused):
         copies = accused.during(step, str(step.call.to), "copy").on(node)
         copied = [part for copy in copies if (part := BlockRange.named(copy.blob))]
-        drops = accused.during(step, accused.source, "assign").on(node)
+        drops = _removals(accused, step, node)
         for drop in drops.where(accused.is_removing):
             dropped = BlockRange.named(drop.part)
             if (
@@ -270,10 +282,39 @@ def half_restored(accused: AccusedRow) -> str:
 def overlapped(accused: AccusedRow) -> str:
     """Return that what is shown is explained if each statement that takes rows may have read its
     source at any time since it began, and committed later. Of a row in two tables beside a MOVE of
-    unknown outcome the log must say so, for half of that one would explain it as well."""
+    unknown outcome the log must say so, for half of that one would explain it as well; and of one
+    that was taken while a MOVE was under way."""
+    if accused.violation.kind in _AMID_MOVE:
+        return _taken_amid_move(accused)
     if accused.violation.kind == HALF_MOVED and not _is_recorded(accused, if_unknown=False):
         return ""
     return "its statements overlap" if _is_explained(accused, ()) else ""
+
+
+def _taken_amid_move(accused: AccusedRow) -> str:
+    """Return which statement took a part from a table that a MOVE copied as well, while the MOVE,
+    which adds the copies before it removes them there, was under way, if the log says that this
+    led to what is shown."""
+    for move in accused.steps:
+        for step in accused.steps if move.call.effect is Effect.MOVE else ():
+            apart = any(
+                one.end is not None and one.end < other.begin
+                for one, other in ((move, step), (step, move))
+            )
+            if step is move or apart or step.call.table != move.call.table:
+                continue
+            taken = _copied_parts(accused, move) & _copied_parts(accused, step)
+            if taken and _is_recorded(accused, if_unknown=False):
+                other = accused.told(move).rstrip(",")
+                return f"{accused.told(step)} took {min(taken)}, as did {other}"
+    return ""
+
+
+def _copied_parts(accused: AccusedRow, step: StatementStep) -> set[str]:
+    """Return the parts of the row's partition that a statement copied, by the log."""
+    copies = accused.during(step, str(step.call.to), "copy").on(*accused.makers(step))
+    own = copies.where(lambda copy: str(copy.detail).endswith(f"_{step.call.table}"))
+    return {copy.blob for copy in own if accused.is_of_partition(copy.blob)}
 
 
 def stale_replace(accused: AccusedRow) -> str:
@@ -333,9 +374,13 @@ SIGNATURES: Final[Mapping[str, tuple[Sequence[str], Signature]]] = {
     "renamed-away": (_CHANGED, renamed_away),
     "lost-update": (_CHANGED, lost_update),
     "overwritten-update": (_CHANGED, overwritten_update),
+    "forgotten-mutation": (_STALE, forgotten_mutation),
+    "mutated-twice": (("changed",), mutated_twice),
+    "stranded-part": ((*_LOST, *_STALE), stranded_part),
+    "fetched-over": ((*_LOST, *_STALE), fetched_over),
     "attached-nowhere": (_STALE, attached_nowhere),
     "replaced-by-nothing": (_STALE, replaced_by_nothing),
-    "overlapped": ((*_STALE, HALF_MOVED), overlapped),
+    "overlapped": ((*_STALE, HALF_MOVED, *_AMID_MOVE), overlapped),
     "stale-replace": (_STALE, stale_replace),
 }
 """Signatures by defect, each with the kinds of violation that it explains. The first that the

@@ -1,5 +1,5 @@
 """Signatures of UPDATE, which writes patch parts: it changes rows that it does not select, or what
-another one or an ALTER has changed is lost.
+another one or an ALTER has changed is lost; and of an ALTER UPDATE that was made twice.
 
 A patch part has the new values of rows, and names a row by its block number and its offset in the
 block. Of two patches for the same row the later version wins, whatever it was computed from.
@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from checkers.phrasing import seconds
 from checkers.statements.calls import Effect, StatementCall
-from checkers.statements.effects import Sees, StatementStep, explains
-from checkers.statements.orders import TooManyOrdersError, final_states
+from checkers.statements.effects import StatementStep
 from checkers.triage.accused_rows import DATED_NS, AccusedRow
 from checkers.triage.events import Events, ended_ns
 from checkers.triage.evidence import BlockRange
@@ -100,6 +99,24 @@ def overwritten_update(accused: AccusedRow) -> str:
     return ""
 
 
+def mutated_twice(accused: AccusedRow) -> str:
+    """Return which replicas have made, one after the other, an ALTER UPDATE on all hosts that the
+    row shows more than once."""
+    copies = [copy for _, shown in accused.violation.shown for copy in shown]
+    for step in accused.steps if not accused.violation.strays else ():
+        update = step.call.update
+        if not step.call.is_on_all_hosts or step.call.effect is not Effect.APPEND:
+            continue
+        often = max((copy.count(update) for copy in copies), default=0)
+        since_ns = accused.pair(step).invoke.time_ns - DATED_NS
+        made = accused.facts(step.call.table, "mutation").since(since_ns)
+        made = made.where(lambda entry: f", {update})" in entry.blob)  # noqa: B023
+        if 1 < often <= len(made):
+            told = " and ".join(f"{one.node} at {seconds(one.begin_ns)}" for one in made)
+            return f"{accused.told(step)} was made by {told}"
+    return ""
+
+
 def _lost(accused: AccusedRow) -> Iterator[StatementStep]:
     """Yield the acknowledged updates that the row lacks, and without which what is shown is as
     after some order."""
@@ -108,12 +125,7 @@ def _lost(accused: AccusedRow) -> Iterator[StatementStep]:
             continue
         if step.call.update in _shown(accused):
             continue
-        others = [other for other in accused.violation.steps if other is not step]
-        try:
-            states = final_states(others, Sees.ACKNOWLEDGED)
-        except TooManyOrdersError:
-            continue
-        if explains(states, accused.violation.shown, others, Sees.ACKNOWLEDGED):
+        if accused.is_explained_without([step]):
             yield step
 
 

@@ -11,6 +11,7 @@ from workloads.scenarios.alters import (
     UNDONE_ALTER,
 )
 from workloads.scenarios.clones import UNCOUNTED_CLONE, UNWAITED_CLONE
+from workloads.scenarios.detached import FETCHED_OVER, STRANDED_PART
 from workloads.scenarios.disks import ACKNOWLEDGED_FAILURE, DISCARDED_COPY
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
 from workloads.scenarios.inserts import (
@@ -70,7 +71,13 @@ from workloads.scenarios.statements import (
     REPLACED_BY_NOTHING,
     STALE_REPLACE,
 )
-from workloads.scenarios.updates import LOST_UPDATE, OVERWRITTEN_UPDATE, STRAYED_UPDATE
+from workloads.scenarios.updates import (
+    FORGOTTEN_MUTATION,
+    LOST_UPDATE,
+    MUTATED_TWICE,
+    OVERWRITTEN_UPDATE,
+    STRAYED_UPDATE,
+)
 from workloads.scenarios.views import DOUBLED_VIEW, MISSED_VIEW
 
 _EVERY = (
@@ -138,6 +145,10 @@ _EVERY = (
     STRAYED_UPDATE,
     LOST_UPDATE,
     OVERWRITTEN_UPDATE,
+    FORGOTTEN_MUTATION,
+    STRANDED_PART,
+    FETCHED_OVER,
+    MUTATED_TWICE,
     RENAMED_AWAY,
     STUCK_RENAME,
 )

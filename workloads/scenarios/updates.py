@@ -1,13 +1,21 @@
-"""Scripts that show what UPDATE, which writes patch parts, does to rows beside other statements."""
+"""Scripts that show what UPDATE, which writes patch parts, does to rows beside other statements,
+and what becomes of mutations that are pending."""
 
 from collections.abc import Mapping
 
 from checkers.statements.calls import Effect, StatementCall
-from harness.core.op import Call
-from harness.generators.script import Do, Joined, ScriptStep
+from harness.core.op import Call, Kind
+from harness.generators.script import Do, Joined, Rest, ScriptStep
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.statements import FINDING, call_of
-from workloads.scenarios.steps import MESSAGES, REPLICAS, held
+from workloads.scenarios.steps import (
+    KILL,
+    MESSAGES,
+    REPLICAS,
+    SESSION_GONE_S,
+    held,
+    killed,
+)
 from workloads.statement_tables import TableShape
 from workloads.statements import StatementsOptions, scripted_statements
 
@@ -106,4 +114,60 @@ OVERWRITTEN_UPDATE = Scenario(
     ),
     finding=Finding(FINDING, "undone"),
     needs=OPTIONS.needs,
+)
+
+MUTATED = StatementsOptions(statements="update,detach,attach")
+FORGOTTEN_MUTATION = Scenario(
+    name="forgotten-mutation",
+    text="an ALTER UPDATE is acknowledged with mutations_sync = 0, and before it is executed the "
+    "partition is detached and attached again: its rows are never changed, and it counts as done",
+    workload=scripted_statements("scenario-forgotten-mutation", MUTATED),
+    steps=(
+        _insert(1, "t"),
+        *_on_each("stop-merges"),
+        Do(call_of("update", "ch1", _ALTERED)),
+        Do(call_of("detach", "ch1", StatementCall(Effect.DETACH, "t", settings=WAITED))),
+        Do(call_of("attach", "ch1", StatementCall(Effect.ATTACH, "t", settings=WAITED))),
+        *_on_each("start-merges"),
+    ),
+    finding=Finding(FINDING, "stale-copy"),
+    needs=MUTATED.needs,
+)
+
+ON_ALL_HOSTS = StatementsOptions(statements="update-on-cluster")
+_EXECUTED = ("/executed",)
+"""Words of the request by which a replica writes down that it has executed a statement for its
+shard."""
+_OTHERS, _EXECUTOR = killed("ch2", "ch3"), killed("ch1", number=2)
+_REPEATED = StatementCall(
+    Effect.APPEND,
+    "t",
+    update=7,
+    one_in=4,
+    rest=1,
+    settings={**PENDING, "distributed_ddl_task_timeout": 5},
+)
+MUTATED_TWICE = Scenario(
+    name="mutated-twice",
+    text="the replica that has made an ALTER UPDATE ON CLUSTER for its shard dies before it writes "
+    "that down: another one makes it again, and the row has the update twice",
+    workload=scripted_statements("scenario-mutated-twice", ON_ALL_HOSTS),
+    nemesis=f"{MESSAGES},{KILL}",
+    steps=(
+        _insert(1, "t"),
+        Rest(2.0),
+        # Which replica makes it is a race, which ch1 wins alone.
+        *_OTHERS.begins,
+        held("hold", 1, "ch1", "write", _EXECUTED),
+        Do(call_of("update-on-cluster", "ch1", _REPEATED), ends=(Kind.INFO,), wait=False),
+        held("await", 2, "ch1", "write", _EXECUTED),
+        _OTHERS.ends,
+        *_EXECUTOR.begins,
+        Joined(),
+        held("cut", 3, "ch1", "write", _EXECUTED),
+        Rest(SESSION_GONE_S),
+        _EXECUTOR.ends,
+    ),
+    finding=Finding(FINDING, "changed"),
+    needs=ON_ALL_HOSTS.needs,
 )

@@ -1,0 +1,49 @@
+"""Scripts that show which of the parts that were put aside ATTACH PARTITION leaves there."""
+
+from checkers.statements.calls import Effect, StatementCall
+from harness.core.dialect import Mechanism
+from harness.generators.script import Do
+from workloads.scenarios.scenario import Finding, Scenario
+from workloads.scenarios.statements import FINDING, call_of, insert_row
+from workloads.scenarios.updates import WAITED
+from workloads.statements import StatementsOptions, scripted_statements
+
+OPTIONS = StatementsOptions(statements="optimize,detach,attach,fetch")
+
+
+def _on(f: str, effect: Effect, table: str) -> Do:
+    """Return the step in which ch1 makes a statement on a partition and waits for all replicas."""
+    return Do(call_of(f, "ch1", StatementCall(effect, table, settings=WAITED)))
+
+
+_SECOND = StatementCall(Effect.DETACH, "t", one_in=4, rest=2, settings=WAITED)
+STRANDED_PART = Scenario(
+    name="stranded-part",
+    text="a part is detached, the parts before and after it are merged, and the partition is "
+    "detached and attached: the row of the first part is left aside, and no ATTACH brings it back",
+    workload=scripted_statements("scenario-stranded-part", OPTIONS),
+    steps=(
+        *(Do(insert_row(row, "ch1")) for row in (1, 2, 3)),
+        Do(call_of("detach-second", "ch1", _SECOND)),
+        _on("optimize", Effect.NONE, "t"),
+        _on("detach", Effect.DETACH, "t"),
+        _on("attach", Effect.ATTACH, "t"),
+    ),
+    finding=Finding(FINDING, "stale-copy"),
+    needs=(*OPTIONS.needs, Mechanism.NAMED_PARTS),
+)
+FETCHED_OVER = Scenario(
+    name="fetched-over",
+    text="a partition of another table is fetched, and that of the table is detached: ATTACH "
+    "attaches the fetched part, and leaves the table's own row aside, which has the same number",
+    workload=scripted_statements("scenario-fetched-over", OPTIONS),
+    steps=(
+        Do(call_of("insert-row", "ch1", StatementCall(Effect.INSERT, "u", row=1))),
+        Do(insert_row(2, "ch1")),
+        Do(call_of("fetch", "ch1", StatementCall(Effect.FETCH, "t", to="u"))),
+        _on("detach", Effect.DETACH, "u"),
+        _on("attach", Effect.ATTACH, "u"),
+    ),
+    finding=Finding(FINDING, "stale-copy"),
+    needs=OPTIONS.needs,
+)

@@ -31,6 +31,19 @@ def test_a_repaired_protocol_keeps_what_its_replicas_have(nemesis: str, seed: in
     assert int(str(verdicts[StatementRows.name].figures["rows"])) > 50
 
 
+@pytest.mark.parametrize(
+    ("seed", "nemesis"),
+    [
+        (0x3ED, "partition-halves"),  # parts of a drop that was not answered before the clone
+        (0x683, "partition,kill"),  # a drop on its way to a leader that is killed
+    ],
+)
+def test_a_drop_that_is_cut_off_ends_and_leaves_nothing(seed: int, nemesis: str) -> None:
+    faults = {"interval_s": 1.5, "duration_s": 1.0, "promise": "eventual", "protocol": "repaired"}
+    run = play(seed, nemesis, name="drop-partition", time_limit_s=6.0, rate=40.0, **faults)
+    assert not run.accusers
+
+
 @dataclass(frozen=True)
 class Case:
     """A run that shows a bug."""

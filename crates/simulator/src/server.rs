@@ -3,6 +3,7 @@
 mod grouping;
 pub mod host;
 pub mod idle_connections;
+mod leader_queries;
 mod queries;
 pub mod shortages;
 
@@ -17,6 +18,7 @@ use crate::keeper::ensemble::Ensemble;
 use crate::keeper::server::KeeperServers;
 use crate::network::Node;
 use crate::server::host::{Deployment, Host, PartData, ReplicaServer};
+use crate::server::leader_queries::Underway;
 use crate::sql::{Queries, Query};
 use crate::table::damage::Flip;
 use crate::table::fetch::FETCH_NS;
@@ -209,6 +211,8 @@ pub struct Server {
     common: Rc<Common>,
     /// Running queries by number, ascending.
     pub running: RefCell<Vec<Running>>,
+    /// Queries that other servers have sent and that have not arrived.
+    underway: RefCell<Vec<Underway>>,
     asked: Cell<u64>,
 }
 
@@ -234,6 +238,7 @@ impl Server {
             tables: RefCell::default(),
             common: common.clone(),
             running: RefCell::default(),
+            underway: RefCell::default(),
             asked: Cell::new(0),
         })
     }
@@ -310,6 +315,7 @@ impl Server {
         for running in self.running.take() {
             running.answer.set(&self.world, Err(Refusal::Reset));
         }
+        self.reset_underway();
         // Tables and server refer to each other.
         self.tables.take();
     }

@@ -7,8 +7,6 @@ use std::rc::Rc;
 use crate::block::Block;
 use crate::bugs::Bug;
 use crate::errors::{QueryError, ServerError};
-use crate::keeper::session::KeeperSession;
-use crate::keeper::tree::child;
 use crate::protocol::Mechanism;
 use crate::server::grouping::{counted, groups, hashes};
 use crate::server::{database_of, Refusal, Reply, Running, Server, Settings};
@@ -414,85 +412,5 @@ impl Server {
                 table.queue.wake();
             }
         }
-    }
-
-    /// Forwards a statement to the leading replica, if this replica does not lead.
-    async fn pass_to_leader(
-        self: &Rc<Self>,
-        table: &Table,
-        zk: &KeeperSession,
-        query: &Rc<Query>,
-        settings: &Rc<Settings>,
-    ) -> Result<(), QueryError> {
-        let election = table.paths.leader_election.clone();
-        let line = zk.children(&*election).await?;
-        let Some(first) = line.first() else {
-            return Err(ServerError::new(254, "No active replicas").into());
-        };
-        let leader = zk.data(child(&election, first)).await?;
-        if leader.as_text() == &*self.host.name {
-            let text = "Leader was suddenly changed or logical error.";
-            return Err(ServerError::new(292, text).into());
-        }
-        Ok(self
-            .forward(&self.peer(leader.as_text()), query, settings)
-            .await?)
-    }
-
-    /// Sends a query to a peer; error 210 if the peer's process ends.
-    async fn forward(
-        self: &Rc<Self>,
-        peer: &Rc<Server>,
-        query: &Rc<Query>,
-        settings: &Rc<Settings>,
-    ) -> Result<(), ServerError> {
-        if !peer.host.process.alive() {
-            let text = format!("Connection refused by {}", peer.host.name);
-            return Err(ServerError::new(210, text));
-        }
-        self.host.connect(&peer.host)?;
-        let answer = Promise::new();
-        let (asker, asked, awaited) = (self.clone(), peer.clone(), answer.clone());
-        let (query, settings) = (query.clone(), settings.clone());
-        let ask = move || asked.ask_for(asker, awaited, query, settings);
-        let network = &self.host.ensemble.network;
-        network.send(
-            self.host.node,
-            peer.host.node,
-            Some(&peer.host.process),
-            ask,
-        );
-        self.world.wait(&answer).await
-    }
-
-    /// Starts a query on behalf of another server.
-    fn ask_for(
-        self: &Rc<Self>,
-        asker: Rc<Server>,
-        answer: Promise<Result<(), ServerError>>,
-        query: Rc<Query>,
-        settings: Rc<Settings>,
-    ) {
-        let reply = Promise::new();
-        self.ask(reply.clone(), query, None, settings);
-        let server = self.clone();
-        self.world.spawn(None, async move {
-            let result = match server.world.wait(&reply).await {
-                Ok(_) => Ok(()),
-                Err(Refusal::Error(error)) => Err(error),
-                Err(Refusal::Reset) => {
-                    let text = format!("Connection reset by {}", server.host.name);
-                    Err(ServerError::new(210, text))
-                }
-            };
-            let (world, network) = (server.world.clone(), &server.host.ensemble.network);
-            let set = move || answer.set(&world, result);
-            network.send(
-                server.host.node,
-                asker.host.node,
-                Some(&asker.host.process),
-                set,
-            );
-        });
     }
 }

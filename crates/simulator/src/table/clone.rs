@@ -119,14 +119,19 @@ async fn forget_dropped(
     zk: &KeeperSession,
     kept: &ActivePartSet<()>,
 ) -> Result<(), KeeperError> {
+    let gone = |info: &Info| kept.containing(info).is_none();
     let own = zk.children(table.own.parts.clone()).await?;
-    for name in own.iter() {
-        let info = Info::named(name);
-        if kept.containing(&info).is_none() {
-            zk.remove(child(&table.own.parts, name)).await?;
-            table.hide(&info);
-        }
+    for name in own.iter().filter(|name| gone(&Info::named(name))) {
+        zk.remove(child(&table.own.parts, name)).await?;
     }
+    // Some may be listed no more, by a drop that was not answered and is queued no more.
+    let active = table.active.borrow();
+    let shown: Vec<Info> = active.values().map(|part| part.info.clone()).collect();
+    drop(active);
+    shown
+        .iter()
+        .filter(|info| gone(info))
+        .for_each(|info| table.hide(info));
     Ok(())
 }
 

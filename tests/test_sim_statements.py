@@ -78,7 +78,7 @@ CASES = {
     ),
     "crossed-copies": Case(
         "partition-one",
-        0x510000E2,
+        0x51000003,
         {"rate": 40.0, "sees": "acknowledged", "sync": True, "time_limit_s": 6.0, "fsync": "all"},
     ),
     "unmutated-copy": Case(
@@ -99,7 +99,7 @@ CASES = {
     ),
     "partition-unversioned": Case(
         "partition-one",
-        6,
+        25,
         {
             "statements": "replace,move,drop",
             "rate": 100.0,

@@ -116,6 +116,22 @@ async fn log_range(
     merge::log_with(table, zk, entry, others).await
 }
 
+/// Waits until the inserts of a partition that have begun are over.
+pub async fn await_begun(
+    table: &Table,
+    zk: &KeeperSession,
+    partition: &Rc<str>,
+) -> Result<(), KeeperError> {
+    let numbers = child(&table.paths.block_numbers, partition);
+    let held = zk.read_one(Reading::values(&*numbers), None).await?;
+    let held = held.values();
+    let last = held.iter().map(|(name, _)| number_of(name)).max();
+    match last {
+        Some(last) => await_inserts(table, zk, &numbers, last + 1).await,
+        None => Ok(()),
+    }
+}
+
 /// Waits until no insert with a lower number is in progress, nor anything else that has taken a
 /// number to make a part.
 async fn await_inserts(

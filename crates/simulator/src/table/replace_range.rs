@@ -21,7 +21,7 @@ use crate::keeper::tree::{child, Done, Operation, Path};
 use crate::protocol::Mechanism;
 use crate::server::Settings;
 use crate::table::block_numbers::{reserve, INSERT, OTHER, RANGE};
-use crate::table::drop_range::forget_blocks;
+use crate::table::drop_range::{await_begun, forget_blocks};
 use crate::table::entries::{Copied, Copies, Data, Entry};
 use crate::table::insert::block_id_of;
 use crate::table::log::pull;
@@ -60,6 +60,8 @@ pub async fn copy_partition(
             checks = unchanged(from, &zk).await?;
         }
         if !table.bugs.has(Bug::StaleReplace) && (attempt == 0 || !crosses) {
+            // A mutation that was acknowledged changes what one of a lower number commits later.
+            await_begun(from, &zk, partition).await?;
             catch_up(from, &zk, &whole).await?;
             sources = within(from, &whole);
         }

@@ -156,6 +156,14 @@ VERDICTS = {
         ),
         (Status.VALID, []),
     ),
+    "nor if a replica that lags behind does not show what a REPLACE has brought": (
+        (
+            *(ONE, call("drop", "delete", 10, 20), reads(5, 6, "ch2", t=HERE)),
+            *(call("replace", "replace", 21, 22, table="u", to="t"), reads(23, 24, "ch2")),
+            reads(25, 26, "ch2", t=HERE),
+        ),
+        (Status.VALID, []),
+    ),
     "what was attached before is no reason": (
         (
             *(ONE, call("attach", "attach", 3, 4), call("drop", "delete", 10, 20)),

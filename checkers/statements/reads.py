@@ -10,8 +10,8 @@ impossible  a read shows a copy of a row that no statement which began before th
             not touch the row, or that it shows twice; or it lacks the value of its insert, and no
             statement that clears the column had begun
 returned    a read shows a row in a table in which the same replica had it and then did not show it;
-            a statement that may have removed it began after its insert was acknowledged; and none
-            that may bring it back was under way since
+            a statement that may have removed it began after its insert was acknowledged; and each
+            that may bring it back had ended before. The replica may lag behind one that ended later
 vanished    a read lacks a row in a table in which the same replica had it before: an insert into
             the table was acknowledged by that replica, or an earlier read on it showed the row; and
             no statement that may remove it from the table began before the read ended
@@ -189,10 +189,11 @@ class _ReadJudge:
             return
         del self._lacked[place]
         steps = self._steps_until(row, read.end.index)
-        removed = any(_removes(s, table) and end < s.begin < lacked.end.index for s in steps)
-        since = lacked.invoke.index
-        brought = any(_brings(s, table) and (s.end is None or s.end > since) for s in steps)
-        if removed and not brought:
+        removing = (step.begin for step in steps if _removes(step, table))
+        since = min((begin for begin in removing if end < begin < lacked.end.index), default=None)
+        if since is None:
+            return
+        if not any(_brings(s, table) and (s.end is None or s.end > since) for s in steps):
             self._add("returned", read, row, f"in {table}", lacked.end, "did not show it at")
 
     def _impossible(

@@ -14,7 +14,7 @@ use crate::keeper::session::{KeeperSession, Reading};
 use crate::keeper::tree::{child, Operation};
 use crate::protocol::Mechanism;
 use crate::server::Settings;
-use crate::table::block_numbers::{OTHER, RANGE};
+use crate::table::block_numbers::{reserve, OTHER, RANGE};
 use crate::table::detached::keep_detached;
 use crate::table::entries::{Data, Entry, EntryKind};
 use crate::table::merge::{self, Logged};
@@ -32,10 +32,6 @@ pub async fn drop_partition(
     settings: &Settings,
 ) -> Result<(), QueryError> {
     let zk = table.writable()?;
-    let numbers = child(&table.paths.block_numbers, partition);
-    if !zk.exists(numbers).await? {
-        return Ok(());
-    }
     for _ in 0..TRIES {
         match logged(table, &zk, partition, kind).await {
             Ok(None) => return Ok(()),
@@ -55,21 +51,15 @@ async fn logged(
     partition: &Rc<str>,
     kind: EntryKind,
 ) -> Result<Option<Logged>, KeeperError> {
-    let numbers = child(&table.paths.block_numbers, partition);
     // No merge is chosen that has parts within the range and behind it.
     let _guard = table.choosing.hold().await;
     let mut others = Vec::new();
     if table.mechanisms.has(Mechanism::CopiedPartitions) {
         others.push(next_version(table, version_of(table, zk).await?));
     }
-    let taken = Operation::Create {
-        path: child(&numbers, "block-"),
-        data: Data::text(OTHER),
-        ephemeral: true,
-        sequential: true,
-    };
-    let lock = zk.create(taken).await?;
-    let next = number_of(&lock);
+    // Also in a partition of which this replica's ZooKeeper server has not heard yet.
+    let taken = reserve(table, zk, partition, None, OTHER).await?;
+    let (next, lock) = taken.expect("without a block there is no duplicate");
     // Other leaders must not merge across the range until they have pulled the entry.
     let many = table.mechanisms.has(Mechanism::ManyLeaders);
     if !many || next == 0 {

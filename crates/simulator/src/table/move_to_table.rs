@@ -92,18 +92,18 @@ async fn move_at_once(
     removal: &Removal,
     settings: &Settings,
 ) -> Result<First, QueryError> {
-    let unmutated = unmutated(table, zk).await?;
+    // A mutation of the other table would change those of the new parts that have lower numbers.
+    let mut others = vec![unmutated(table, zk).await?, unmutated(to, zk).await?];
     let sources = sources(table, zk, &removal.range).await?;
     let later = i64::from(table.bugs.has(Bug::MoveDropsLater)) * 3;
     let range = range_until(&removal.range.partition, removal.range.max + later);
     let dropped = Rc::new(entry_of(table, &range));
-    let others = vec![
+    others.extend([
         next_version(table, removal.version),
-        unmutated,
         Operation::put(table.paths.log.clone(), Data::default()),
         Operation::remove(removal.lock.clone()),
         logging(table, &dropped),
-    ];
+    ]);
     let committed = copy(table, to, zk, &removal.range, (&sources, others)).await?;
     let Some(Committed { logged, done }) = committed else {
         return Ok(First::Refused);

@@ -30,7 +30,7 @@ use crate::table::mutation::changed;
 use crate::table::optimize::wait_for_replicas;
 use crate::table::part_files;
 use crate::table::partition_version::{
-    changed_meanwhile, next_version, unchanged, version_of, TRIES,
+    changed_meanwhile, next_version, unchanged, unmutated, version_of, TRIES,
 };
 use crate::table::parts::{Info, Part, Rows, HIGHEST};
 use crate::table::replica::Table;
@@ -58,6 +58,8 @@ pub async fn copy_partition(
         let mut checks = Vec::new();
         if !crosses {
             checks = unchanged(from, &zk).await?;
+            // A mutation here would change those of the new parts that have lower numbers.
+            checks.push(unmutated(table, &zk).await?);
         }
         if !table.bugs.has(Bug::StaleReplace) && (attempt == 0 || !crosses) {
             // A mutation that was acknowledged changes what one of a lower number commits later.

@@ -1,5 +1,4 @@
-"""The replication protocol as a state machine. It takes the steps of a real run, or says why it
-cannot.
+"""The replication protocol as a state machine. It takes the steps of a real run, or says why not.
 
 The rules combine those of the explorer's models `quorum`, `truncation` and `replication`, without
 data: a part is its name. Two rules are finer than there. A replica first pulls entries of the log

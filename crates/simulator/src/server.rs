@@ -18,7 +18,6 @@ use crate::keeper::ensemble::Ensemble;
 use crate::keeper::server::KeeperServers;
 use crate::network::Node;
 use crate::server::host::{Deployment, Host, PartData, ReplicaServer};
-use crate::server::leader_queries::Underway;
 use crate::sql::{Queries, Query};
 use crate::table::damage::Flip;
 use crate::table::fetch::FETCH_NS;
@@ -198,6 +197,12 @@ impl Running {
             answer,
         }
     }
+}
+
+/// A query that another server has sent, and awaits.
+struct Underway {
+    asker: Rc<Server>,
+    answer: Promise<Result<(), ServerError>>,
 }
 
 /// One life of a server.

@@ -5,16 +5,10 @@ use std::rc::Rc;
 use crate::errors::{QueryError, ServerError};
 use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::child;
-use crate::server::{Refusal, Server, Settings};
+use crate::server::{Refusal, Server, Settings, Underway};
 use crate::sql::Query;
 use crate::table::replica::Table;
 use crate::world::Promise;
-
-/// A query that another server has sent.
-pub struct Underway {
-    asker: Rc<Server>,
-    answer: Promise<Result<(), ServerError>>,
-}
 
 impl Server {
     /// Forwards a statement to the leading replica, if this replica does not lead.

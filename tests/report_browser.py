@@ -2,6 +2,7 @@
 
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from harness.report.run_files import draw
@@ -17,6 +18,17 @@ def opened(browser: Chrome, run: RunDirectory) -> str:
             lambda b: b.find_element(By.ID, "canvas").get_attribute("data-ready")
         )
     return browser.find_element(By.TAG_NAME, "main").text
+
+
+def row_at(browser: Chrome, index: int) -> WebElement:
+    """Return a row of the list of calls, which may be filled a moment after the timeline."""
+
+    def found(b: Chrome) -> WebElement | None:
+        rows = b.find_elements(By.CSS_SELECTOR, "#list tbody tr")
+        return rows[index] if len(rows) > index else None
+
+    row: WebElement = WebDriverWait(browser, 10).until(found)
+    return row
 
 
 def matching(browser: Chrome) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from checkers_cases import fault, history, insert, read
-from report_browser import in_view, matches, matching, opened
+from report_browser import in_view, matches, matching, opened, row_at
 from report_cases import LONG_LABEL, NASTY, SHOWN, begun, finished, long, onset, sound, stale
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
@@ -407,7 +407,7 @@ def test_numbers_beyond_53_bits_stay_exact(browser: Chrome, tmp_path: Path) -> N
     matches(
         browser, f"value {great}: in 2 calls; missing from 0 reads begun after its acknowledgement"
     )
-    browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")[1].click()
+    row_at(browser, 1).click()
     detail = browser.find_element(By.ID, "detail").text
     assert f"2 values: 5 {great}" in detail
     assert "more than once\n5" in detail
@@ -461,5 +461,5 @@ def test_the_read_that_no_order_explains_is_red(browser: Chrome, tmp_path: Path)
     opened(browser, run)
     wrong = browser.find_elements(By.CSS_SELECTOR, ".bar.wrong text")
     assert [text.text for text in wrong] == ["read → 8 #4", "cannot be explained #5"]
-    cas = browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")[3]
+    cas = row_at(browser, 3)
     assert "cas 0 [1,2] fail" in cas.text.replace("[1, 2]", "[1,2]")

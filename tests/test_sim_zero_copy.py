@@ -52,7 +52,7 @@ CASES = {
     "unmarked-merge": Planted("none", 1),
     "downgrade": Planted("restart-clickhouse-one,stop-fetches-one", 1),
     "both-move": Planted(
-        "loss", 5, {"move": True, "rate": 60.0, "interval_s": 0.3, "duration_s": 3.0}
+        "loss", 9, {"move": True, "rate": 60.0, "interval_s": 0.3, "duration_s": 3.0}
     ),
     "clone-keeps-dropped": Planted("partition", 8, {"move": True}, by="parts"),
 }

@@ -138,7 +138,7 @@ class Exact:
             case Effect.DELETE:
                 return {state.put({table: left}) for left, _ in _removed(step, have)}
             case Effect.COLLAPSE:
-                return {state.put({table: kept}) for kept in _collapsed(have)}
+                return {state.put({table: kept}) for kept in _selections(have, least=1)}
             case Effect.ATTACH:
                 gone = places.get(f"{table}@{step.node}", ())
                 return {
@@ -180,12 +180,12 @@ class Exact:
         blocks = [known[2] for known in state.memory if known[:2] == (Effect.COPY, to)]
         brought = {copy for block in blocks for copy in block}
         there = dict(state.places).get(to, ())
-        may_go = [at for at, copy in enumerate(have) if copy in brought or (blocks and self.merges)]
+        may_go = [copy for copy in have if copy in brought or (blocks and self.merges)]
         return {
             state.put({to: _sorted(there, kept)}, [(Effect.COPY, to, kept)] if kept else [])
-            for size in range(1, len(may_go) + 1)
-            for gone in combinations(may_go, size)
-            for kept in [tuple(copy for at, copy in enumerate(have) if at not in gone)]
+            for gone in _selections(may_go)
+            if gone
+            for kept in [_minus(have, gone)]
         }
 
 
@@ -428,9 +428,9 @@ def _sorted(*several: Iterable[Copy]) -> Copies:
     return tuple(sorted(copy for copies in several for copy in copies))
 
 
-def _collapsed(copies: Copies) -> Iterator[Copies]:
-    """Yield these copies with any number of those that equal another one left out."""
-    groups = [(copy, range(1, copies.count(copy) + 1)) for copy in sorted({*copies})]
+def _selections(copies: Sequence[Copy], least: int = 0) -> Iterator[Copies]:
+    """Yield each selection of these copies once, with at least so many of those that are equal."""
+    groups = [(copy, range(least, copies.count(copy) + 1)) for copy in sorted({*copies})]
     for counts in product(*(few for _, few in groups)):
         yield _sorted(*([copy] * n for (copy, _), n in zip(groups, counts, strict=True)))
 
@@ -454,11 +454,11 @@ def _without_some(now: Any, gone: Any) -> Iterable[Any]:
         least = 0 if now >= MANY else max(now - gone, 0)
         return range(least, now + 1)
     common = [copy for copy in {*now} for _ in range(min(now.count(copy), gone.count(copy)))]
-    taken = {c for size in range(len(common) + 1) for c in combinations(sorted(common), size)}
-    return [_minus(now, some) for some in sorted(taken)]
+    return [_minus(now, some) for some in _selections(common)]
 
 
 def _minus(copies: Copies, some: Copies) -> Copies:
+    """Return the copies without some of them."""
     left = list(copies)
     for copy in some:
         left.remove(copy)

@@ -115,7 +115,7 @@ def rows_shown(look: RowsShown) -> dict[int, Shown]:
 
 def is_touched(partition: StatementPartition) -> bool:
     """Return whether an acknowledged statement followed the acknowledged insert of a row that it
-    touches, or an insert that was sent again is the only one that was not refused."""
+    touches, or an insert that is sent again was not refused."""
     first = min(
         (step.end for step in partition.inserts.values() if step.end is not None), default=FOREVER
     )

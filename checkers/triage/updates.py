@@ -6,12 +6,13 @@ block. Of two patches for the same row the later version wins, whatever it was c
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from checkers.phrasing import seconds
 from checkers.statements.calls import Effect, StatementCall
 from checkers.statements.effects import StatementStep
 from checkers.triage.accused_rows import DATED_NS, AccusedRow
-from checkers.triage.events import Events, ended_ns
+from checkers.triage.events import Event, Events, ended_ns
 from checkers.triage.evidence import BlockRange
 
 _PATCH = "patch-"
@@ -110,11 +111,16 @@ def mutated_twice(accused: AccusedRow) -> str:
         often = max((copy.count(update) for copy in copies), default=0)
         since_ns = accused.pair(step).invoke.time_ns - DATED_NS
         made = accused.facts(step.call.table, "mutation").since(since_ns)
-        made = made.where(lambda entry: f", {update})" in entry.blob)  # noqa: B023
+        made = made.where(partial(_appends, update=update))
         if 1 < often <= len(made):
             told = " and ".join(f"{one.node} at {seconds(one.begin_ns)}" for one in made)
             return f"{accused.told(step)} was made by {told}"
     return ""
+
+
+def _appends(entry: Event, update: object) -> bool:
+    """Return whether a mutation of the log appends this number."""
+    return f", {update})" in entry.blob
 
 
 def _lost(accused: AccusedRow) -> Iterator[StatementStep]:

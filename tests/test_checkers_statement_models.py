@@ -104,22 +104,31 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
                 go({aside: (*places.get(aside, ()), *view)})
         case Effect.COPY | Effect.SELECT:
             for view in views:
-                block = (call.effect, call.to, view)
-                for into in _selected(call, step.end):
-                    now = {table: (*places.get(table, ()), *view) for table in into}
-                    go(now, copied | ({block} if call.to in into else set()))
-                if block in copied and view and call.effect is Effect.SELECT:
-                    go({})
-                if call.effect is Effect.COPY:
-                    for left_out in _duplicates(call, view, copied):
-                        kept = tuple(copy for at, copy in enumerate(view) if at not in left_out)
-                        go({call.to: (*there, *kept)}, copied | {(call.effect, call.to, kept)})
+                for changed, known in _copied(step, view, places, copied):
+                    go(changed, known)
         case Effect.MOVE:
             for view in views:
                 go({call.to: (*there, *view), call.table: _without(have, view)})
                 if step.end is None and half:
                     go({call.to: (*there, *view)})
     return found
+
+
+def _copied(step, view, places, copied) -> Iterator[tuple[dict[str, Copies], frozenset]]:
+    """Yield the places that an INSERT SELECT or ATTACH FROM of these copies may leave changed, and
+    the blocks that are known then: one that is known is left out."""
+    call = step.call
+    block = (call.effect, call.to, view)
+    for into in _selected(call, step.end):
+        now = {table: (*places.get(table, ()), *view) for table in into}
+        yield now, copied | ({block} if call.to in into else set())
+    if call.effect is Effect.COPY:
+        for left_out in _duplicates(call, view, copied):
+            kept = tuple(copy for at, copy in enumerate(view) if at not in left_out)
+            now = {call.to: (*places.get(call.to, ()), *kept)}
+            yield now, copied | {(call.effect, call.to, kept)}
+    elif block in copied and view:
+        yield {}, copied
 
 
 def _detached(step, places, views, sees) -> list[dict[str, Copies]]:

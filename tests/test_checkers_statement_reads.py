@@ -7,8 +7,7 @@ from itertools import count
 import pytest
 from checkers_cases import Event, _call, history
 from msgspec import UNSET
-from test_checkers_statement_models import by_definition, some_steps
-from test_checkers_statement_rows import (
+from statement_rows_cases import (
     CLEAR,
     DELETE,
     ONE,
@@ -19,6 +18,7 @@ from test_checkers_statement_rows import (
     move,
     update,
 )
+from test_checkers_statement_models import by_definition, some_steps
 
 from checkers.statements.calls import READ_ROWS, Effect
 from checkers.statements.effects import Sees

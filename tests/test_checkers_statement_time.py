@@ -2,7 +2,7 @@
 
 import pytest
 from checkers_cases import history
-from test_checkers_statement_rows import AT_REST, ONE, OPTIMIZE, REPLACE, both_show, call, insert
+from statement_rows_cases import AT_REST, ONE, OPTIMIZE, REPLACE, both_show, call, insert
 
 from checkers.statements import rows
 from checkers.statements.calls import Effect, StatementCall

@@ -10,6 +10,8 @@ import pytest
 from sim_play import Played, play
 
 from checkers.statements.rows import StatementRows
+from checkers.triage.explanation import KNOWN
+from workloads import statement_presets
 
 EVERY = "move,replace,attach-from,drop,delete,update,optimize"
 
@@ -20,6 +22,12 @@ def played(bug: str, seed: int, nemesis: str = "none", **options: Any) -> Played
     faults = {"interval_s": 1.5, "duration_s": 1.0, "promise": "eventual"}
     given = {**own, **faults, **options}
     return play(seed, nemesis, bug=bug, name="statements", **given)
+
+
+def drop_partition(seed: int, nemesis: str, **options: Any) -> Played:
+    """Execute the workload of this name."""
+    faults = {"interval_s": 1.5, "duration_s": 1.0, "promise": "eventual"}
+    return play(seed, nemesis, name="drop-partition", **faults, **options)
 
 
 @pytest.mark.parametrize("nemesis", ["none", "partition", "kill-clickhouse"])
@@ -34,13 +42,30 @@ def test_a_repaired_protocol_keeps_what_its_replicas_have(nemesis: str, seed: in
 @pytest.mark.parametrize(
     ("seed", "nemesis"),
     [
-        (0x3ED, "partition-halves"),  # parts of a drop that was not answered before the clone
+        (110, "partition-halves"),  # parts of a drop that was not answered before the clone
         (0x683, "partition,kill"),  # a drop on its way to a leader that is killed
     ],
 )
-def test_a_drop_that_is_cut_off_ends_and_leaves_nothing(seed: int, nemesis: str) -> None:
-    faults = {"interval_s": 1.5, "duration_s": 1.0, "promise": "eventual", "protocol": "repaired"}
-    run = play(seed, nemesis, name="drop-partition", time_limit_s=6.0, rate=40.0, **faults)
+def test_a_drop_that_is_cut_off_ends_and_leaves_nothing(
+    seed: int, nemesis: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The replicas are lost while they are away."""
+    monkeypatch.setattr(statement_presets, "WHOLE_LOG", {})
+    few = {"protocol": "repaired", "time_limit_s": 6.0, "rate": 40.0}
+    assert not drop_partition(seed, nemesis, **few).accusers
+
+
+def test_a_row_of_a_part_that_was_never_registered_is_explained() -> None:
+    run = drop_partition(20, "pause", protocol="18.16", time_limit_s=10.0)
+    cause = run.outcome.judgement.explanation
+    assert run.accusers == {StatementRows.name}
+    assert cause is not None
+    assert (cause.status, [defect.name for defect in cause.defects]) == (KNOWN, ["phantom-part"])
+
+
+def test_drop_partition_loses_no_replica_whose_clone_would_keep_what_is_dropped() -> None:
+    """18.16.1 does that; the scenario returned-rows shows it."""
+    run = drop_partition(0x6F2782B5, "partition", protocol="18.16", time_limit_s=10.0)
     assert not run.accusers
 
 

@@ -6,6 +6,7 @@ given. Beside it they compare the parts of the replicas at rest.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, cast
 
 from checkers.ddl.mutation_log import OBSERVE, MutationLog
@@ -17,12 +18,14 @@ from harness.clients.table_session import ClientWithFunctions, Look, ObservingCl
 from harness.core.op import Json
 from harness.core.protocols import Cluster, Workload
 from harness.core.seed import Seed
-from workloads.statement_tables import TABLES
+from workloads.statement_tables import TABLES, TableShape
 from workloads.statements import StatementsOptions, StatementsSession, drawn_statements
 from workloads.table import TableWorkload
 from workloads.zookeeper_looks import MutationLook
 
 LOOKS_PER_S: Final = 3.0
+WHOLE_LOG: Final[Mapping[str, int]] = {"min_replicated_logs_to_keep": 10_000}
+"""Settings of a table whose log is kept, so that no replica is lost while it is away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +85,22 @@ def drop_partition(
     returned-rows.
     """
     drawn = drawn_statements("drop-partition", options, seed, promise, faults_expected)
-    return replace(_observed(drawn, options, {}), judges=(*drawn.judges, Parts()))
+    return replace(_observed(drawn, options, {}, WHOLE_LOG), judges=(*drawn.judges, Parts()))
 
 
 def _observed(
-    drawn: TableWorkload, options: StatementsOptions, looks: Mapping[str, Callable[[], Look]]
+    drawn: TableWorkload,
+    options: StatementsOptions,
+    looks: Mapping[str, Callable[[], Look]],
+    settings: Mapping[str, int] = MappingProxyType({}),
 ) -> TableWorkload:
-    """Return the workload with these looks, each of which is made anew for a session."""
+    """Return the workload with these looks, each of which is made anew for a session, and these
+    settings of its tables."""
 
     def create(cluster: Cluster, token: str) -> ObservedStatements:
         own = {name: make() for name, make in looks.items()}
-        return ObservedStatements(cluster, token, options, own)
+        shape = replace(options.shape, settings=settings)
+        return ObservedStatements(cluster, token, options, shape, own)
 
     return replace(drawn, create=create)
 
@@ -101,10 +109,15 @@ class ObservedStatements(StatementsSession):
     """Session that also looks at the first table in ZooKeeper, and shows its parts at rest."""
 
     def __init__(
-        self, cluster: Cluster, token: str, options: StatementsOptions, looks: Mapping[str, Look]
+        self,
+        cluster: Cluster,
+        token: str,
+        options: StatementsOptions,
+        shape: TableShape,
+        looks: Mapping[str, Look],
     ) -> None:
         """Create the tables. Raises ClusterError."""
-        super().__init__(cluster, token, options, options.shape)
+        super().__init__(cluster, token, options, shape)
         self._looks = looks
 
     def client(self, node: str) -> ClientWithFunctions:

@@ -128,7 +128,7 @@ def _on_disk(
     """Yield the values of parts that a replica has at rest and nobody ever registered, if times do
     not decide: those that at rest the replica alone returns, or once more than the others, and
     whose insert there had an unknown outcome. There are no more of them than such parts."""
-    left = _unregistered(history, evidence)
+    left = unregistered_parts(history, evidence)
     known = {(one.key, one.value) for one in by_times}
     for key in key_sets(history):
         extra = sorted(_extra(key), key=lambda one: (key.key, one[0]) not in known)
@@ -154,7 +154,7 @@ def _on_disk(
             yield Kept(key.key, value, nodes, by, why, since_ns, twice=bool(times))
 
 
-def _unregistered(history: History, evidence: Evidence) -> dict[tuple[str, str], list[str]]:
+def unregistered_parts(history: History, evidence: Evidence) -> dict[tuple[str, str], list[str]]:
     """Return the parts of single blocks that replicas have at rest and that nobody registered, by
     replica and partition."""
     seen = parts_at_rest(history)

@@ -15,14 +15,18 @@ from checkers.triage.partitions import kept_rows
 from checkers.triage.renames import stuck_renames
 from checkers.triage.repairs import Repair
 from checkers.triage.shards import lost_distributed_insert
-from checkers.triage.statement_rows import kept_statement_rows, statement_rows
+from checkers.triage.statement_rows import (
+    kept_statement_rows,
+    phantom_statement_rows,
+    statement_rows,
+)
 from checkers.triage.tasks import ddl_twice, undone_task
 from harness.core.history import History
 
 FAMILIES = (
     *(orphans, copies, restored_replica, undone_alter, deaf_replica, ddl_twice, undone_task),
     *(lost_distributed_insert, unwaited_clone, split_inserts, kept_rows, two_leaders),
-    *(statement_rows, kept_statement_rows, stuck_renames),
+    *(statement_rows, kept_statement_rows, phantom_statement_rows, stuck_renames),
 )
 
 

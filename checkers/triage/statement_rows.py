@@ -22,6 +22,7 @@ from checkers.triage.accused_rows import AccusedRow, tables_by_name, with_row
 from checkers.triage.detached import fetched_over, forgotten_mutation, stranded_part
 from checkers.triage.events import Events, ended_ns, kills
 from checkers.triage.evidence import BlockRange, Evidence
+from checkers.triage.kept import unregistered_parts
 from checkers.triage.partitions import kept_parts, why_kept
 from checkers.triage.renames import renamed_away
 from checkers.triage.repairs import Repair
@@ -77,6 +78,30 @@ def kept_statement_rows(history: History, evidence: Evidence) -> Iterator[Repair
                 for others in {shown for node, shown in seen.items() if node != own.node}:
                     change = partial(with_row, row=row, shown=others)
                     yield Repair(look.index, by, f"{own}, {why}: row {row}", change)
+
+
+def phantom_statement_rows(history: History, evidence: Evidence) -> Iterator[Repair]:
+    """Yield the rows that a replica alone shows at rest, where it has a part that nobody ever
+    registered and their insert had an unknown outcome. There are no more of them than such
+    parts."""
+    left = unregistered_parts(history, evidence)
+    partitions, _ = partitions_of(history) if left else ({}, None)
+    for key, partition in partitions.items():
+        for row, insert in partition.inserts.items():
+            parts = left.get((str(insert.node), str(key)))
+            seen = {node: rows.get(row, ()) for node, rows in partition.shown.items()}
+            own, others = seen.pop(str(insert.node), ()), {*seen.values()}
+            if not parts or insert.end is not None or not own or others != {()}:
+                continue
+            look = history.pairs[partition.finals[str(insert.node)]].end
+            assert look is not None, "a look that is shown was answered"
+            op = history.pairs[insert.place].invoke
+            why = (
+                f"op #{op.index} insert of row {row} on {insert.node} has an unknown outcome, and "
+                f"at rest {insert.node} has {parts.pop()}, which was never registered"
+            )
+            change = partial(with_row, row=row, shown=())
+            yield Repair(look.index, "phantom-part", why, change)
 
 
 def moved_away(accused: AccusedRow) -> str:

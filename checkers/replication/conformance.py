@@ -68,6 +68,8 @@ class ReplayedTable(msgspec.Struct, frozen=True):
     """Number of departures of each kind."""
     actions: dict[str, int] = {}
     """Number of steps and departures of each name."""
+    elements: list[str] = []
+    """What the steps covered: each with the state of the table in which it was taken."""
     stopped: str | None = None
     """Why the replay ended early."""
 
@@ -106,13 +108,18 @@ class Conformance:
         found.doubts += [] if report.unavailable is UNSET else [report.unavailable]
         found.doubts += [str(table.stopped) for table in report.tables.values() if table.unmodelled]
         steps = sum(table.steps for table in report.tables.values())
+        elements = {element for table in report.tables.values() for element in table.elements}
         counts = ", ".join(f"{kind} {count:,}" for kind, count in found.counts.items())
         return found.verdict(
             checked=steps,
             broken=f"departures from the model in {number(steps, 'step')}: {counts}",
             nothing="no step of the protocol was seen",
             held=f"the model takes each of {number(steps, 'step')} in ZooKeeper",
-            figures={"steps": steps, "actions": dict(actions)},
+            figures={
+                "steps": steps,
+                "actions": dict(actions),
+                "elements": sorted(elements),
+            },
         )
 
 

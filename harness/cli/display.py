@@ -44,7 +44,7 @@ class Display:
             Text(),
             self._faults(),
             *self._anomalies(),
-            *self._departures(),
+            *self._model(),
         )
         return Panel(
             body,
@@ -141,10 +141,14 @@ class Display:
             return text.append("; ".join(figures.faults), "bold red")
         return text.append("none", "default")
 
-    def _departures(self) -> Iterator[Text]:
-        count = self._monitor.live.read().departures
-        if count:
-            found = f"{number(count, 'step')} that the model does not allow"
+    def _model(self) -> Iterator[Text]:
+        """Yield what the model of the protocol says, once there is something."""
+        figures = self._monitor.live.read()
+        if figures.covered:
+            text = Text("model       ", "dim")
+            yield text.append(f"{number(figures.covered, 'element')} covered", "default")
+        if figures.departures:
+            found = f"{number(figures.departures, 'step')} that the model does not allow"
             yield Text.assemble(("departures  ", "dim"), (found, "bold red"))
 
     def _anomalies(self) -> Iterator[Text]:

@@ -101,6 +101,11 @@ class Follower:
             found += [(table, txn) for table in self.tables.values() if table.take(txn)]
         return found
 
+    @property
+    def covered(self) -> int:
+        """Return the number of elements that the tables have covered up to now."""
+        return sum(len(table.coverage.elements) for table in self.tables.values())
+
     def results(self) -> Mapping[str, Replayed]:
         """Return the result for each table up to now, by its path."""
         return {root: table.result() for root, table in self.tables.items()}

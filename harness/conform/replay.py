@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from harness.conform import copies
+from harness.conform.coverage import Coverage, state_of
 from harness.conform.entries import (
     NEW_DATA,
     REPLACE,
@@ -113,6 +114,8 @@ class Replayed:
     """The last few steps before the stop."""
     digest: str
     """SHA-256 of the steps, as hexadecimal digits."""
+    elements: tuple[str, ...] = ()
+    """What the steps covered (`harness.conform.coverage`), in order."""
 
     @property
     def departures(self) -> dict[str, int]:
@@ -173,6 +176,7 @@ class TableReplay:
     """The replica of each session, known from the nodes that only the replica writes."""
     over: bool = False
     """True after a stop, or when the table was dropped: nothing more is taken."""
+    coverage: Coverage = field(default_factory=Coverage)
     _retired: dict[str, bool] = field(default_factory=dict)
     """For each replica, false from when it says that it is no longer active."""
     _steps: int = 0
@@ -195,6 +199,7 @@ class TableReplay:
             self._stopped,
             tuple(self._before),
             self._digest.hexdigest(),
+            tuple(sorted(self.coverage.elements)),
         )
 
     def take(self, txn: Txn) -> Sequence[str]:
@@ -204,6 +209,7 @@ class TableReplay:
         if self._ends(changes) or self.over or not (changes or txn.ends_session):
             return ()
         self.actions = []
+        before = state_of(self.model)
         try:
             self._take(txn, changes)
         except (Departure, Unmodelled, UnreadableError) as why:
@@ -222,6 +228,7 @@ class TableReplay:
         assert set(names) <= STEPS | DEPARTURES.keys(), "docs and summaries list every name"
         self._steps += 1
         self._counts.update(names)
+        self.coverage.take(before, self.actions, self.model)
         self._before.append(step)
         self._digest.update("\n".join((*self.actions, "")).encode())
         return found

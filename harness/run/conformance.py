@@ -40,6 +40,8 @@ class Following:
         self._over = False
         self.departures = 0
         """Number of departures up to now."""
+        self.covered = 0
+        """Number of elements that were covered up to now (`harness.conform.coverage`)."""
 
     def look(self, *, last: bool = False) -> None:
         """Replay what the logs have gained; after `last` nothing more. An error ends the following,
@@ -50,6 +52,7 @@ class Following:
             self._over = last
             try:
                 self.departures += len(self._follower.look(last=last))
+                self.covered = self._follower.covered
             except HarnessError as error:
                 self._follower, self._unavailable = None, str(error)
             except Exception as error:  # a defect of the model must cost no run its history
@@ -79,10 +82,10 @@ class Following:
 
 @contextmanager
 def following(
-    cluster: Cluster, token: str, departed: Callable[[int], None]
+    cluster: Cluster, token: str, looked: Callable[[Following], None]
 ) -> Iterator[Following | None]:
     """Follow the tables whose path has `token` while the block runs; None where servers keep no log
-    of ZooKeeper's transactions. `departed` is called with each new number of departures."""
+    of ZooKeeper's transactions. `looked` is called after each look at the logs."""
     dialect, keepers = cluster.engines.dialect, cluster.topology.keepers
     if not cluster.has(GrowsTransactions) or dialect.lacks((Mechanism.TRANSACTION_LOG,)):
         yield None
@@ -95,22 +98,19 @@ def following(
             followed = Following(follower, servers=servers)
         except HarnessError as error:
             followed = Following(None, str(error))
-        with _looking(followed, departed):
+        with _looking(followed, looked):
             yield followed
 
 
 @contextmanager
-def _looking(followed: Following, departed: Callable[[int], None]) -> Iterator[None]:
+def _looking(followed: Following, looked: Callable[[Following], None]) -> Iterator[None]:
     """Look at the logs at intervals while the block runs."""
     over = threading.Event()
 
     def follow() -> None:
-        known = 0
         while not over.wait(INTERVAL_S):
             followed.look()
-            if followed.departures > known:
-                known = followed.departures
-                departed(known)
+            looked(followed)
 
     thread = threading.Thread(target=follow, name="conformance", daemon=True)
     thread.start()
@@ -176,6 +176,7 @@ def _table(result: Replayed) -> Json:
     return {
         "steps": result.steps,
         "actions": dict(result.actions),
+        "elements": list(result.elements),
         "departures": dict(result.departures),
         "stopped": None if stopped is None else stopped.why,
         "unmodelled": stopped is not None and stopped.unmodelled,

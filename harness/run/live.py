@@ -20,6 +20,8 @@ class Figures:
     """Number of faults that have begun."""
     departures: int
     """Number of steps that the model of the protocol does not allow."""
+    covered: int
+    """Number of elements of that model that the run has covered."""
 
     def kind(self, kind: Kind) -> int:
         """Return the number of calls that ended with this kind."""
@@ -40,11 +42,12 @@ class Live:
         self._in_flight = 0
         self._faults: dict[object, str] = {}
         self._injected = 0
-        self._departures = 0
+        self._departures = self._covered = 0
 
-    def departed(self, count: int) -> None:
-        """Set the number of steps that the model of the protocol does not allow."""
-        self._departures = count
+    def followed(self, departures: int, covered: int) -> None:
+        """Set the number of steps that the model of the protocol does not allow, and of its
+        elements that were covered."""
+        self._departures, self._covered = departures, covered
 
     def saw(self, op: Op) -> None:
         """Count an op."""
@@ -87,4 +90,5 @@ class Live:
             faults=tuple(self._faults.values()),
             injected=self._injected,
             departures=self._departures,
+            covered=self._covered,
         )

@@ -117,8 +117,8 @@ def checkers_of(context: RunContext) -> tuple[Checker, ...]:
 def _recorded(context: RunContext) -> tuple[Session, "_Recorder", list[str]]:
     """Execute the phases up to the final reads. Return the session, which is still open, the
     recorder and the troubles."""
-    departed = partial(_departed, context)
-    with following(context.cluster, context.token, departed) as followed, ExitStack() as stack:
+    looked = partial(_looked, context)
+    with following(context.cluster, context.token, looked) as followed, ExitStack() as stack:
         if sent := _statement_file(context):
             stack.callback(sent.close)
         with nullcontext() if sent is None else sent.of_op(None):
@@ -142,10 +142,10 @@ def _statement_file(context: RunContext) -> StatementFile | None:
     return StatementFile(context.directory.path, context.token)
 
 
-def _departed(context: RunContext, count: int) -> None:
-    """Note the number of departures from the model."""
-    context.monitor.live.departed(count)
-    if context.freeze and not context.stop:
+def _looked(context: RunContext, followed: Following) -> None:
+    """Note what the protocol's model took and what it did not; stop at a departure on request."""
+    context.monitor.live.followed(followed.departures, followed.covered)
+    if followed.departures and context.freeze and not context.stop:
         freeze(context.cluster, context.stop)
 
 

@@ -22,10 +22,12 @@ from harness.core.verdict import Status
 from harness.nights.findings import CellRecord, FailOn, nights_before
 from harness.nights.matrix import read_matrix
 from harness.nights.night import JOURNAL, Night
-from harness.nights.night_summary import NightSummary, cells, headline, steps_before
-from harness.nights.rota import Rota, steps_of
+from harness.nights.night_summary import NightSummary, ReachCounts, cells, headline
+from harness.nights.rota import Rota, replayed
 from harness.run.monitor import show_nothing
 from harness.run.stop import Stop
+from harness.spec.run_spec import RunSpec
+from harness.store.store import RunDirectory
 
 ROOT = Path(__file__).parent.parent
 QUORUM_SET = 'workloads = ["quorum-set"]\nnemeses = ["none"]\n'
@@ -340,12 +342,14 @@ def test_the_summary_lists_the_steps_that_no_run_took(tmp_path):
     nights = tmp_path / "torture"
     for name, steps in (("1", "Insert MarkLost"), ("2", "Insert PullLog")):
         night = taken(nights / "m" / name, ("a", steps), ("a", "Insert"))
-        report = summary_of(night, earlier_steps=steps_before(night.path)).results()
+        report = summary_of(night, earlier_reach=ReachCounts.before(night.path)).results()
         (night.path / "summary.json").write_text(json.dumps(report))
     assert report["steps"] == {"Insert": 2, "PullLog": 1}
     assert {*report["steps_not_taken"]} - {*report["steps_never_taken"]} == {"MarkLost"}
     assert "CloneReplica" in report["steps_never_taken"]
-    assert steps_before(nights / "other" / "3") == {"Insert": 4, "PullLog": 1, "MarkLost": 1}
+    before = ReachCounts.before(nights / "other" / "3")
+    assert before.steps == {"Insert": 4, "PullLog": 1, "MarkLost": 1}
+    assert before.elements == {}
 
 
 def test_a_step_that_the_servers_of_a_night_lack_is_not_missing(tmp_path):
@@ -357,15 +361,17 @@ def test_a_step_that_the_servers_of_a_night_lack_is_not_missing(tmp_path):
     assert report["steps_not_taken"] == report["steps_never_taken"] == []
 
 
-def test_the_steps_of_a_run_are_in_its_results():
-    table = {"steps": 3, "actions": {"PullLog": 2, "Insert": 1}, "departures": {}, "stopped": None}
+def test_what_a_run_reached_is_in_its_results():
+    table = {"steps": 3, "actions": {"PullLog": 2, "Insert": 1}, "departures": {}, "stopped": None,
+             "elements": ["log lag 2", "at rest: Insert"]}  # fmt: skip
     value = {"tables": {"/t": {**table, "unmodelled": False, "digest": "a"}}, "gaps": []}
     of = {"process": NEMESIS, "f": "conformance"}
     kinds = (Kind.INVOKE, Kind.OK)
     ops = [Op(index=n, kind=kind, time_ns=n, value=value, **of) for n, kind in enumerate(kinds)]
     judgement = judge(History(ops), [Conformance()], 10.0, "eventual")
-    assert steps_of(judgement.results()) == ["Insert", "PullLog"]
-    assert steps_of({}) == []
+    steps, elements = ["Insert", "PullLog"], ["at rest: Insert", "log lag 2"]
+    assert replayed(judgement.results()) == {"steps": steps, "elements": elements}
+    assert replayed({}) == {"steps": [], "elements": []}
 
 
 def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(tmp_path):
@@ -402,6 +408,24 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(tmp_path):
         if not slot.killed:  # else it may have died before its first operation
             assert (tmp_path / "store" / slot.path / "results.json").exists()
     assert (night.path / "junit.xml").read_text().count("<testcase") == 8
+
+
+def test_the_runs_of_a_steered_night_have_the_options_that_were_drawn(tmp_path):
+    (tmp_path / "sim.toml").write_text(SIM)
+    words = ("torture", "sim.toml", "--steer", "--runs", 10, "--json")
+    report = json.loads(harness(*words, cwd=tmp_path).communicate()[0])
+    (path,) = (tmp_path / "store" / "torture" / "sim").glob("*")
+    slots = Night.read(path).runs
+    assert (report["runs"], report["request"]["steer"]) == (10, True)
+    assert {slot.how for slot in slots} == {"fresh", "fresh options"}  # nothing is replayed here
+    for slot in slots:
+        spec = RunDirectory(tmp_path / "store" / slot.path).info().spec
+        drawn = {"interval": spec.interval_s, "time-limit": spec.time_limit_s}
+        assert drawn == {
+            "interval": pytest.approx(float(slot.options.get("interval", RunSpec().interval_s))),
+            "time-limit": pytest.approx(float(slot.options.get("time-limit", 5))),
+        }
+        assert bool(slot.options) == (slot.how == "fresh options")
 
 
 def test_a_night_whose_hours_are_over_is_judged_and_a_new_one_begins(tmp_path):

@@ -59,6 +59,12 @@ from harness.store.store import Store
     show_default=True,
     help="Number of clusters that take turns: a run starts on one while the last heals on another.",
 )
+@click.option(
+    "--steer",
+    is_flag=True,
+    help="Let what runs reach decide which come next: half follow a run that was rare or that "
+    "nothing explains, others vary intervals, durations, rates and time limits.",
+)
 @click.option("--fresh", is_flag=True, help="Start a new night even if the last one is not over.")
 @click.option(
     "--spark", type=WORD, metavar="MASTER", help="Judge on Spark. Default: in one local process."
@@ -188,8 +194,13 @@ def _spent(night: Night, first: int, seconds: float) -> str:
 
 def _show_steps(console: Console, summary: NightSummary) -> None:
     """Print which of the steps that the servers can take no run took, if any run was replayed."""
-    if not summary.steps_taken:
+    reached = summary.reached
+    if not reached.steps:
         return
+    if reached.elements:
+        fresh = f"{len(summary.fresh_elements):,} of them in no earlier night"
+        text = f"{len(reached.elements):,} elements of the model covered, {fresh}"
+        console.print(text, highlight=False, soft_wrap=True)
     never = summary.steps_never_taken
     others = [step for step in summary.steps_not_taken if step not in never]
     for steps, when in ((never, "in this night or an earlier one"), (others, "in this night")):

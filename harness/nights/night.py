@@ -3,15 +3,18 @@
 A line is a JSON object with "event" and "run", the number of a run, from 0:
 
     night     the request: "matrix" (its digest), "runs", "hours", "started_utc", "fail_on",
-              "accept" (by cell, the known defects that its runs may show)
-    begin     "cell", "seed"; written before the run has a directory
+              "steer", "accept" (by cell, the known defects that its runs may show)
+    begin     "cell", "seed", and of a steered night "how" it was drawn, "options" that differ from
+              the cell's, and the number of the run that it follows as "parent", or null; written
+              before the run has a directory
     directory "path", in the store
     recorded  "troubles", "seconds", "phases" (by phase, the seconds it took), "servers" (kind and
               versions, as of Conditions.on), "memory_mb" (of the harness, the most since the run
               before; null if unknown); its history is whole
     broken    "error": it did not reach its end
     judged    "status", "reason", "kinds", "first_ns", "cause": its explanation as results.json has
-              it, or null, "steps": the names of the model's steps that it took, if it was replayed
+              it, or null, "steps": the names of the model's steps that it took, and "elements":
+              what they covered (`harness.conform.coverage`), if it was replayed
     end       the night is over, and its summary is written
 
 A run that has a begin and neither recorded nor broken was killed with its harness.
@@ -66,6 +69,14 @@ class Slot:
     """Explanation of an INVALID run by known defects."""
     steps: tuple[str, ...] = ()
     """Names of the model's steps that it took, and of departures from it; () if unknown."""
+    elements: tuple[str, ...] = ()
+    """What these steps covered; () if unknown."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options in which it differs from its cell, by their long names."""
+    how: str = ""
+    """How a steered night drew it."""
+    parent: int | None = None
+    """Number of the run that it follows; None if it was drawn afresh."""
 
     @property
     def killed(self) -> bool:
@@ -184,7 +195,10 @@ class Night:
         elif event == "begin":
             if run in self.slots:
                 raise ValueError(f"run {run} began twice")
-            self.slots[said["run"]] = Slot(said["run"], said["cell"], said["seed"])
+            slot = Slot(said["run"], said["cell"], said["seed"])
+            slot.options, slot.how = said.get("options", {}), said.get("how", "")
+            slot.parent = said.get("parent")
+            self.slots[slot.number] = slot
         else:
             self._follow(self.slots[said["run"]], event, said)
 
@@ -201,6 +215,7 @@ class Night:
             slot.status, slot.reason = Status(said["status"]), said["reason"]
             slot.kinds, slot.first_ns = tuple(said["kinds"]), said["first_ns"]
             slot.steps = tuple(said.get("steps", ()))
+            slot.elements = tuple(said.get("elements", ()))
             cause = said.get("cause")
             slot.cause = None if cause is None else msgspec.convert(cause, Cause)
         else:

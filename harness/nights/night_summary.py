@@ -1,7 +1,7 @@
 """Summary of a night: the verdicts, the anomalies and what is new, by cell."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +22,6 @@ from harness.core.verdict import Status, worst
 from harness.nights.alarms import Alarm
 from harness.nights.findings import CellRecord, FailOn
 from harness.nights.night import Night, Slot
-from harness.nights.rota import steps_made
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +153,35 @@ def unexplained_first(slots: Sequence[Slot]) -> list[Slot]:
     return sorted(slots, key=lambda slot: (not slot.is_unexplained, slot.number))
 
 
-def steps_before(path: Path) -> Counter[str]:
-    """Return the number of runs that took each step of the model, in the nights of any matrix that
-    began before this one and have a summary which can be read."""
-    made: Counter[str] = Counter()
-    for file in path.parent.parent.glob("*/*/summary.json"):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            if file.parent.name < path.name:
-                made.update(load(file)["steps"])
-    return made
+@dataclass(frozen=True, slots=True)
+class ReachCounts:
+    """Numbers of runs that took a step of the protocol's model, and that covered an element of it
+    (`harness.conform.coverage`), by name."""
+
+    steps: Counter[str] = field(default_factory=Counter)
+    elements: Counter[str] = field(default_factory=Counter)
+
+    @staticmethod
+    def by(slots: Iterable[Slot]) -> "ReachCounts":
+        """Return what the runs of a night reached."""
+        every = ReachCounts()
+        for slot in slots:
+            every.steps.update(slot.steps)
+            every.elements.update(slot.elements)
+        return every
+
+    @staticmethod
+    def before(path: Path) -> "ReachCounts":
+        """Return what was reached in the nights of any matrix that began before this one and have a
+        summary which can be read."""
+        every = ReachCounts()
+        for file in path.parent.parent.glob("*/*/summary.json"):
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                if file.parent.name < path.name:
+                    summary = load(file)
+                    every.steps.update(summary["steps"])
+                    every.elements.update(summary.get("elements", {}))
+        return every
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +191,8 @@ class NightSummary:
     night: Night
     cells: Sequence[CellSummary]
     fail_on: FailOn = FailOn.UNEXPLAINED
-    earlier_steps: Mapping[str, int] = field(default_factory=dict)
-    """By step of the model: the number of runs of earlier nights that took it."""
+    earlier_reach: ReachCounts = field(default_factory=ReachCounts)
+    """What runs of earlier nights reached."""
     steps: Collection[str] = STEPS
     """Steps of the model that the servers of the night can take."""
     alarms: Sequence[Alarm] = ()
@@ -218,19 +237,24 @@ class NightSummary:
         return Counter(name for slot in self.night.runs for name in slot.causes)
 
     @cached_property
-    def steps_taken(self) -> Counter[str]:
-        """Number of runs that took each step of the model."""
-        return steps_made(self.night.runs)
+    def reached(self) -> ReachCounts:
+        """What its runs reached."""
+        return ReachCounts.by(self.night.runs)
+
+    @property
+    def fresh_elements(self) -> list[str]:
+        """Elements that no run of an earlier night covered."""
+        return sorted(self.reached.elements.keys() - self.earlier_reach.elements.keys())
 
     @property
     def steps_not_taken(self) -> list[str]:
         """Steps that no run of the night took."""
-        return sorted(step for step in self.steps if not self.steps_taken.get(step))
+        return sorted(step for step in self.steps if not self.reached.steps.get(step))
 
     @property
     def steps_never_taken(self) -> list[str]:
         """Steps that no run of this night or an earlier one took."""
-        return [step for step in self.steps_not_taken if not self.earlier_steps.get(step)]
+        return [step for step in self.steps_not_taken if not self.earlier_reach.steps.get(step)]
 
     def results(self) -> dict[str, Json]:
         """Return the contents of summary.json. "status" is the worst of the runs, "exit_status"
@@ -253,7 +277,9 @@ class NightSummary:
             "killed": sum(slot.killed for slot in every),
             "broken": sum(slot.broken is not None for slot in every),
             "causes": dict(self.causes.most_common()),
-            "steps": dict(self.steps_taken.most_common()),
+            "steps": dict(self.reached.steps.most_common()),
+            "elements": dict(self.reached.elements.most_common()),
+            "fresh_elements": self.fresh_elements,
             "steps_not_taken": self.steps_not_taken,
             "steps_never_taken": self.steps_never_taken,
             "request": self.night.request,

@@ -1,19 +1,19 @@
-"""Order of the runs of a night: every cell in turn, those whose runs took rare steps more often. A
-night begins where the last one of its matrix ended, so that nights too short for all cells reach
+"""Order of the runs of a night: every cell in turn, those whose runs cover what is rare more often.
+A night begins where the last one of its matrix ended, so that nights too short for all cells reach
 each in the end.
 
-The steps are those of the protocol's model (`harness.conform.replay.STEPS`), which each run on real
-servers counts. The weight of a cell is what one of its runs adds, on average: the sum, over the
-steps that the run took, of the inverse of the number of runs that took each, in this night and in
-the store's earlier ones. A cell has as many runs in a row as its weight is times the average, at
-least one and at most TURNS_MAX, so that the cluster is reused and no cell is left out.
+What a run on real servers covers are elements of the protocol's model (`harness.conform.coverage`).
+The weight of a cell is what one of its runs adds, on average: the sum, over the elements that the
+run covered, of the inverse of the number of runs that covered each, in this night and in the
+store's earlier ones. A cell has as many runs in a row as its weight is times the average, at least
+one and at most TURNS_MAX, so that the cluster is reused and no cell is left out.
 
 A cell is spent if its last SPENT_RUNS runs said nothing new: each was UNKNOWN, or INVALID for known
 defects that the cell had shown before. It has a turn in one of REST_ROUNDS rounds.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,16 +27,20 @@ SPENT_RUNS: Final = 3
 REST_ROUNDS: Final = 3
 
 
-def steps_of(results: Mapping[str, Any]) -> list[str]:
-    """Return the names of the steps that a run took, given its results.json."""
+def replayed(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the names of the "steps" that a run took, and the "elements" that it covered, given
+    its results.json."""
     verdicts = results.get("verdicts", ())
-    own = (verdict["figures"] for verdict in verdicts if verdict["checker"] == CONFORMANCE)
-    return sorted({step for figures in own for step in figures.get("actions", ())})
+    own = [verdict["figures"] for verdict in verdicts if verdict["checker"] == CONFORMANCE]
+    return {
+        name: sorted({one for figures in own for one in figures.get(figure, ())})
+        for name, figure in (("steps", "actions"), ("elements", "elements"))
+    }
 
 
-def steps_made(slots: Iterable[Slot]) -> Counter[str]:
-    """Return the number of runs that took each step."""
-    return Counter(step for slot in slots for step in slot.steps)
+def reached(slot: Slot) -> Sequence[str]:
+    """Return what a run has covered: elements, or steps where no more was recorded."""
+    return slot.elements or slot.steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Rota:
 
     names: Sequence[str]
     earlier: Mapping[str, int] = field(default_factory=dict)
-    """By step: the number of runs of earlier nights that took it."""
+    """By element: the number of runs of earlier nights that covered it."""
     first: str = ""
     """The cell with which the night begins; "" or a cell that is gone: the first one."""
 
@@ -78,11 +82,11 @@ class Rota:
         return max(1, min(TURNS_MAX, round(sum(own) / len(own) / average)))
 
     def _weights(self, slots: Sequence[Slot]) -> list[tuple[str, float]]:
-        """Return cell and weight of every run whose steps are known."""
-        known = [slot for slot in slots if slot.steps]
-        made = steps_made(known)
+        """Return cell and weight of every run of which is known what it covered."""
+        known = [slot for slot in slots if reached(slot)]
+        made = Counter(element for slot in known for element in reached(slot))
         made.update(self.earlier)
-        return [(slot.cell, sum(1 / made[step] for step in slot.steps)) for slot in known]
+        return [(slot.cell, sum(1 / made[element] for element in reached(slot))) for slot in known]
 
 
 def _spent(slots: Sequence[Slot], cell: str) -> bool:

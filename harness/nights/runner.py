@@ -29,8 +29,8 @@ from harness.nights.night import JOURNAL, NIGHTS, Night, Slot
 from harness.nights.night_summary import (
     CellSummary,
     NightSummary,
+    ReachCounts,
     cells,
-    steps_before,
     unexplained_first,
 )
 from harness.nights.night_text import markdown
@@ -61,6 +61,8 @@ class NightOptions:
     clusters: int
     spark: str | None
     """Master of the Spark that judges; None for one process of this machine."""
+    steer: bool
+    """Whether what runs reach decides which come next."""
     notify: str | None
     """Shell command or URL that is given the summary; None without one."""
     markdown: Path | None
@@ -138,6 +140,7 @@ class NightRunner:
             "seed": str(seed),
             "first": self._first_cell(),
             "fail_on": self.options.fail_on.value,
+            "steer": self.options.steer,
             "started_utc": now.isoformat(timespec="seconds"),
             "accept": {c.name: sorted(c.accepted) for c in self._matrix.cells if c.accepted},
         }
@@ -178,7 +181,7 @@ class NightRunner:
                 fails=before.fails if self.options.fail_fast else None,
                 runs=self.options.runs,
                 seconds=seconds_left,
-                earlier_steps=before.earlier_steps,
+                earlier=before.earlier_reach.elements,
             ).run()
         summary = replace(
             before,
@@ -205,7 +208,7 @@ class NightRunner:
             night=night,
             cells=self._summaries_of_cells(night, records),
             fail_on=self.options.fail_on,
-            earlier_steps=steps_before(night.path),
+            earlier_reach=ReachCounts.before(night.path),
             steps=STEPS if None in dialects else steps_with(frozenset().union(*entries)),
         )
 

@@ -24,11 +24,14 @@ from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.fleet.rows import RunSummary
 from harness.nights.night import Night, Slot
-from harness.nights.rota import Rota, steps_of
+from harness.nights.rota import Rota, replayed
+from harness.nights.steering import NextRun, Steering
 from harness.run.campaign import Campaign, copy_cluster
 from harness.run.monitor import Monitor, Phase
 from harness.run.stop import Stop
+from harness.spec.run_options import option_values, with_options
 from harness.spec.run_spec import RunSpec
+from harness.spec.workload_options import SCENARIO
 from harness.store.conditions import conditions_of
 from harness.store.store import RunDirectory
 
@@ -132,8 +135,8 @@ class Torture:
     seconds: float | None = None
     """Seconds on `clock` after which no run begins; earlier parts of the night are subtracted
     already."""
-    earlier_steps: Mapping[str, int] = field(default_factory=dict)
-    """By step of the model: the number of runs of earlier nights that took it."""
+    earlier: Mapping[str, int] = field(default_factory=dict)
+    """By element of the model: the number of runs of earlier nights that covered it."""
     clock: Clock = field(default_factory=WallClock)
     _broken: int = 0
     _news: SimpleQueue[None] = field(default_factory=SimpleQueue)
@@ -165,16 +168,26 @@ class Torture:
     def _over(self) -> bool:
         """Return whether no more runs begin."""
         left_s = None if self.seconds is None else self.seconds - self.clock.now_ns() / 1e9
-        late = left_s is not None and left_s <= self.night.expected_s(self._next_cell(0).name)
+        next_cell = self._cells[self._next.cell]
+        late = left_s is not None and left_s <= self.night.expected_s(next_cell.name)
         enough = self.runs is not None and self.night.next >= self.runs
         failed = self.fails is not None and any(map(self.fails, self.night.runs))
         return bool(self.stop) or late or enough or failed
 
-    def _next_cell(self, lane: int) -> TortureCell:
-        cells = self.lanes[lane].cells
-        first = self.night.request.get("first", "")
-        rota = Rota([cell.name for cell in cells], self.earlier_steps, first)
-        return cells[rota.next(self.night.runs)]
+    @property
+    def _cells(self) -> Sequence[TortureCell]:
+        """Cells of the matrix; each lane has its own copy of them."""
+        return self.lanes[0].cells
+
+    @property
+    def _next(self) -> NextRun:
+        """What the next run is, by all that is known now."""
+        request = self.night.request
+        names = [cell.name for cell in self._cells]
+        rota = Rota(names, self.earlier, request.get("first", ""))
+        options = [_varied_options(cell.spec(self.seed)) for cell in self._cells]
+        steered = bool(request.get("steer"))
+        return Steering(rota, self.seed, options, steered).next(self.night.runs)
 
     def _free(self) -> Lane | None:
         """Return the lane on which the next run may begin, preferably one whose cluster fits; None
@@ -182,16 +195,20 @@ class Torture:
         if any(lane.run and lane.run.monitor.phase in EXCLUSIVE_PHASES for lane in self.lanes):
             return None
         free = [lane for lane in self.lanes if lane.run is None]
-        cell = self._next_cell(0)
+        cell = self._cells[self._next.cell]
         order = sorted(free, key=lambda lane: (not lane.fits(cell), lane.cluster is not None))
         return order[0] if order else None
 
     def _begin(self, lane: Lane, pool: ThreadPoolExecutor) -> None:
         number = self.night.next
-        cell = self._next_cell(self.lanes.index(lane))
+        choice = self._next
+        cell = lane.cells[choice.cell]
         before = sum(slot.cell == cell.name for slot in self.night.runs)
-        spec = cell.spec(self.seed.after(before))
-        self.night.say("begin", number, cell=cell.name, seed=str(spec.seed))
+        spec = with_options(cell.spec(self.seed.after(before)), choice.options)
+        drawn = {"how": choice.how, "options": dict(choice.options), "parent": choice.parent}
+        self.night.say(
+            "begin", number, cell=cell.name, seed=str(spec.seed), **(drawn if choice.how else {})
+        )
         clock = WallClock()
         monitor = self._monitor(number, cell, spec)
         try:
@@ -285,7 +302,7 @@ class Torture:
                 kinds=list(one.kinds),
                 first_ns=one.first_ns,
                 cause=results.get("explanation"),
-                steps=steps_of(results),
+                **replayed(results),
             )
             self.on_verdict(self.night.slots[slot.number])
 
@@ -295,6 +312,11 @@ class Torture:
             return RunDirectory(self.store / one.run).results()
         except HarnessError:  # the verdict counts all the same
             return {}
+
+
+def _varied_options(spec: RunSpec) -> Mapping[str, Json]:
+    """Return the options of which a steered night may draw others; a scenario has none."""
+    return {} if spec.workload.startswith(SCENARIO) else option_values(spec)
 
 
 def _here(work: Callable[[], _End]) -> Future[_End]:

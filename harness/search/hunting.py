@@ -23,25 +23,11 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.script import TimedCall
 from harness.search.fault_edits import TimedFault, faults_of, spliced, timetable_of
+from harness.spec.variation import FRESH, RARE, Draws, varied
 
 AHEAD: Final = 16
 """Number of runs that are drawn before the result of the first of them is known."""
-RARE: Final = 1 / 16
-"""Share of runs below which an element that they reach is rare."""
-FRESH: Final = 0.5
-"""Share of inputs that are drawn afresh."""
 EDITS_MAX: Final = 4
-POWERS: Final[Mapping[str, tuple[float, float]]] = {
-    "interval": (-4, 1),
-    "duration": (-4, 3),
-    "rate": (-1, 1),
-    "time-limit": (-1, 1),
-}
-"""Powers of 2 by which an input drawn afresh multiplies options of the hunt: the least and the
-greatest."""
-NEAR: Final = 1.0
-"""Greatest power of 2, and its negative the least, by which a mutation multiplies options."""
-SHORTEST_S: Final = 0.01
 
 
 class HuntInput(msgspec.Struct, frozen=True):
@@ -120,41 +106,6 @@ class HuntState(msgspec.Struct):
     """Greatest distance of each kind."""
     spent_s: float = 0.0
     over: bool = False
-
-
-@dataclass(slots=True)
-class Draws:
-    """Numbers drawn from a seed one after the other."""
-
-    seed: Seed
-    made: int = 0
-
-    def below(self, bound: int) -> int:
-        """Return a number uniform in [0, bound)."""
-        self.made += 1
-        return self.seed.below(self.made, bound)
-
-    def unit(self) -> float:
-        """Return a number uniform in [0, 1)."""
-        self.made += 1
-        return self.seed.unit(self.made)
-
-    def between(self, low: float, high: float) -> float:
-        """Return a number uniform in [low, high)."""
-        return low + (high - low) * self.unit()
-
-    def weighted(self, weights: Sequence[float]) -> int:
-        """Return a place in proportion to its weight."""
-        left = self.unit() * sum(weights)
-        for at, weight in enumerate(weights):
-            left -= weight
-            if left < 0:
-                return at
-        return len(weights) - 1
-
-    def seed_text(self) -> str:
-        """Return a seed of 32 bits."""
-        return f"0x{self.below(1 << 32):x}"
 
 
 @dataclass(slots=True)
@@ -238,7 +189,7 @@ class Hunt:
         seed = {"seed": draws.seed_text()}
         if not self.varied or draws.below(2):
             return HuntInput(seed)
-        return HuntInput({**seed, **self._options(draws, {}, far=True)}, how="options")
+        return HuntInput({**seed, **varied(draws, self.base, {}, far=True)}, how="options")
 
     def _mutated(self, draws: Draws) -> HuntInput:
         entry = self._chosen(draws)
@@ -263,7 +214,7 @@ class Hunt:
         """Change the nemesis' options a little; it draws the faults anew."""
         seed = {"seed": draws.seed_text()} if draws.below(2) else {}
         return HuntInput(
-            {**entry.options, **self._options(draws, entry.options, far=False), **seed}
+            {**entry.options, **varied(draws, self.base, entry.options, far=False), **seed}
         )
 
     def _edited(self, draws: Draws, entry: PoolEntry) -> HuntInput | None:
@@ -323,22 +274,6 @@ class Hunt:
             by = draws.below(len(nodes))
             names.update(zip(nodes, (*nodes[by:], *nodes[:by]), strict=True))
         return names
-
-    def _options(self, draws: Draws, given: Mapping[str, str], *, far: bool) -> dict[str, str]:
-        """Return other values of the nemesis' options and of the rate, near those given or the
-        hunt's own, or `far` from them."""
-        changed: dict[str, str] = {}
-        for name, (low, high) in POWERS.items():
-            value = given.get(name) or self.base.get(name)
-            if value is None:
-                continue
-            power = draws.between(low, high) if far else draws.between(-NEAR, NEAR)
-            changed[name] = f"{max(SHORTEST_S, float(str(value)) * 2**power):.4g}"
-        words = str(self.base.get("nemesis", "none")).split(",")
-        if far and len(words) > 1:
-            some = [word for word in words if draws.below(2)]
-            changed["nemesis"] = ",".join(some or words)
-        return changed
 
 
 def _count(counts: dict[str, int], name: str) -> None:

@@ -1,0 +1,134 @@
+"""What real runs cover of the protocol's model, and how a night is steered by it."""
+
+from collections import Counter
+
+from test_conform import ROOT, TXNS
+
+from harness.conform.coverage import Coverage, state_of
+from harness.conform.entries import PartName
+from harness.conform.model import Model
+from harness.conform.replay import TableReplay, replay
+from harness.conform.replica import Replica
+from harness.core.seed import Seed
+from harness.core.verdict import Status
+from harness.nights.night import Slot
+from harness.nights.rota import Rota
+from harness.nights.steering import Steering
+from tests.server_protocols import V18
+
+COMMON = ("at rest: Insert", "at rest: PullLog")
+OPTIONS = {"interval": 4.0, "duration": 2.0, "time-limit": 12.0, "nemesis": "kill,pause"}
+
+
+def test_a_real_trace_covers_steps_in_their_states_and_distances() -> None:
+    covered = replay(ROOT, TXNS, V18).elements
+    assert {"quorum pending: EndQuorum", "at rest: AssignMerge"} < {*covered}
+    assert {"1 lost: CloneReplica", "1 inactive: BecomeActive"} < {*covered}
+    assert "part on 2+ replicas, after another's step: GetPart" in covered
+    assert [one for one in covered if "open" in one] == [
+        f"steps of an open quorum {2**power}" for power in (1, 2, 3)
+    ]
+    assert list(covered) == sorted({*covered})
+
+
+def test_what_is_covered_is_known_while_the_run_goes_on() -> None:
+    table, counts = TableReplay(ROOT, V18), []
+    for txn in TXNS:
+        table.take(txn)
+        counts.append(len(table.coverage.elements))
+    assert counts == sorted(counts)
+    assert 0 < counts[len(counts) // 4] < counts[-1] == len(replay(ROOT, TXNS, V18).elements)
+
+
+def test_the_state_of_a_table_says_how_its_replicas_are() -> None:
+    model = Model(V18, length=9)
+    assert state_of(model) == "at rest"
+    for name, session, pointer in (("ch1", 1, 9), ("ch2", None, 2), ("ch3", None, 9)):
+        model.replicas[name] = Replica(name, session=session, pointer=pointer)
+    model.replicas["ch3"].lost = True
+    model.failed.add("0_1_1_0")
+    assert state_of(model) == "2+ inactive, 1 lost, 1 behind, a quorum failed before"
+
+
+def test_a_part_has_elements_by_its_holders_and_by_whose_step_came_before() -> None:
+    model, coverage = Model(V18), Coverage()
+    part = PartName.named("0_1_1_0")
+    for name, step in (("ch1", "Insert"), ("ch2", "GetPart"), ("ch2", "RemovePart")):
+        replica = model.replicas.setdefault(name, Replica(name, session=1))
+        replica.parts = {} if step == "RemovePart" else {part.name: part}
+        coverage.take("at rest", (f"{step} {name} {part.name}",), model)
+    assert {one for one in coverage.elements if one.startswith("part")} == {
+        "part on 1 replica, its first step: Insert",
+        "part on 2+ replicas, after another's step: GetPart",
+        "part on 1 replica, after the same replica's step: RemovePart",
+    }
+
+
+def slot(number: int, cell: str, elements: tuple[str, ...] = COMMON, seconds: float = 9) -> Slot:
+    judged = Slot(number, cell, "0x1", path=f"{cell}/{number}", recorded=True, seconds=seconds)
+    judged.status, judged.elements = Status.VALID, elements
+    return judged
+
+
+def steering(cells: str = "ab", **more: bool) -> Steering:
+    return Steering(Rota([*cells]), Seed(7), [OPTIONS for _ in cells], **more)
+
+
+def test_a_blind_night_makes_the_runs_of_its_cells() -> None:
+    slots = [slot(0, "a"), slot(1, "b", (*COMMON, "1 lost: CloneReplica"))]
+    for number in range(2, 40):
+        choice = steering(steered=False).next(slots)
+        assert (choice.options, choice.how, choice.parent) == ({}, "", None)
+        assert choice.cell == Rota(["a", "b"]).next(slots)
+        slots.append(slot(number, "ab"[choice.cell]))
+
+
+def test_half_of_a_steered_night_follows_the_shortest_run_that_covered_what_is_rare() -> None:
+    rare = (*COMMON, "1 lost: CloneReplica")
+    slots = [slot(0, "b", rare, 30), slot(1, "b", rare, 20), *(slot(n, "a") for n in range(2, 60))]
+    ways: Counter[str] = Counter()
+    for number in range(60, 460):
+        choice = steering().next([*slots, *(slot(n, "a") for n in range(60, number))])
+        ways[choice.how] += 1
+        if choice.parent is not None:
+            assert (choice.parent, choice.cell) == (1, 1)
+    assert ways.keys() == {"fresh", "fresh options", "seed", "options"}
+    assert 160 < ways["seed"] + ways["options"] < 240
+    assert min(ways.values()) > 60
+
+
+def test_without_anything_rare_every_run_is_drawn_afresh() -> None:
+    slots = [slot(number, "ab"[number % 2]) for number in range(20)]
+    assert {steering().next(slots[:n]).parent for n in range(20)} == {None}
+
+
+def test_what_many_earlier_runs_covered_is_not_rare() -> None:
+    slots = [slot(0, "a", ("x",)), *(slot(n, "b") for n in range(1, 40))]
+    known = Steering(Rota(["a", "b"], {"x": 100}), Seed(7), [OPTIONS, OPTIONS])
+    followed = [one.next(slots[:n]).parent for n in range(30, 40) for one in (steering(), known)]
+    assert 0 in followed[::2]
+    assert {*followed[1::2]} == {None}
+
+
+def test_a_run_that_nothing_explains_is_followed() -> None:
+    slots = [slot(number, "a") for number in range(20)]
+    slots[3].status = Status.INVALID
+    parents = Counter(
+        steering().next([*slots, *(slot(n, "a") for n in range(20, length))]).parent
+        for length in range(20, 420)
+    )
+    assert parents.keys() == {None, 3}
+    assert 20 < parents[3] < 100
+
+
+def test_other_options_stay_within_their_powers_and_a_scenario_has_none() -> None:
+    slots = [slot(0, "a")]
+    drawn = [steering().next([*slots, *(slot(n, "a") for n in range(1, 1 + k))]) for k in range(99)]
+    far = [choice.options for choice in drawn if choice.how == "fresh options"]
+    assert far
+    for options in far:
+        assert 0.25 <= float(options["interval"]) <= 8
+        assert 6 <= float(options["time-limit"]) <= 24
+        assert options["nemesis"] in ("kill", "pause", "kill,pause")
+    plain = Steering(Rota(["a"]), Seed(7), [{}])
+    assert {str(plain.next([slot(n, "a") for n in range(k)]).options) for k in range(30)} == {"{}"}

@@ -1,8 +1,12 @@
-"""Kills that strike at a named moment: in mid-merge, in mid-fetch, in mid-clone.
+"""Kills that strike at a named moment: in mid-merge, in mid-fetch, in mid-clone, in mid-step.
 
 A kill at random hits the few milliseconds of a merge or a fetch by luck. These faults look for the
 moment, or hold it with the replicas' proxies, and kill a server in it; what the dead server has on
 disk, or what a proxy had stopped, shows that it was hit. A kill that missed is info.
+
+A step is a transaction of the replication protocol (docs/conformance.md). Its moments are two: the
+request is sent and not in ZooKeeper, so that what led to it is done and the step is not; or it is
+in ZooKeeper and its answer has not come, so that the server never learns what it has done.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +24,7 @@ from harness.core.seed import Seed
 from nemesis.cluster_state import responsive
 from nemesis.family import NotBegunError, Watch, names
 from nemesis.fault import Aim, FaultChoice, FaultEntry
-from nemesis.message import FETCH
+from nemesis.message import COMMIT, FETCH, QUORUM_END
 from nemesis.process import Kill
 from nemesis.targets import NodeSpec
 
@@ -35,6 +39,8 @@ HEAD_BYTES: Final = 1000
 CLONE_S: Final = 25.0
 """Time for a killed replica to be marked lost, and for a lost one to begin its clone."""
 ANSWER_S: Final = 2.0
+TABLE: Final = ("/harness/", "/replicas/")
+"""Words of a request about a replica of the workloads' tables."""
 MERGES: Final = (
     "SELECT result_part_name FROM system.merges WHERE database LIKE 'harness_%' "
     "AND progress < 0.8 AND rows_written > 0 AND total_size_bytes_compressed > 1000000"
@@ -68,6 +74,8 @@ class MomentVariant:
     proof: str = ""
     """Pattern of what the dead server must have on its disk; "" if a proxy proves it."""
     proxied: bool = True
+    reads_files: bool = True
+    """Whether the moment or its proof is looked up in the servers' data."""
     needs: tuple[Mechanism, ...] = ()
 
 
@@ -78,7 +86,8 @@ class MomentKill(Kill):
         super().__init__(choice)
         self.variant = VARIANTS[self.f]
         proxy = (CanIntercept,) if self.variant.proxied else ()
-        self.needs = (*self.needs, CanListFiles, *proxy, *self.variant.needs)
+        files = (CanListFiles,) if self.variant.reads_files else ()
+        self.needs = (*self.needs, *files, *proxy, *self.variant.needs)
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
         """Return the replicas in the order in which they are looked at."""
@@ -250,6 +259,30 @@ def _cloned(kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Wat
     return _until(cluster, watch, CLONE_S, begun, f"{lost} did not clone")
 
 
+def _in_step(
+    step: str, edge: str, words: Sequence[str], without: Sequence[str] = ()
+) -> Callable[["MomentKill", Cluster, Sequence[str], Watch], Moment]:
+    """Return the rule of a step: hold the next transaction with these words, or the answer to it;
+    the victim is the replica that made it."""
+
+    def find(_kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Watch) -> Moment:
+        proxies = cluster.part(CanIntercept)
+        rule: dict[str, Json] = {"name": step, "channel": "zookeeper", "edge": edge, "do": "hold"}
+        rule |= {"op": "write", "words": [*words], "without": [*without]}
+        proxies.intercept(nodes, rule)
+
+        def look() -> Moment | None:
+            for node in nodes:
+                if _hits(proxies, node):
+                    when = "before" if edge == "request" else "after"
+                    return Moment(node, f"{node} just {when} {step}", (step,))
+            return None
+
+        return _until(cluster, watch, watch.within_s, look, f"{step}: nobody sent it")
+
+    return find
+
+
 def directories(cluster: Cluster, node: str, pattern: str) -> tuple[str, ...]:
     """Return the names in a server's data that match a pattern: of directories if it ends with a
     slash, else of files."""
@@ -326,12 +359,42 @@ VARIANTS: Final[Mapping[str, MomentVariant]] = {
     "clone-kill-source": MomentVariant(
         "a replica is away until it is lost; the one that it clones is killed in mid-clone", _cloned
     ),
+    "commit-kill": MomentVariant(
+        "a replica is killed when its commit is in ZooKeeper and has not been answered",
+        _in_step("a commit", "response", COMMIT),
+        reads_files=False,
+    ),
+    "pull-kill": MomentVariant(
+        "a replica is killed when it has copied log entries into its queue and does not know it",
+        _in_step("a pull of the log", "response", [*TABLE, "/log_pointer", "/queue/queue-"]),
+        reads_files=False,
+    ),
+    "register-kill": MomentVariant(
+        "a replica is killed when it has fetched or merged a part that is not in ZooKeeper yet",
+        _in_step(
+            "the registration of a part",
+            "request",
+            [*TABLE, "/parts/", "format version"],
+            ["/log/log-"],
+        ),
+        reads_files=False,
+    ),
+    "finish-kill": MomentVariant(
+        "a replica is killed when it has done a queue's entry that is not removed yet",
+        _in_step("the end of an entry", "request", [*TABLE, "/queue/queue-"], ["/log_pointer"]),
+        reads_files=False,
+    ),
+    "quorum-end-kill": MomentVariant(
+        "a replica is killed when it is about to end a quorum",
+        _in_step("the end of a quorum", "request", QUORUM_END),
+        reads_files=False,
+    ),
 }
 """Variants by name."""
 
 
 _STRUCK: Final = "no server process is left, and what it had begun is on its disk, unfinished"
-_HELD: Final = "no server process is left, and a proxy held the other replica in the middle"
+_HELD: Final = "no server process is left, and a proxy held its message or that of its partner"
 
 FAULTS: Final = tuple(
     FaultEntry(

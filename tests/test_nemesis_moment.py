@@ -83,7 +83,8 @@ def test_a_moment_that_does_not_come_is_no_fault_and_heals(name: str) -> None:
     kind, why, _ = begun(cluster, name)
     assert kind is Kind.INFO
     assert any(
-        text in why for text in ("no replica merged", "no replica dropped", "nobody fetched")
+        text in why
+        for text in ("no replica merged", "no replica dropped", "nobody fetched", "nobody sent it")
     )
     assert cluster.whole
     assert not cluster.rules
@@ -140,6 +141,25 @@ def test_the_source_of_a_clone_is_killed_when_the_lost_replica_has_taken_its_pla
     assert (kind, text) == (Kind.OK, "ch2 while ch1 cloned it")
     assert cluster.did[:3] == ["kill ch1", "start ch1", "kill ch2"]
     assert cluster.dead == {"ch2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("commit-kill", "ch3 just after a commit"),
+        ("pull-kill", "ch3 just after a pull of the log"),
+        ("register-kill", "ch3 just before the registration of a part"),
+        ("finish-kill", "ch3 just before the end of an entry"),
+        ("quorum-end-kill", "ch3 just before the end of a quorum"),
+    ],
+)
+def test_who_takes_a_step_is_killed_in_it_and_nobody_else(name: str, text: str) -> None:
+    cluster = Working()
+    cluster.sends = "ch3"
+    kind, said, value = begun(cluster, name)
+    assert (kind, said, value["nodes"]) == (Kind.OK, text, ["ch3"])
+    assert cluster.dead == {"ch3"}
+    assert not cluster.rules, "the proxies hold nothing back any more"
 
 
 def test_two_replicas_at_least_are_needed() -> None:

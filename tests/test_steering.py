@@ -7,13 +7,14 @@ from test_conform import ROOT, TXNS
 from harness.conform.coverage import Coverage, state_of
 from harness.conform.entries import PartName
 from harness.conform.model import Model
-from harness.conform.replay import TableReplay, replay
+from harness.conform.replay import STEPS, TableReplay, replay
 from harness.conform.replica import Replica
 from harness.core.seed import Seed
 from harness.core.verdict import Status
 from harness.nights.night import Slot
 from harness.nights.rota import Rota
-from harness.nights.steering import Steering
+from harness.nights.steering import AIMED, Steering
+from nemesis.moment import VARIANTS as MOMENTS
 from tests.server_protocols import V18
 
 COMMON = ("at rest: Insert", "at rest: PullLog")
@@ -92,7 +93,7 @@ def test_half_of_a_steered_night_follows_the_shortest_run_that_covered_what_is_r
         ways[choice.how] += 1
         if choice.parent is not None:
             assert (choice.parent, choice.cell) == (1, 1)
-    assert ways.keys() == {"fresh", "fresh options", "seed", "options"}
+    assert ways.keys() == {"fresh", "fresh options", "seed", "options"}  # no kill for CloneReplica
     assert 160 < ways["seed"] + ways["options"] < 240
     assert min(ways.values()) > 60
 
@@ -132,3 +133,27 @@ def test_other_options_stay_within_their_powers_and_a_scenario_has_none() -> Non
         assert options["nemesis"] in ("kill", "pause", "kill,pause")
     plain = Steering(Rota(["a"]), Seed(7), [{}])
     assert {str(plain.next([slot(n, "a") for n in range(k)]).options) for k in range(30)} == {"{}"}
+
+
+def test_a_run_may_be_aimed_at_the_step_of_what_is_rare() -> None:
+    slots = [
+        slot(0, "a", (*COMMON, "1 lost: PullLog + GetPart")),
+        *(slot(n, "a") for n in range(1, 60)),
+    ]
+    slots[0].options = {"interval": "1"}
+
+    def aims(steering: Steering) -> set[str]:
+        lengths = range(60, 260)
+        drawn = [steering.next([*slots, *(slot(n, "a") for n in range(60, n))]) for n in lengths]
+        return {choice.options["nemesis"] for choice in drawn if choice.how == "aim"}
+
+    assert aims(steering("a")) == {"kill,pause,pull-kill", "kill,pause,register-kill"}
+    simulated = {**OPTIONS, "cluster": "sim"}
+    assert aims(Steering(Rota(["a"]), Seed(7), [simulated])) == set()
+    slots[0].options = {"nemesis": "pull-kill"}
+    assert aims(steering("a")) == {"pull-kill,register-kill"}
+
+
+def test_every_aim_is_a_fault_and_every_aimed_step_one_of_the_model() -> None:
+    assert AIMED.keys() <= STEPS
+    assert {*AIMED.values()} <= MOMENTS.keys()

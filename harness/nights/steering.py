@@ -3,12 +3,13 @@
 A blind night makes the runs of a `Rota` with the options of their cells. A steered one does that
 for a quarter of its runs; another quarter has other intervals, durations, rates and time limits, or
 some of the cell's nemeses alone. The other half follow a run of the night: its cell and options
-with another seed, or with options near to its own. Which run is followed is drawn by
+with another seed, or with options near to its own, or with a kill at the moment of a step, where
+there is one. Which run is followed is drawn by
 
 - what nothing explains: one in four follows an INVALID run that no known defect explains in full;
 - what is rare: an element of the protocol's model (`harness.conform.coverage`) that fewer than one
   run in 16 has covered, in this night and those before, each with the same chance; then the run of
-  this night that covered it in the least time.
+  this night that covered it in the least time. The kill is that of the element's step.
 
 Everything is drawn from the night's seed, the number of the run, and what is known when it begins,
 so that a night that was killed goes on as it would have.
@@ -23,9 +24,21 @@ from harness.core.seed import Seed
 from harness.nights.night import Slot
 from harness.nights.rota import Rota, reached
 from harness.spec.variation import FRESH, RARE, Draws, varied
+from nemesis.catalogue import NONE
 
 UNEXPLAINED: Final = 0.25
 """Share of the runs that follow others which follow an unexplained one, if there is any."""
+CONTAINERS: Final = ("docker", "auto")
+"""Values of --cluster that may stand for containers."""
+AIMED: Final[Mapping[str, str]] = {
+    "Insert": "commit-kill",
+    "QuorumInsert": "commit-kill",
+    "PullLog": "pull-kill",
+    "GetPart": "register-kill",
+    "FinishEntry": "finish-kill",
+    "EndQuorum": "quorum-end-kill",
+}
+"""By step of the model: the fault that kills a replica in it (`nemesis.moment`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +71,52 @@ class Steering:
         if not self.steered:
             return NextRun(self.rota.next(slots))
         draws = Draws(self.seed.child("steer", len(slots)))
-        if draws.unit() >= FRESH and (parent := self._followed(slots, draws)):
-            cell = self.rota.names.index(parent.cell)
-            if draws.below(2):
-                return NextRun(cell, parent.options, "seed", parent.number)
-            near = varied(draws, self.options[cell], parent.options, far=False)
-            return NextRun(cell, {**parent.options, **near}, "options", parent.number)
+        if draws.unit() >= FRESH and (found := self._followed(slots, draws)):
+            return self._following(*found, draws)
         cell = self.rota.next(slots)
         if draws.below(2):
             return NextRun(cell, {}, "fresh")
         return NextRun(cell, varied(draws, self.options[cell], {}, far=True), "fresh options")
 
-    def _followed(self, slots: Sequence[Slot], draws: Draws) -> Slot | None:
-        """Return the run that the next one follows; None if there is none to follow."""
+    def _following(self, parent: Slot, element: str, draws: Draws) -> NextRun:
+        """Return a run that follows another one, for the sake of an element."""
+        cell = self.rota.names.index(parent.cell)
+        aims = self._aims(cell, parent, element)
+        way = draws.below(3 if aims else 2)
+        if way == 0:
+            return NextRun(cell, parent.options, "seed", parent.number)
+        if way == 1:
+            near = varied(draws, self.options[cell], parent.options, far=False)
+            return NextRun(cell, {**parent.options, **near}, "options", parent.number)
+        nemesis = ",".join((*self._nemeses(cell, parent), aims[draws.below(len(aims))]))
+        return NextRun(cell, {**parent.options, "nemesis": nemesis}, "aim", parent.number)
+
+    def _aims(self, cell: int, parent: Slot, element: str) -> list[str]:
+        """Return the kills at the moments of an element's steps that the parent does not have;
+        none where no proxy can hold a message: elsewhere than on containers."""
+        options = self.options[cell]
+        if not options or options.get("cluster", CONTAINERS[0]) not in CONTAINERS:
+            return []
+        steps = element.rpartition(": ")[2].split(" + ")
+        aims = dict.fromkeys(AIMED[step] for step in steps if step in AIMED)
+        return [aim for aim in aims if aim not in self._nemeses(cell, parent)]
+
+    def _nemeses(self, cell: int, parent: Slot) -> list[str]:
+        given = parent.options.get("nemesis") or str(self.options[cell].get("nemesis", NONE))
+        return [name for name in given.split(",") if name != NONE]
+
+    def _followed(self, slots: Sequence[Slot], draws: Draws) -> tuple[Slot, str] | None:
+        """Return the run that the next one follows, and the element for whose sake it does, ""
+        for an unexplained one; None if there is none to follow."""
         own = [slot for slot in slots if slot.cell in self.rota.names]
         odd = [slot for slot in own if slot.is_unexplained]
         if odd and draws.unit() < UNEXPLAINED:
-            return odd[draws.below(len(odd))]
+            return odd[draws.below(len(odd))], ""
         made = Counter(element for slot in own for element in reached(slot))
         often = 1 + RARE * len(own)
         rare = [e for e in sorted(made) if made[e] + self.rota.earlier.get(e, 0) <= often]
         if not rare:
             return None
         element = rare[draws.below(len(rare))]
-        return min((s for s in own if element in reached(s)), key=lambda slot: slot.seconds)
+        covering = (slot for slot in own if element in reached(slot))
+        return min(covering, key=lambda slot: slot.seconds), element

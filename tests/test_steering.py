@@ -71,17 +71,8 @@ def slot(number: int, cell: str, elements: tuple[str, ...] = COMMON, seconds: fl
     return judged
 
 
-def steering(cells: str = "ab", **more: bool) -> Steering:
-    return Steering(Rota([*cells]), Seed(7), [OPTIONS for _ in cells], **more)
-
-
-def test_a_blind_night_makes_the_runs_of_its_cells() -> None:
-    slots = [slot(0, "a"), slot(1, "b", (*COMMON, "1 lost: CloneReplica"))]
-    for number in range(2, 40):
-        choice = steering(steered=False).next(slots)
-        assert (choice.options, choice.how, choice.parent) == ({}, "", None)
-        assert choice.cell == Rota(["a", "b"]).next(slots)
-        slots.append(slot(number, "ab"[choice.cell]))
+def steering(cells: str = "ab") -> Steering:
+    return Steering(Rota([*cells]), Seed(7), [OPTIONS for _ in cells])
 
 
 def test_half_of_a_steered_night_follows_the_shortest_run_that_covered_what_is_rare() -> None:

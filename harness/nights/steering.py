@@ -57,19 +57,15 @@ class NextRun:
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """Chooses the runs of a night."""
+    """Chooses the runs of a steered night."""
 
     rota: Rota
     seed: Seed
     options: Sequence[Mapping[str, object]]
     """The options of each cell, by their long names."""
-    steered: bool = True
-    """False: the rota alone decides, and each run has the options of its cell."""
 
     def next(self, slots: Sequence[Slot]) -> NextRun:
         """Return what comes after these runs."""
-        if not self.steered:
-            return NextRun(self.rota.next(slots))
         draws = Draws(self.seed.child("steer", len(slots)))
         if draws.unit() >= FRESH and (found := self._followed(slots, draws)):
             return self._following(*found, draws)

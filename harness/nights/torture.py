@@ -138,6 +138,9 @@ class Torture:
     earlier: Mapping[str, int] = field(default_factory=dict)
     """By element of the model: the number of runs of earlier nights that covered it."""
     clock: Clock = field(default_factory=WallClock)
+    _options: list[Mapping[str, Json]] = field(default_factory=list)
+    """Options of each cell of which a steered night may draw others; empty until they are asked
+    for."""
     _broken: int = 0
     _news: SimpleQueue[None] = field(default_factory=SimpleQueue)
     """Queue that gets an item when a run's faults are over, and when it ends."""
@@ -185,9 +188,11 @@ class Torture:
         request = self.night.request
         names = [cell.name for cell in self._cells]
         rota = Rota(names, self.earlier, request.get("first", ""))
-        options = [_varied_options(cell.spec(self.seed)) for cell in self._cells]
-        steered = bool(request.get("steer"))
-        return Steering(rota, self.seed, options, steered).next(self.night.runs)
+        if not request.get("steer"):
+            return NextRun(rota.next(self.night.runs))
+        if not self._options:
+            self._options += [_varied_options(cell.spec(self.seed)) for cell in self._cells]
+        return Steering(rota, self.seed, self._options).next(self.night.runs)
 
     def _free(self) -> Lane | None:
         """Return the lane on which the next run may begin, preferably one whose cluster fits; None

@@ -21,6 +21,7 @@ from harness.clients.clickhouse import (
     ClickHouse,
     DatabaseError,
     QuerySettings,
+    SettingName,
     connect,
     failed_read,
     failed_write,
@@ -39,6 +40,11 @@ SCHEMA = TableSchema(f"{COLUMNS}, pad String")
 
 FINAL_TRIES = 8
 """Number of tries of a final call, half a second apart."""
+RETRY_BACKOFFS: tuple[SettingName, ...] = (
+    "insert_keeper_retry_initial_backoff_ms",
+    "insert_keeper_retry_max_backoff_ms",
+)
+"""Settings of the first and the last backoff of a server that retries an insert."""
 ONCE: QuerySettings = {"insert_keeper_max_retries": 0}
 """Settings of a final insert on servers that retry inserts: without them the server answers after
 20 tries of its own."""
@@ -55,7 +61,8 @@ class ScriptedSet:
     parallel: bool = False
     """True if quorums may be pending side by side."""
     retry_after_ms: int | None = None
-    """The insert_keeper_retry_initial_backoff_ms of each insert, on servers that retry inserts."""
+    """First backoff of a server that retries inserts, and the last one, which the configuration of
+    servers lowers and a server takes for the first if it is shorter."""
     insert_limit_s: int | None = None
     """The max_execution_time of each insert."""
     sequential: bool = True
@@ -189,7 +196,7 @@ class _ScriptedSetClient:
         if own.quorum is not None and not own.plain.intersection(values):
             settings |= quorum(own.quorum, own.quorum_timeout_ms, parallel=own.parallel)
         if own.retry_after_ms is not None:
-            settings["insert_keeper_retry_initial_backoff_ms"] = own.retry_after_ms
+            settings |= dict.fromkeys(RETRY_BACKOFFS, own.retry_after_ms)
         if own.insert_limit_s is not None:
             settings["max_execution_time"] = own.insert_limit_s
         rows = [(key, value, "") for value in values]

@@ -30,6 +30,7 @@ ServerSetting: TypeAlias = Literal[
     "insert_distributed_timeout",
     "insert_keeper_max_retries",
     "insert_keeper_retry_initial_backoff_ms",
+    "insert_keeper_retry_max_backoff_ms",
     "insert_quorum",
     "insert_quorum_parallel",
     "insert_quorum_timeout",

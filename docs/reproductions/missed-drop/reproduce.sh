@@ -21,10 +21,12 @@ cd "$(dirname "$0")" || exit 2
 PROJECT=${PROJECT:-reproduce-missed-drop-$$}
 REPLICAS="ch1 ch2 ch3"
 KEEPERS="zk1 zk2 zk3"
+STORES=""
 NAME=missed-drop
 # ZooKeeper servers that must not lead, and what must be ready before the first statement.
 FOLLOWERS=""
 PROXIES="ch1-proxy ch2-proxy ch3-proxy"
+STORE_PROXIES=""
 DDL=
 # Seconds for which the replicas may take to have nothing left to do.
 REST_S=30
@@ -51,7 +53,7 @@ setup() {
 # settings and SQL. It must end as `ends` says: ok, error, or any.
 play() {
   client=0 node=ch2 key=0 values='0' seconds=60 ends=ok call 1 insert \
-    'insert_keeper_retry_initial_backoff_ms=5000' "INSERT INTO harness_missed_drop.t (key, value, pad) VALUES (0, 0, '')" || return
+    'insert_keeper_retry_initial_backoff_ms=5000&insert_keeper_retry_max_backoff_ms=5000' "INSERT INTO harness_missed_drop.t (key, value, pad) VALUES (0, 0, '')" || return
   client=0 node=ch1 key=0 values='' seconds=60 ends=any until_seen 400 0.05 'shows 0' call 2 read \
     '' 'SELECT value FROM harness_missed_drop.t WHERE key = 0' || return
   client=0 node=ch2 key=0 values='' seconds=60 ends=any until_seen 400 0.05 'shows 0' call 3 read \
@@ -60,7 +62,7 @@ play() {
     '' 'SELECT value FROM harness_missed_drop.t WHERE key = 0' || return
   arm ch1 '{"name":"zk-cut-response","channel":"zookeeper","edge":"response","do":"cut","words":["/harness/","/log/log-"]}'
   client=0 node=ch1 key=0 values='1' seconds=60 ends=any call 5 insert \
-    'insert_keeper_retry_initial_backoff_ms=5000' "INSERT INTO harness_missed_drop.t (key, value, pad) VALUES (0, 1, '')" &
+    'insert_keeper_retry_initial_backoff_ms=5000&insert_keeper_retry_max_backoff_ms=5000' "INSERT INTO harness_missed_drop.t (key, value, pad) VALUES (0, 1, '')" &
   begun 0 $!
   client=1 node=ch2 key=0 values='' seconds=60 ends=any until_seen 100 0.02 'shows 1' call 6 read \
     '' 'SELECT value FROM harness_missed_drop.t WHERE key = 0' || return
@@ -90,7 +92,8 @@ final() {
 PROMISE='Replicas at rest have the same rows. https://clickhouse.com/docs/engines/table-engines/mergetree-family/replication'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
-# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies.
+# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;
+# of objects: object, key, bytes, or refers, node, part, file, key.
 judge() {
   awk -F '\t' '
 function has(list, value) { return index(" " list " ", " " value " ") > 0 }

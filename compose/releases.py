@@ -66,6 +66,8 @@ class Release:
         here is none of their releases. Nothing here pulls it."""
         if self.server == "zookeeper":
             return f"zookeeper:{self.version}"
+        if self.server == "store":
+            return f"motoserver/moto:{self.version}"
         if self.official is None and self.recipe == "clickhouse":
             return f"yandex/clickhouse-server:{self.version}"
         return f"clickhouse/clickhouse-server:{self.alias}"

@@ -36,6 +36,20 @@ PROXIED = [
     "mutated-twice",
 ]
 """Scenarios whose reproduction has a proxy."""
+ON_A_STORE = [
+    "orphaned-insert",
+    "orphaned-drop",
+    "orphaned-fetch",
+    "orphaned-commit",
+    "orphaned-unlock",
+    "dropped-replica",
+    "restored-replica",
+    "copied-part",
+    "attach-own-copy",
+    "orphaned-move",
+    "moved-twice",
+]
+"""Scenarios whose reproduction has an object store."""
 EXPORTED = [
     "stale-read",
     "unsynced-read",
@@ -69,6 +83,7 @@ EXPORTED = [
     "stranded-part",
     "fetched-over",
     *PROXIED,
+    *ON_A_STORE,
 ]
 STAND_IN = Path(__file__).parent / "upstream"
 KEEPER = re.compile(r"\bzk(\d)")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from harness.core.op import Json
-from harness.export import proxies
+from harness.export import proxies, stores
 from harness.export.errors import NotExportableError
 
 Plan: TypeAlias = Mapping[str, Json]
@@ -56,7 +56,9 @@ FAULT_TEXTS: Final[Mapping[str, str]] = {
     "restart_server": "docker restart",
     "cut_off": "docker network disconnect, from the other ZooKeeper servers; its clients stay",
     "reconnect": "docker network connect",
+    "mend_store": "the proxy before the store forwards everything again",
 }
+"""What each command of a fault does to its server, for a reader."""
 PROXY_TEXTS: Final[Mapping[str, str]] = {
     "arm": "",
     "await_stopped": "wait until the proxy has done so",
@@ -66,11 +68,9 @@ PROXY_TEXTS: Final[Mapping[str, str]] = {
     "clear": "the proxy forwards everything again",
 }
 """The same of commands to the proxy; what a rule does depends on it."""
-"""What each command of a fault does to its server, for a reader."""
-REFUSED: Final[tuple[tuple[str, str], ...]] = (
-    ("store-", "it makes an object store fail on command, and public images of one do not"),
-    ("disk-", "it makes a file system fail on command"),
-)
+BREAK_STORE: Final = "break_store"
+"""Name of the command that gives the proxy before the object store a rule."""
+REFUSED: Final[tuple[tuple[str, str], ...]] = (("disk-", "it makes a file system fail on command"),)
 """Families that a shell cannot make, by the beginning of their names, with the reasons."""
 
 
@@ -88,6 +88,10 @@ def begin_commands(f: str, plan: Plan) -> Sequence[FaultCommand]:
         return [FaultCommand("restart_server", node) for node in _nodes(plan)]
     if f == proxies.SCRIPTED:
         return [_scripted(plan)]
+    if stores.is_of_store(f):
+        return [
+            FaultCommand(BREAK_STORE, node, (stores.store_rule(f, plan),)) for node in _nodes(plan)
+        ]
     if f in NODE_FAULTS:
         return [FaultCommand(NODE_FAULTS[f].begin, node) for node in _nodes(plan)]
     if proxies.is_of_messages(f):
@@ -101,6 +105,8 @@ def end_commands(f: str, plan: Plan) -> Sequence[FaultCommand]:
         return [FaultCommand("reconnect", follower_of(plan))]
     if proxies.is_of_messages(f):
         return [FaultCommand("clear", node) for node in _nodes(plan)]
+    if stores.is_of_store(f):
+        return [FaultCommand("mend_store", node) for node in _nodes(plan)]
     return [FaultCommand(NODE_FAULTS[f].end, node) for node in _nodes(plan)]
 
 

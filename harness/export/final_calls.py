@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from checkers.look import decode
+from checkers.replication.objects import FINAL_LOOK, FINAL_STORE
 from checkers.statements.calls import FINAL_ROWS, StatementCall
 from checkers.statements.effects import RowState, Sees, StatementStep, in_tables
 from checkers.statements.orders import TooManyOrdersError, final_states
@@ -14,6 +15,7 @@ from harness.core.protocols import Context, Generator, Pending, Ready, Worker
 from harness.core.topology import Topology
 from harness.export.errors import NotExportableError
 from harness.export.play import ANY, AwaitedClient, Play, PlayedCall, PlayStep
+from harness.export.stores import listed_objects, referred_objects
 from workloads.scenarios.scenario import Scenario
 
 _FINAL_CLIENT: Final = 100
@@ -49,23 +51,42 @@ class RowsLook:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectsLook:
+    """A look at the objects of a store, and at those to which each replica refers."""
+
+    listed: str
+    """Query for the objects."""
+    referred: str
+    """Query for the objects to which the replica that is asked refers."""
+
+
+@dataclass(frozen=True, slots=True)
 class FinalCalls:
     """Calls at rest, in order, and what is expected of rows."""
 
     allowed: Sequence[AllowedRow]
     looks: Sequence[RowsLook | PlayedCall]
+    objects: ObjectsLook | None = None
+    """Look at the objects, in place of every other."""
 
 
 def final_calls(
-    scenario: Scenario, topology: Topology, play: Play, *, rows: bool, content: bool
+    scenario: Scenario, topology: Topology, play: Play, *, rows: bool, content: bool, objects: bool
 ) -> FinalCalls:
     """Return the calls at rest; with `rows` also what the tables may have: how many copies of each
-    row, or with `content` which updates each copy has. Raises NotExportableError."""
+    row, or with `content` which updates each copy has; with `objects` a look at the object store
+    alone. Raises NotExportableError."""
+    if objects:
+        store, database = topology.stores[0], f"harness_{play.statements.token}"
+        look = ObjectsLook(listed_objects(store), referred_objects(database))
+        return FinalCalls([], [], look)
     made = list(play.calls)
     keys = list(dict.fromkeys(call.key for call, _ in made if call.key is not None))
     calls = list(dict.fromkeys(_calls(scenario.workload.final(keys, topology.replicas), topology)))
     looks: list[RowsLook | PlayedCall] = []
     for call in calls:
+        if call.f in (FINAL_STORE, FINAL_LOOK):
+            continue
         if call.f == FINAL_ROWS and rows:
             assert call.key is not None, "rows are in a partition"
             looks.append(RowsLook(str(call.node), call.key, play.statements.of(call)))

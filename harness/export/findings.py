@@ -8,6 +8,10 @@ fields (`templates/reproduce.sh.j2`), and prints a sentence for each violation:
     row    NODE  PARTITION  TABLE  ID  COPIES        rows PARTITION of NODE's tables at the end:
                                                      their number, or what they contain
     looked NODE  PARTITION                           they were all read
+    old    KEY                                       an object that was there before the script
+    object KEY  BYTES                                an object at rest; there are two listings
+    refers NODE  PART  FILE  KEY                     a file's object, between the two; a file
+                                                     that is in no part has "-" for a part
 
 It says of a script's few calls what the checkers of the harness say of long histories.
 """
@@ -23,6 +27,12 @@ from workloads.scenarios.scenario import Finding, Held
 MANUAL: Final = "https://clickhouse.com/docs/"
 _SEQUENTIAL: Final = "operations/settings/settings#select_sequential_consistency"
 _REPLICATION: Final = "engines/table-engines/mergetree-family/replication"
+_ZERO_COPY: Final = "operations/storing-data#zero-copy"
+_SHARED: Final = (
+    "With zero-copy replication a replica gets the metadata of a part, and its files refer to the "
+    "same objects. The manual calls this not ready for production, and says nothing of what faults "
+    "leave behind"
+)
 _CONSISTENT: Final = (
     "With select_sequential_consistency a SELECT runs only on a replica that has the data of all "
     "earlier INSERTs with insert_quorum; otherwise it gets an exception. Without these settings "
@@ -178,6 +188,29 @@ END {
     }
   }
 }""",
+    "orphan": r"""
+$1 == "old" { old[$2] = 1 }
+$1 == "object" { listed[$2]++; bytes[$2] = $3 }
+$1 == "refers" { used[$5] = 1 }
+END {
+  for (key in listed)
+    if (listed[key] == 2 && !(key in old) && !(key in used))
+      print "no file of any replica refers to " key ", an object of " bytes[key] " bytes"
+}""",
+    "copied": r"""
+$1 == "refers" && $3 != "-" {
+  objects[$3 "/" $4, $2] = objects[$3 "/" $4, $2] " " $5
+}
+END {
+  for (place in objects) {
+    split(place, of, SUBSEP)
+    if (!(of[1] in node)) { node[of[1]] = of[2]; continue }
+    one = objects[of[1], node[of[1]]]
+    if (one != objects[place])
+      print "file " of[1] " is stored twice: as" one " for " node[of[1]] " and as" \
+        objects[place] " for " of[2]
+  }
+}""",
 }
 
 
@@ -197,13 +230,19 @@ class FindingRule:
     @property
     def awk(self) -> str:
         """Return the program."""
-        return (_READS if self.name != "rows" else "") + _AWK[self.name]
+        needs_reads = self.name != "rows" and not self.judges_objects
+        return (_READS if needs_reads else "") + _AWK[self.name]
+
+    @property
+    def judges_objects(self) -> bool:
+        """Return whether it judges the objects of a store, and no reads."""
+        return self.name in ("orphan", "copied")
 
     @property
     def judged_at_rest(self) -> bool:
         """Return whether a violation is one only if all calls were made as planned, and every
         replica has come to rest and answered."""
-        return self.name in ("lost", "diverged", "half", "rows")
+        return self.name in ("lost", "diverged", "half", "rows", "orphan", "copied")
 
     @property
     def link(self) -> str:
@@ -211,6 +250,23 @@ class FindingRule:
         return MANUAL + self.page
 
 
+_OBJECTS: Final[Mapping[str, FindingRule]] = {
+    "orphan": FindingRule(
+        "orphan",
+        f"{_SHARED}; an object to which no file refers is of no use, and nothing removes it.",
+        _ZERO_COPY,
+    ),
+    "copied": FindingRule(
+        "copied", f"{_SHARED}; here the replicas store the same part twice.", _ZERO_COPY
+    ),
+    "lost": FindingRule(
+        "lost",
+        "An INSERT that was acknowledged is stored, and a SELECT returns its rows in the end. The "
+        "manual calls zero-copy replication not ready for production.",
+        _ZERO_COPY,
+    ),
+}
+"""Rules of the findings about an object store."""
 STATEMENT_ROWS: Final = "statement-rows"
 _OF_CONTENT: Final = frozenset({"strayed", "undone", "changed"})
 """Kinds of statement-rows that show in what rows contain."""
@@ -261,6 +317,8 @@ def rule_of(
                 "acknowledged, so that the rows are where that leaves them."
             )
             return FindingRule("rows", promise, [*pages][-1], finding.kind in _OF_CONTENT)
+        if finding.checker == "objects" and finding.kind in _OBJECTS:
+            return _OBJECTS[finding.kind]
         found = _RULES.get((finding.checker, finding.kind))
         if found is not None:
             if found.promise:

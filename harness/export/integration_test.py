@@ -39,6 +39,11 @@ def integration_test(exported: ExportedScenario) -> Mapping[str, str]:
             f"scenario {exported.scenario.name}: cannot be an integration test: a proxy stops "
             "single messages, which only reproduce.sh ships; use --as script"
         )
+    if exported.plan.topology.has_store:
+        raise NotExportableError(
+            f"scenario {exported.scenario.name}: cannot be an integration test: its tables are on "
+            "an object store, which only compose.yml has; use --as script"
+        )
     directory = f"test_{exported.identifier}"
     topology = exported.plan.topology
     files = {f"{directory}/__init__.py": "", f"{directory}/test.py": _test(exported)}

@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from checkers.replication.objects import LOOK
 from harness.clients.sent_statement import SentStatement
 from harness.core.op import NEMESIS, Call, Kind, Op
 from harness.export.errors import NotExportableError
 from harness.export.faults import (
+    BREAK_STORE,
     FaultCommand,
     Plan,
     awaited_command,
@@ -99,8 +101,8 @@ class Play:
     """Every call with its statements; a call's number is its place, from 1."""
     followers: list[str] = field(default_factory=list)
     """Servers of ZooKeeper that must not lead."""
-    _open: dict[object, tuple[str, Plan]] = field(default_factory=dict)
-    """Faults that have begun, by their numbers."""
+    _open: dict[tuple[str, object], Plan] = field(default_factory=dict)
+    """Faults that have begun, by their families and numbers."""
     _in_flight: set[int] = field(default_factory=set)
     """Clients whose calls have begun and not been waited for."""
     _awaited: list[FaultCommand] = field(default_factory=list)
@@ -122,11 +124,18 @@ class Play:
         return any(isinstance(step, FaultCommand) and step.is_of_proxy for step in self.steps)
 
     @property
+    def breaks_store(self) -> bool:
+        """Return whether the proxy before the object store makes a fault."""
+        return any(
+            isinstance(step, FaultCommand) and step.name == BREAK_STORE for step in self.steps
+        )
+
+    @property
     def heal(self) -> Sequence[FaultCommand]:
         """Return the commands that end the faults which no step ends, and remove what proxies know
         of rules that are over: one of the same name, of the next try on these servers, is counted
         by itself."""
-        ends = [one for f, plan in self._open.values() for one in end_commands(f, plan)]
+        ends = [one for (f, _), plan in self._open.items() for one in end_commands(f, plan)]
         of_proxy = {
             step.node: step.name
             for step in (*self.steps, *ends)
@@ -146,11 +155,11 @@ class Play:
         assert isinstance(plan, Mapping), "a fault has a plan"
         f, edge, number = call.f, plan["edge"], plan["fault"]
         if edge == "end":
-            self.steps += end_commands(*self._open.pop(number))
+            self.steps += end_commands(f, self._open.pop((f, number)))
             return
         self.steps += begin_commands(f, plan)
         if edge == "begin":
-            self._open[number] = (f, plan)
+            self._open[f, number] = plan
         if awaited := awaited_command(f, plan):
             self._awaited.append(awaited)
             if wait:
@@ -162,6 +171,8 @@ class Play:
         self._begun = (*self._begun, _fault_op(f, plan))
 
     def _do(self, step: Do) -> None:
+        if step.call.f == LOOK:
+            return  # it changes nothing, and objects are looked at when all is at rest
         self._await_client(step.by)
         ok, error = Kind.OK in step.ends, any(end is not Kind.OK for end in step.ends)
         ends = "ok" if self.strict and ok else _ENDS[ok][error]

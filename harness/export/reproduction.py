@@ -29,6 +29,8 @@ from harness.export.proxies import PATIENCE_S, is_of_messages, proxied, proxy_te
 from harness.export.script_lines import call_line, quote, script_lines, settings_of
 from harness.export.sentences import sentences
 from harness.export.silent_cluster import StatementsOfCalls
+from harness.export.stores import FILE as STORE_PROXY
+from harness.export.stores import behind_the_proxy, store_proxy_text
 from harness.run.scenario_runs import topology_of
 from workloads.scenarios.scenario import Scenario
 from workloads.scenarios.steps import MESSAGES
@@ -43,7 +45,11 @@ _ENVIRONMENT: Final = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_VARIABLES: Final = {Role.CLICKHOUSE: "CLICKHOUSE_IMAGE", Role.ZOOKEEPER: "ZOOKEEPER_IMAGE"}
+_VARIABLES: Final = {
+    Role.CLICKHOUSE: "CLICKHOUSE_IMAGE",
+    Role.ZOOKEEPER: "ZOOKEEPER_IMAGE",
+    Role.STORE: "STORE_IMAGE",
+}
 """Variables of the environment that choose other images."""
 CONFIG: Final = "config"
 """Directory of the servers' configuration."""
@@ -109,6 +115,8 @@ class ExportedScenario:
                 proxies=self.proxies,
                 proxy_image=PROXY_IMAGE,
                 proxy=f"{at}/{PROXY}",
+                proxied_stores=self.proxied_stores,
+                store_proxy=f"{at}/{STORE_PROXY}",
             ),
             "statements.sql": self.statements,
         }
@@ -124,15 +132,26 @@ class ExportedScenario:
 
     @property
     def proxy(self) -> Mapping[str, str]:
-        """Return the text of the proxy's file by its name; nothing if there is none."""
-        text = proxy_text(render_template("proxy_main.py.j2"))
-        return {PROXY: text} if self.proxies else {}
+        """Return the texts of the proxies' files by their names; nothing if there is none."""
+        texts = {}
+        if self.proxies:
+            texts[PROXY] = proxy_text(render_template("proxy_main.py.j2"))
+        if self.proxied_stores:
+            texts[STORE_PROXY] = store_proxy_text(render_template("store_proxy_main.py.j2"))
+        return texts
+
+    @property
+    def proxied_stores(self) -> Sequence[str]:
+        """Return the object stores that have a proxy before them: one or none."""
+        return self.plan.topology.stores if self.play.breaks_store else ()
 
     def _config(self, server: Server, name: str, text: str) -> str:
         """Return the text of a server's file."""
         node = server.node.name
-        is_proxied = node in self.proxies and name == "config.xml"
-        return proxied(_plain(text), node) if is_proxied else _plain(text)
+        text = _plain(text)
+        if name == "config.xml" and node in self.proxies:
+            text = proxied(text, node)
+        return behind_the_proxy(text) if self.proxied_stores else text
 
     @property
     def proxies(self) -> Mapping[str, str]:
@@ -162,12 +181,13 @@ class ExportedScenario:
             topology=self.plan.topology,
             engines=self.engines,
             images={role.value: image for role, image in self.images.items()},
-            setup=[_must(one) for one in (*self.leftovers, *self.setup)],
+            setup=list(self._setup_lines),
             play=script_lines(self.play.steps),
             heal=script_lines(self.play.heal),
             final=list(_final_lines(self.final)),
             content=self.rule.shows_content,
             proxies=self.proxies,
+            proxied_stores=self.proxied_stores,
             proxy_image=PROXY_IMAGE,
             promise=shlex.quote(f"{self.rule.promise} {self.rule.link}"),
             awk=self.rule.awk,
@@ -179,9 +199,18 @@ class ExportedScenario:
         )
 
     @property
+    def _setup_lines(self) -> Iterator[str]:
+        """Yield the lines that drop what an earlier try has left, and make the tables."""
+        yield from map(_must, self.leftovers)
+        if self.final.objects:
+            yield f"note_objects old {quote(self.final.objects.listed)}"
+        yield from map(_must, self.setup)
+
+    @property
     def engines(self) -> str:
         """Return the engines that the script was written for."""
-        return " and ".join(dict.fromkeys(str(one.engine) for one in self.plan.servers))
+        *first, last = dict.fromkeys(str(one.engine) for one in self.plan.servers)
+        return " and ".join(filter(None, [", ".join(first), last]))
 
     def issue(self, timeline: str = "") -> str:
         """Return the Markdown of a bug report; `timeline` is the witness of a run as text."""
@@ -198,7 +227,7 @@ class ExportedScenario:
             allowed=self.final.allowed,
             timeline=timeline,
             script=files["reproduce.sh"],
-            proxy=files.get("proxy.py", ""),
+            proxies=self.proxy,
             compose=files["compose.yml"],
         )
 
@@ -231,6 +260,9 @@ class ExportedScenario:
         out += [one.pasted for one in self.setup]
         for number, (call, sent) in enumerate(self.play.calls, 1):
             out += [f"-- call {number}: {call.f}", *(one.pasted for one in sent)]
+        if looked := self.final.objects:
+            out += ["-- at rest: the objects", f"{looked.listed};"]
+            out += ["-- at rest, on each replica: those of its files", f"{looked.referred};"]
         return "\n".join(out) + "\n"
 
 
@@ -269,14 +301,13 @@ def reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenario
 
 
 def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenario:
-    if scenario.store or scenario.disks:
-        what = "an object store" if scenario.store else "a disk"
-        raise NotExportableError(f"it needs {what} that fails on command")
+    if scenario.disks:
+        raise NotExportableError("it needs a disk that fails on command")
     families = scenario.nemesis.split(",")
     for family in families:
         refuse_family(family)
     topology = topology_of(scenario, choice.versions)
-    images = _images(choice)
+    images = _images(replace(choice, store=scenario.store))
     plan = plan_cluster(topology, _settings(families), images, name=scenario.name, labels={})
     engines = images.engines(topology)
     engines.dialect.require(f"scenario {scenario.name}", scenario.needs)
@@ -291,7 +322,14 @@ def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenari
     made = list(play.calls)
     sent = [one for _, several in made for one in several]
     rule = rule_of(scenario.finding, pages_of([call for call, _ in made]), sent)
-    final = final_calls(scenario, topology, play, rows=play.strict, content=rule.shows_content)
+    final = final_calls(
+        scenario,
+        topology,
+        play,
+        rows=play.strict,
+        content=rule.shows_content,
+        objects=rule.judges_objects,
+    )
     statements.close()
     return ExportedScenario(
         scenario=scenario,
@@ -357,6 +395,8 @@ def render_template(template: str, **values: object) -> str:
 
 def _final_lines(final: FinalCalls) -> Iterator[str]:
     """Yield the lines of the calls at rest."""
+    if final.objects:
+        yield f"final_objects {quote(final.objects.listed)} \\\n    {quote(final.objects.referred)}"
     for row in final.allowed:
         yield f"allowed {row.partition} {row.row} {' '.join(map(quote, row.states))}"
     for look in final.looks:

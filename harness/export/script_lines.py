@@ -35,7 +35,11 @@ def call_line(played: PlayedCall, repeat: str = "") -> str:
         f"values={quote(' '.join(map(str, played.values)))} seconds={played.timeout_s:.0f}",
         f"ends={played.ends} {repeat}call {played.number} {call.f}",
     ]
-    statements = [f"{quote(settings_of(one))} {quote(one.text)}" for one in played.sent]
+    statements = [
+        f"{'' if one.node == call.node else f'@{one.node} '}"
+        f"{quote(settings_of(one))} {quote(one.text)}"
+        for one in played.sent
+    ]
     return " \\\n    ".join([" ".join(words), *statements])
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.export.faults import FAULT_TEXTS, PROXY_TEXTS, FaultCommand
+from harness.export.faults import BREAK_STORE, FAULT_TEXTS, PROXY_TEXTS, FaultCommand
 from harness.export.play import AwaitedClient, PlayedCall, PlayStep, Sleep
 from harness.export.proxies import rule_text
+from harness.export.stores import store_rule_text
 from workloads.scenarios.steps import Ended, HasRows, Lacks, Repeats, Shows
 
 _CONDITIONS: Final[Mapping[type, str]] = {
@@ -38,6 +39,8 @@ def _call(played: PlayedCall) -> Sequence[str]:
 def _fault_text(command: FaultCommand) -> str:
     if command.name == "arm":
         return rule_text(command.arguments[0])
+    if command.name == BREAK_STORE:
+        return store_rule_text(command.arguments[0])
     return {**FAULT_TEXTS, **PROXY_TEXTS}[command.name]
 
 

@@ -21,10 +21,12 @@ cd "$(dirname "$0")" || exit 2
 PROJECT=${PROJECT:-reproduce-missed-view-$$}
 REPLICAS="ch1 ch2 ch3"
 KEEPERS="zk1 zk2 zk3"
+STORES=""
 NAME=missed-view
 # ZooKeeper servers that must not lead, and what must be ready before the first statement.
 FOLLOWERS=""
 PROXIES="ch1-proxy ch2-proxy ch3-proxy"
+STORE_PROXIES=""
 DDL=
 # Seconds for which the replicas may take to have nothing left to do.
 REST_S=30
@@ -113,7 +115,8 @@ final() {
 PROMISE='By the manual these statements do this: creates the materialized view of a table; inserts a row. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/insert-into'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
-# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies.
+# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;
+# of objects: object, key, bytes, or refers, node, part, file, key.
 judge() {
   awk -F '\t' '
 $1 == "allowed" { allowed[$2, $3] = allowed[$2, $3] " or " $4; may[$2, $3, $4] = 1 }

@@ -21,10 +21,12 @@ cd "$(dirname "$0")" || exit 2
 PROJECT=${PROJECT:-reproduce-overtaken-insert-$$}
 REPLICAS="ch1 ch2 ch3"
 KEEPERS="zk1 zk2 zk3"
+STORES=""
 NAME=overtaken-insert
 # ZooKeeper servers that must not lead, and what must be ready before the first statement.
 FOLLOWERS=""
 PROXIES="ch1-proxy ch2-proxy ch3-proxy"
+STORE_PROXIES=""
 DDL=
 # Seconds for which the replicas may take to have nothing left to do.
 REST_S=30
@@ -90,7 +92,8 @@ final() {
 PROMISE='With select_sequential_consistency a SELECT runs only on a replica that has the data of all earlier INSERTs with insert_quorum; otherwise it gets an exception. Without these settings replication is asynchronous. https://clickhouse.com/docs/operations/settings/settings#select_sequential_consistency'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
-# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies.
+# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;
+# of objects: object, key, bytes, or refers, node, part, file, key.
 judge() {
   awk -F '\t' '
 function has(list, value) { return index(" " list " ", " " value " ") > 0 }

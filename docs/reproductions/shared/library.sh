@@ -22,12 +22,14 @@ ask() {
 }
 
 call() {
-  local n=$1${try:+.$try} f=$2 answer='' end=ok sql=''
+  local n=$1${try:+.$try} f=$2 answer='' end=ok sql='' at
   shift 2
   printf 'begin\t%s\t%s\t%s\t%s\t%s\t%s\n' "$n" "$client" "$node" "$f" "$key" "$values" >> "$HISTORY"
   while [ $# -gt 0 ]; do
+    at=$node
+    case $1 in @*) at=${1#@}; shift ;; esac
     sql="$2${1:+ [$1]}"
-    answer=$(ask "$node" "$seconds" "$1" "$2") || { end=error; break; }
+    answer=$(ask "$at" "$seconds" "$1" "$2") || { end=error; break; }
     shift 2
   done
   answer=$(printf '%s' "$answer" | tr '\n\t' '  ')
@@ -113,6 +115,34 @@ allowed() {
   for state in "$@"; do printf 'allowed\t%s\t%s\t%s\n' "$partition" "$id" "$state"; done >> "$HISTORY"
 }
 
+# note_objects WORD SQL: note the objects of the store that a query lists, each behind a word.
+note_objects() {
+  ask "${REPLICAS%% *}" 30 '' "$2" > "$WORK/listed" || {
+    broken "the store was not listed: $(head -c 300 "$WORK/listed")"
+    return
+  }
+  sed "s/^/$1\t/" "$WORK/listed" >> "$HISTORY"
+}
+
+# final_objects LISTED REFERRED: note the objects before and after those that the replicas refer to.
+final_objects() {
+  local node answer
+  note_objects object "$1"
+  sleep 3
+  for node in $REPLICAS; do
+    answer=$(ask "$node" 30 '' "$2") || {
+      say "$node  $2 → error ${answer:0:200}"
+      broken "$node did not say which objects it refers to"
+      return
+    }
+    printf '%s\n' "$answer" | sed -n "s/..*/refers\t$node\t&/p" >> "$HISTORY"
+    printf 'looked\t%s\n' "$node" >> "$HISTORY"
+    say "$node  refers to $(grep -c "^refers	$node	" "$HISTORY") objects"
+  done
+  note_objects object "$1"
+  say "the store has $(awk '$1 == "object"' "$HISTORY" | sort | uniq -d | wc -l) objects that stay"
+}
+
 begun() { echo "$2" > "$WORK/pid.$1"; }
 join() { wait "$(cat "$WORK/pid.$1")"; }
 must() { ask "$1" 30 "$2" "$3" > "$WORK/must" || give_up "$1: $3: $(cat "$WORK/must")"; }
@@ -141,7 +171,8 @@ within() {
 await() { within "$1" "${@:3}" || give_up "waited in vain until $2"; }
 
 id() { cat "$WORK/id.$1"; }
-find_port() { docker port "$(id "$1")" 8123 | head -n 1 | sed 's/.*://' > "$WORK/port.$1"; }
+# find_port NODE [PORT]: note where its port is published.
+find_port() { docker port "$(id "$1")" "${2:-8123}" | head -n 1 | sed 's/.*://' > "$WORK/port.$1"; }
 answers() { ask "$1" 5 '' 'SELECT 1'; }
 has_keeper() { ask "$1" 5 '' "SELECT count() FROM system.zookeeper WHERE path = '/'"; }
 executes_ddl() {
@@ -157,7 +188,13 @@ is_dead() { ! runs "$1"; }
 is_at_rest() {
   [ "$(ask "$1" 5 '' 'SELECT count() FROM system.replicas WHERE is_readonly OR is_session_expired
     OR queue_size > 0 OR (log_max_index > 0 AND log_pointer <= log_max_index)
-    OR active_replicas < total_replicas')" = 0 ]
+    OR active_replicas < total_replicas')" = 0 ] || return 1
+  # The objects of old parts are about to go.
+  [ -z "$STORES" ] || [ "$(ask "$1" 5 '' 'SELECT count() FROM system.parts WHERE NOT active')" = 0 ]
+}
+make_bucket() {
+  find_port "$1" 5000
+  curl -sS --fail --max-time 5 -X PUT "http://127.0.0.1:$(cat "$WORK/port.$1")/harness"
 }
 
 # rest SECONDS: wait until the replicas have nothing left to do; say which of them have after so long.
@@ -232,6 +269,11 @@ release() { await_proxy "$1" release "$2"; }
 cut_held() { await_proxy "$1" cut "$2"; }
 clear() { say "$1  proxy: clear"; proxy "$1" clear; }
 
+# break_store STORE RULE: have the proxy before the store apply a rule to requests; see store_proxy.py.
+store_proxy() { docker exec "$(id "$1-proxy")" python3 /store_proxy.py "$2"; }
+break_store() { say "$1  proxy: $2"; store_proxy "$1" "$2" || give_up "the proxy of $1 takes no rule"; }
+mend_store() { say "$1  the proxy before the store forwards everything again"; store_proxy "$1" '{}'; }
+
 # mend: end whatever faults a script that broke off has left.
 mend() {
   local node
@@ -241,6 +283,7 @@ mend() {
   done > /dev/null 2>&1
   for node in $KEEPERS; do reconnect "$node"; done > /dev/null 2>&1
   for node in $PROXIES; do clear "${node%-proxy}"; done > /dev/null 2>&1
+  for node in $STORE_PROXIES; do mend_store "${node%-proxy}"; done > /dev/null 2>&1
   for node in $REPLICAS; do await_server "$node"; start_fetches "$node"; done > /dev/null
 }
 
@@ -265,15 +308,21 @@ trap remove EXIT
 trap 'exit 2' INT TERM HUP
 
 up() {
-  local node
+  local node dead
+  dead=$(docker ps -aq --filter "label=com.docker.compose.project=$PROJECT" --filter status=exited)
+  if [ -n "$dead" ]; then
+    say "an earlier try has left dead servers: new ones take their place"
+    compose down --volumes --timeout 1 > "$WORK/down" 2>&1
+  fi
   compose up -d > "$WORK/up" 2>&1 || { cat "$WORK/up"; give_up "the servers were not started"; }
-  for node in $KEEPERS $REPLICAS $PROXIES; do
+  for node in $KEEPERS $REPLICAS $PROXIES $STORES $STORE_PROXIES; do
     docker ps -aq --filter "label=com.docker.compose.project=$PROJECT" \
       --filter "label=com.docker.compose.service=$node" > "$WORK/id.$node"
     [ -s "$WORK/id.$node" ] || give_up "$node has no container"
   done
   for node in $KEEPERS; do await 300 "$node has a quorum" has_mode "$node"; done
   for node in $FOLLOWERS; do follows "$node"; done
+  for node in $STORES; do await 60 "$node has a bucket" make_bucket "$node"; done
   for node in $REPLICAS; do
     await_server "$node"
     await 300 "$node has ZooKeeper" has_keeper "$node"

@@ -18,10 +18,12 @@ cd "$(dirname "$0")" || exit 2
 PROJECT=${PROJECT:-reproduce-unseen-write-$$}
 REPLICAS="ch1 ch2 ch3"
 KEEPERS="zk1 zk2 zk3"
+STORES=""
 NAME=unseen-write
 # ZooKeeper servers that must not lead, and what must be ready before the first statement.
 FOLLOWERS=""
 PROXIES=""
+STORE_PROXIES=""
 DDL=
 # Seconds for which the replicas may take to have nothing left to do.
 REST_S=30
@@ -73,7 +75,8 @@ final() {
 PROMISE='Nothing: without insert_quorum and select_sequential_consistency replication is asynchronous, and a client may read at one replica an older state than at another. https://clickhouse.com/docs/engines/table-engines/mergetree-family/replication'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
-# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies.
+# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;
+# of objects: object, key, bytes, or refers, node, part, file, key.
 judge() {
   awk -F '\t' '
 function has(list, value) { return index(" " list " ", " " value " ") > 0 }

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# attach-own-copy: a partition that is detached and attached is stored once for each replica: a replica makes the attached part of its own detached copy, and does not share that of the other.
+#
+# It starts 2 ClickHouse and 3 ZooKeeper servers and an object store in containers of their own, makes the
+# statements and faults of play() below, and removes the servers. It needs Docker with compose, bash,
+# curl and awk. Exit status: 1 reproduced, 0 not reproduced, 2 it could not say.
+#
+# The script was written for ClickHouse 25.8.2.1 as built in chdb 3.7.2, ZooKeeper 3.8.0 of Debian bookworm and moto 5.2.5 from PyPI.
+# Other images, such as builds of your own:
+#
+#   CLICKHOUSE_IMAGE=clickhouse/clickhouse-server:25.8 ZOOKEEPER_IMAGE=zookeeper:3.8.0 ./reproduce.sh
+#
+# STORE_IMAGE (motoserver/moto:5.2.5) may be any image that serves S3 on port 5000 and takes any keys.
+#
+# To try again on the same servers:
+#
+#   KEEP=1 PROJECT=mine ./reproduce.sh    leaves them running; PROJECT=mine ./reproduce.sh removes them
+set -u
+cd "$(dirname "$0")" || exit 2
+PROJECT=${PROJECT:-reproduce-attach-own-copy-$$}
+REPLICAS="ch1 ch2"
+KEEPERS="zk1 zk2 zk3"
+STORES="store"
+NAME=attach-own-copy
+# ZooKeeper servers that must not lead, and what must be ready before the first statement.
+FOLLOWERS=""
+PROXIES=""
+STORE_PROXIES=""
+DDL=
+# Seconds for which the replicas may take to have nothing left to do.
+REST_S=30
+# Not empty: what rows contain is compared, not their number; a violation counts only if all calls
+# were made as planned and every replica has come to rest and answered.
+CONTENT=
+JUDGED_AT_REST=1
+
+# --- the script ------------------------------------------------------------------------------------
+
+setup() {
+  must ch2 '' 'DROP DATABASE IF EXISTS harness_attach_own_copy SYNC'
+  must ch1 '' 'DROP DATABASE IF EXISTS harness_attach_own_copy SYNC'
+  note_objects old "SELECT substring(_path, 9), _size FROM s3('http://store:5000/harness/**', 'harness', 'harness', 'One') ORDER BY 1"
+  must ch1 '' 'CREATE DATABASE IF NOT EXISTS harness_attach_own_copy'
+  must ch1 '' "CREATE TABLE harness_attach_own_copy.t (key Int64, value Int64, payload String) ENGINE = ReplicatedMergeTree('/harness/attach_own_copy/1', 'ch1') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 1, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_bytes_to_merge_at_max_space_in_pool = 1, storage_policy = 's3', allow_remote_fs_zero_copy_replication = 1, disable_detach_partition_for_zero_copy_replication = 0, max_cleanup_delay_period = 1"
+  must ch2 '' 'CREATE DATABASE IF NOT EXISTS harness_attach_own_copy'
+  must ch2 '' "CREATE TABLE harness_attach_own_copy.t (key Int64, value Int64, payload String) ENGINE = ReplicatedMergeTree('/harness/attach_own_copy/1', 'ch2') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 1, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_bytes_to_merge_at_max_space_in_pool = 1, storage_policy = 's3', allow_remote_fs_zero_copy_replication = 1, disable_detach_partition_for_zero_copy_replication = 0, max_cleanup_delay_period = 1"
+}
+
+# Each call is one line of `client node key values seconds ends`, a number, a name, and pairs of
+# settings and SQL, after @ and a node for another server. It must end as `ends` says: ok, error, or any.
+play() {
+  client=0 node=ch1 key=0 values='0' seconds=60 ends=ok call 1 insert \
+    '' "INSERT INTO harness_attach_own_copy.t VALUES (0, 0, 'payload 0')" || return
+  client=0 node=ch2 key=0 values='' seconds=60 ends=any until_seen 400 0.05 'shows 0' call 2 read \
+    '' 'SELECT value, cityHash64(*) FROM harness_attach_own_copy.t WHERE key = 0' || return
+  client=0 node=ch1 key=0 values='' seconds=60 ends=ok call 3 reattach \
+    '' 'SELECT value, cityHash64(*) FROM harness_attach_own_copy.t WHERE key = 0' \
+    'replication_alter_partitions_sync=2' 'ALTER TABLE harness_attach_own_copy.t DETACH PARTITION 0' \
+    'replication_alter_partitions_sync=2' 'ALTER TABLE harness_attach_own_copy.t ATTACH PARTITION 0' || return
+  client=0 node=ch2 key=0 values='' seconds=60 ends=any until_seen 400 0.05 'shows 0' call 4 read \
+    '' 'SELECT value, cityHash64(*) FROM harness_attach_own_copy.t WHERE key = 0' || return
+}
+
+heal() {
+  :
+}
+
+# The calls at rest, each until it is answered.
+final() {
+  final_objects "SELECT substring(_path, 9), _size FROM s3('http://store:5000/harness/**', 'harness', 'harness', 'One') ORDER BY 1" \
+    "WITH ifNull((SELECT concat('/', toString(any(uuid)), '/') FROM system.tables WHERE database = 'harness_attach_own_copy' AND name = 't'), '') AS directory, splitByChar('/', splitByString(directory, local_path)[2]) AS below SELECT if(length(below) = 2, below[1], '-'), below[-1], remote_path FROM system.remote_data_paths WHERE position(local_path, directory) > 0 ORDER BY 1, 2, 3"
+  :
+}
+
+PROMISE='With zero-copy replication a replica gets the metadata of a part, and its files refer to the same objects. The manual calls this not ready for production, and says nothing of what faults leave behind; here the replicas store the same part twice. https://clickhouse.com/docs/operations/storing-data#zero-copy'
+
+# Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
+# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;
+# of objects: object, key, bytes, or refers, node, part, file, key.
+judge() {
+  awk -F '\t' '
+$1 == "refers" && $3 != "-" {
+  objects[$3 "/" $4, $2] = objects[$3 "/" $4, $2] " " $5
+}
+END {
+  for (place in objects) {
+    split(place, of, SUBSEP)
+    if (!(of[1] in node)) { node[of[1]] = of[2]; continue }
+    one = objects[of[1], node[of[1]]]
+    if (one != objects[place])
+      print "file " of[1] " is stored twice: as" one " for " node[of[1]] " and as" \
+        objects[place] " for " of[2]
+  }
+}' "$HISTORY" | sort -u
+}
+
+. ../shared/library.sh

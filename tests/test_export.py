@@ -265,7 +265,7 @@ def test_rows_are_judged_replica_by_replica_where_all_tables_were_read() -> None
 
 def judged(checker: str, kind: str, *lines: str) -> str:
     sent = [SentStatement("ch1", "SELECT 1", {})]
-    rule = rule_of(Finding(checker, kind), {"page": "inserts a row"}, sent)
+    rule = rule_of(Finding(checker, kind), [("page", "inserts a row")], sent)
     command = ["awk", "-F", "\t", rule.awk]
     told = subprocess.run(
         command, input=history(*lines), capture_output=True, text=True, check=True
@@ -331,7 +331,7 @@ def answered(lines: Sequence[str]) -> Iterator[AnsweredCall]:
 def test_what_is_promised_of_reads_follows_from_the_statements(
     settings: dict[str, int | str], sql: str, page: str
 ) -> None:
-    rule = rule_of(Finding("set-full", "stale"), {}, [SentStatement("ch1", sql, settings)])
+    rule = rule_of(Finding("set-full", "stale"), [], [SentStatement("ch1", sql, settings)])
     assert rule.link.startswith("https://clickhouse.com/docs/")
     assert rule.link.endswith(page)
 

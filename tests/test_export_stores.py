@@ -102,7 +102,7 @@ def test_a_table_on_an_object_store_makes_no_integration_test() -> None:
 def test_objects_are_judged_by_who_refers_to_them(
     kind: str, lines: tuple[str, ...], told: str
 ) -> None:
-    rule = rule_of(Finding("objects", kind), {}, [])
+    rule = rule_of(Finding("objects", kind), [], [])
     text = "".join(line.replace("|", "\t") + "\n" for line in lines)
     said = subprocess.run(
         ["awk", "-F", "\t", rule.awk], input=text, capture_output=True, text=True, check=True

@@ -268,6 +268,11 @@ _OBJECTS: Final[Mapping[str, FindingRule]] = {
 }
 """Rules of the findings about an object store."""
 STATEMENT_ROWS: Final = "statement-rows"
+_HOLDING_BACK: Final = (
+    "sql-reference/statements/system#start",
+    "sql-reference/statements/system#stop",
+)
+"""Pages of statements that only hold a replica back, which no finding is about."""
 _OF_CONTENT: Final = frozenset({"strayed", "undone", "changed"})
 """Kinds of statement-rows that show in what rows contain."""
 _RULES: Final[Mapping[tuple[str, str], FindingRule]] = {
@@ -290,7 +295,9 @@ _RULES: Final[Mapping[tuple[str, str], FindingRule]] = {
         "diverged", "Replicas at rest have the same rows.", _REPLICATION
     ),
     ("answers", "unanswered"): FindingRule(
-        "unanswered", "After every fault has ended, each replica answers.", _REPLICATION
+        "unanswered",
+        "When every fault has ended, a SELECT on each replica is answered, and so is an INSERT.",
+        _REPLICATION,
     ),
     ("atomic", "torn"): FindingRule(
         "torn",
@@ -306,17 +313,20 @@ _RULES: Final[Mapping[tuple[str, str], FindingRule]] = {
 
 
 def rule_of(
-    finding: Finding | Held, pages: Mapping[str, str], sent: Sequence[SentStatement]
+    finding: Finding | Held, pages: Sequence[tuple[str, str]], sent: Sequence[SentStatement]
 ) -> FindingRule:
     """Return the rule of a finding, and what was promised of the statements that a script sends;
-    `pages` are what they do by the page of the manual that says so. Raises NotExportableError."""
+    `pages` are pages of the manual, each with what a statement does by it, in the order of the
+    script. Raises NotExportableError."""
     if isinstance(finding, Finding):
         if finding.checker == STATEMENT_ROWS:
             promise = (
-                f"By the manual these statements do this: {'; '.join(pages.values())}. Each was "
+                "By the manual the statements of the script do this, each kind in the order in "
+                f"which it comes first: {'; '.join(text for _, text in pages)}. Each was "
                 "acknowledged, so that the rows are where that leaves them."
             )
-            return FindingRule("rows", promise, [*pages][-1], finding.kind in _OF_CONTENT)
+            named = [page for page, _ in pages if not page.startswith(_HOLDING_BACK)]
+            return FindingRule("rows", promise, named[-1], finding.kind in _OF_CONTENT)
         if finding.checker == "objects" and finding.kind in _OBJECTS:
             return _OBJECTS[finding.kind]
         found = _RULES.get((finding.checker, finding.kind))

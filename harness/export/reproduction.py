@@ -27,7 +27,7 @@ from harness.export.play import Play, PlayedCall
 from harness.export.proxies import IMAGE as PROXY_IMAGE
 from harness.export.proxies import PATIENCE_S, is_of_messages, proxied, proxy_text, targets
 from harness.export.script_lines import call_line, quote, script_lines, settings_of
-from harness.export.sentences import sentences
+from harness.export.sentences import final_sentences, sentences
 from harness.export.silent_cluster import StatementsOfCalls
 from harness.export.stores import FILE as STORE_PROXY
 from harness.export.stores import behind_the_proxy, store_proxy_text
@@ -86,11 +86,6 @@ class ExportedScenario:
     def identifier(self) -> str:
         """Return the scenario's name as part of a name in Python."""
         return re.sub(r"\W", "_", self.scenario.name)
-
-    @property
-    def pages(self) -> Mapping[str, str]:
-        """Return the pages of the manual about the script's statements, with what each does."""
-        return pages_of([call for call, _ in self.play.calls])
 
     def files(self) -> Mapping[str, str]:
         """Return the text of each file by its name."""
@@ -215,14 +210,22 @@ class ExportedScenario:
     def issue(self, timeline: str = "") -> str:
         """Return the Markdown of a bug report; `timeline` is the witness of a run as text."""
         files = self.files()
+        steps = [
+            *sentences([*self.play.steps, *self.play.heal]),
+            *final_sentences(self.final, self._is_about_used_tables),
+        ]
         return render_template(
             "issue.md.j2",
             scenario=self.scenario,
             title=_title(self.scenario.text),
             settings=list(self._settings),
             engines=self.engines,
-            setup=[one for one in self.setup if one.node == self.setup[0].node],
-            steps=sentences([*self.play.steps, *self.play.heal]),
+            setup=[
+                one
+                for one in self.setup
+                if one.node == self.setup[0].node and self._is_about_used_tables(one)
+            ],
+            steps=steps,
             rule=self.rule,
             allowed=self.final.allowed,
             timeline=timeline,
@@ -231,11 +234,21 @@ class ExportedScenario:
             compose=files["compose.yml"],
         )
 
+    def _is_about_used_tables(self, statement: SentStatement) -> bool:
+        """Return whether some call names the database that a statement names first."""
+        name = re.search(r"\bharness_\w+", statement.sql)
+        played = (step for step in self.play.steps if isinstance(step, PlayedCall))
+        texts = [one.sql for step in played for one in step.sent]
+        return name is None or any(re.search(rf"\b{name[0]}\b", text) for text in texts)
+
     @property
     def _settings(self) -> Iterator[str]:
         """Yield the settings of users and tables that the configuration changes, for a reader."""
         replica = self.plan.server(self.plan.topology.replicas[0])
-        kinds = {"of users": replica.engine.dialect.profile, "of tables": replica.merge_tree}
+        kinds = {
+            "in the profile of users.xml": replica.engine.dialect.profile,
+            "below `<merge_tree>` in config.xml": replica.merge_tree,
+        }
         for kind, settings in kinds.items():
             if settings:
                 yield f"{kind} {', '.join(f'`{k} = {v}`' for k, v in settings.items())}"
@@ -352,10 +365,12 @@ def _settings(families: Sequence[str]) -> Settings:
     return settings
 
 
-def pages_of(calls: Sequence[Call]) -> Mapping[str, str]:
-    """Return the pages of the manual about statements of calls, with what each does."""
-    kinds = {**STATEMENTS, **SCRIPTED}
-    return {kinds[call.f].promise: kinds[call.f].text for call in calls if call.f in kinds}
+def pages_of(calls: Sequence[Call]) -> Sequence[tuple[str, str]]:
+    """Return the pages of the manual about statements of calls, each with what a statement does by
+    it, in order."""
+    known = {**STATEMENTS, **SCRIPTED}
+    kinds = [known[call.f] for call in calls if call.f in known]
+    return [*dict.fromkeys((kind.promise, kind.text) for kind in kinds)]
 
 
 def _images(choice: ImageChoice) -> Images:

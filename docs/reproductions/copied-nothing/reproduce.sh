@@ -92,7 +92,7 @@ final() {
   :
 }
 
-PROMISE='By the manual these statements do this: inserts a row; copies rows by a query whose analysis takes three seconds. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/operations/settings/settings#select_sequential_consistency'
+PROMISE='By the manual the statements of the script do this, each kind in the order in which it comes first: inserts a row; copies rows by a query whose analysis takes three seconds. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/operations/settings/settings#select_sequential_consistency'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
 # node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;

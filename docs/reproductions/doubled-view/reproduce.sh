@@ -98,7 +98,7 @@ final() {
   :
 }
 
-PROMISE='By the manual these statements do this: inserts a row; sends the block of an insert once more. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/engines/table-engines/mergetree-family/replication'
+PROMISE='By the manual the statements of the script do this, each kind in the order in which it comes first: inserts a row; sends the block of an insert once more. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/engines/table-engines/mergetree-family/replication'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
 # node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;

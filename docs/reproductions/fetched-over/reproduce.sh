@@ -90,7 +90,7 @@ final() {
   :
 }
 
-PROMISE='By the manual these statements do this: inserts a row; puts a copy of a partition of another table aside, on the replica that is asked; puts a partition aside, on each replica; adds what the replica that is asked has put aside. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/alter/partition#attach-partitionpart'
+PROMISE='By the manual the statements of the script do this, each kind in the order in which it comes first: inserts a row; puts a copy of a partition of another table aside, on the replica that is asked; puts a partition aside, on each replica; adds what the replica that is asked has put aside. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/alter/partition#attach-partitionpart'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
 # node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;

@@ -99,7 +99,7 @@ final() {
   :
 }
 
-PROMISE='By the manual these statements do this: inserts a row; stops merges and mutations of a table on a replica; appends a number to the list of each row, as a mutation; puts a partition aside, on each replica; adds what the replica that is asked has put aside; starts merges and mutations of a table on a replica again. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/system#start-merges'
+PROMISE='By the manual the statements of the script do this, each kind in the order in which it comes first: inserts a row; stops merges and mutations of a table on a replica; appends a number to the list of each row, as a mutation; puts a partition aside, on each replica; adds what the replica that is asked has put aside; starts merges and mutations of a table on a replica again. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/alter/partition#attach-partitionpart'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
 # node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;

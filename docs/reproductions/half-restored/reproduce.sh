@@ -155,7 +155,7 @@ final() {
   :
 }
 
-PROMISE='By the manual these statements do this: inserts a row; puts a table out of use on a replica; removes what ZooKeeper has of a replica that is out of use; puts a table into use again; restores what ZooKeeper has lost of a replica from its parts. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/system#restore-replica'
+PROMISE='By the manual the statements of the script do this, each kind in the order in which it comes first: inserts a row; puts a table out of use on a replica; removes what ZooKeeper has of a replica that is out of use; puts a table into use again; restores what ZooKeeper has lost of a replica from its parts. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/system#restore-replica'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
 # node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;

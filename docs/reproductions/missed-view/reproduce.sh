@@ -112,7 +112,7 @@ final() {
   :
 }
 
-PROMISE='By the manual these statements do this: creates the materialized view of a table; inserts a row. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/insert-into'
+PROMISE='By the manual the statements of the script do this, each kind in the order in which it comes first: creates the materialized view of a table; inserts a row. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/insert-into'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
 # node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;

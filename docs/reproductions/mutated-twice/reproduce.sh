@@ -100,7 +100,7 @@ final() {
   :
 }
 
-PROMISE='By the manual these statements do this: inserts a row; appends a number to the list of each row, as a mutation, on all hosts. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/distributed-ddl'
+PROMISE='By the manual the statements of the script do this, each kind in the order in which it comes first: inserts a row; appends a number to the list of each row, as a mutation, on all hosts. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/distributed-ddl'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
 # node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;

@@ -89,7 +89,7 @@ final() {
   :
 }
 
-PROMISE='By the manual these statements do this: stops the execution of a replica'"'"'s queue; gives it its own name again; inserts a row; starts the execution of a replica'"'"'s queue again. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/system#start-replication-queues'
+PROMISE='By the manual the statements of the script do this, each kind in the order in which it comes first: stops the execution of a replica'"'"'s queue; gives the column of the lists another name; inserts a row; starts the execution of a replica'"'"'s queue again; gives it its own name again. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/alter/column#rename-column'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
 # node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;

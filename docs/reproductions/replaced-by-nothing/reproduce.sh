@@ -190,7 +190,7 @@ final() {
   :
 }
 
-PROMISE='By the manual these statements do this: inserts a row; replaces a partition by that of another table, on all hosts. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/distributed-ddl'
+PROMISE='By the manual the statements of the script do this, each kind in the order in which it comes first: inserts a row; replaces a partition by that of another table, on all hosts. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/distributed-ddl'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
 # node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;

@@ -100,7 +100,7 @@ final() {
   :
 }
 
-PROMISE='By the manual these statements do this: inserts a row; merges the parts of a partition; moves a partition to another table; appends a number to the list of each row, in a patch part. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/update'
+PROMISE='By the manual the statements of the script do this, each kind in the order in which it comes first: inserts a row; merges the parts of a partition; moves a partition to another table; appends a number to the list of each row, in a patch part. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/sql-reference/statements/update'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
 # node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;

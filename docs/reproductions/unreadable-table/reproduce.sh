@@ -78,7 +78,7 @@ final() {
   :
 }
 
-PROMISE='After every fault has ended, each replica answers. https://clickhouse.com/docs/engines/table-engines/mergetree-family/replication'
+PROMISE='When every fault has ended, a SELECT on each replica is answered, and so is an INSERT. https://clickhouse.com/docs/engines/table-engines/mergetree-family/replication'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
 # node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;

@@ -24,17 +24,25 @@ def test_a_call_shows_its_statements_and_what_its_server_logged_of_them(
     (run.path / "statements.jsonl").write_text(text)
     log = run.logs / "ch2" / "clickhouse-server.log"
     log.parent.mkdir(parents=True)
-    log.write_text(f"{{r-{op}}} <Error> refused </script>\n{{r-{op}1}} <Debug> of another\n")
+    lines = [f"{{r-{op}}} <Error> refused </script>", f"{{r-{op}}} <Debug> {'long ' * 99}."]
+    log.write_text("".join(f"{line}\n" for line in (*lines, f"{{r-{op}1}} <Debug> of another")))
     assert "1 × " in opened(browser, run)
     browser.get(f"{run.report.as_uri()}#op={op}")
     browser.refresh()
     detail = browser.find_element(By.ID, "detail")
     WebDriverWait(browser, 5).until(lambda _: "statement" in detail.text)
-    statement, logged = [pre.text for pre in detail.find_elements(By.TAG_NAME, "pre")]
+    boxes = detail.find_elements(By.TAG_NAME, "pre")
+    statement, logged = [pre.text for pre in boxes]
     assert statement == (
         "/* ch2 */\nSET a = 1;\nSELECT value FROM t WHERE key = 0;\nSET a = DEFAULT;"
     )
-    assert logged == f"{{r-{op}}} <Error> refused </script>"
+    assert logged.splitlines() == lines
+    assert boxes[1].get_property("textContent") == "".join(f"{line}\n" for line in lines)
+    marked = boxes[1].find_elements(By.CSS_SELECTOR, "span.grave")
+    assert [span.text for span in marked] == lines[:1]
+    # A wrapped line is indented from its second row on, so that each line can be told.
+    short, long = [span.size["height"] for span in boxes[1].find_elements(By.TAG_NAME, "span")]
+    assert long >= 2 * short
     in_view(browser, "9 calls")
     rows = browser.find_elements(By.CSS_SELECTOR, "#list tbody tr")
     next(row for row in rows if "3 values" in row.text).click()

@@ -1,6 +1,14 @@
 // The statements of calls, and what the servers logged of them: one click from a call.
 "use strict";
 
+// Returns a line of a log, which stands out from the next one where both are wrapped.
+function logged(line) {
+  const span = document.createElement("span");
+  span.textContent = `${line}\n`;
+  if (/<(Fatal|Critical|Error|Warning)>/.test(line)) span.className = "grave";
+  return span;
+}
+
 class Statements {
   static async decode(encoded) { return new Statements(encoded ? await decoded(encoded) : null); }
 
@@ -12,9 +20,9 @@ class Statements {
     const calls = this.data.calls[op];
     if (!calls) return definitions([["statement", `none on this page; ${this.#command(op)}`]]);
     const ids = calls.map(([, , id]) => id).filter(Boolean);
-    const sql = this.#block("statement", calls.map((one) => this.#text(one)).join("\n"), ids.length ? `query_id ${ids.join(", ")}` : "");
+    const sql = this.#block("statement", [calls.map((one) => this.#text(one)).join("\n")], ids.length ? `query_id ${ids.join(", ")}` : "");
     const logs = (this.data.logs[op] ?? []).map(([file, lines, more]) =>
-      this.#block("log", lines.join("\n"), file + (more ? `, ${more} more lines left out` : "")));
+      this.#block("log", lines.map(logged), file + (more ? `, ${more} more lines left out` : "")));
     if (!logs.length && ids.length) logs.push(definitions([["log", `no line with this query_id on this page; ${this.#command(op)}`]]));
     return [sql, ...logs].flat();
   }
@@ -28,9 +36,11 @@ class Statements {
 
   #command(op) { return `harness report ${this.data.run} --op ${op}`; }
 
-  #block(label, text, title) {
+  // Returns the title and the box of some text, in pieces.
+  #block(label, pieces, title) {
     const [dt, dd] = definitions([[label, ""]]), pre = document.createElement("pre"), copy = document.createElement("button");
-    pre.textContent = text;
+    pre.append(...pieces);
+    pre.className = label;
     pre.tabIndex = 0;
     pre.id = `own-${Statements.#count++}`;
     copy.type = "button";

@@ -13,14 +13,21 @@ from checkers.triage.explanation import KNOWN, NEW, Cause, Explained
 from harness.cli.main import app
 from harness.core.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, UsageError
 from harness.core.history import History
-from harness.core.op import Call, Op
+from harness.core.op import Call, Kind, Op
 from harness.core.protocols import Context, Pending, Ready, Worker
 from harness.generators.script import TimedCall, timetable
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.run.rates import SequentialTest
-from harness.run.scripted import ScriptedRun, commented, read_script
+from harness.run.scripted import ScriptedRun, commented, read_script, script_of
 from harness.run.stop import Stop
-from harness.search.candidates import OnRealServers, OnSimulatedServers, RedRun, red_run
+from harness.search.candidates import (
+    OnRealServers,
+    OnSimulatedServers,
+    RedRun,
+    red_run,
+    time_limit_s,
+)
+from harness.search.played_run import calls_of
 from harness.search.script_edits import without, without_server
 from harness.search.shrinking import CandidateResult, Reproduction, ShrinkBudget, Shrinker
 from harness.search.shrunk_run import shrink_run
@@ -372,3 +379,23 @@ def test_on_real_servers_tries_that_do_not_decide_about_the_run_itself_are_told(
     judged = OnRealServers(red.kind, SequentialTest(0.3, 0.7), tries_max=1)
     with pytest.raises(UsageError, match="all tries are spent; expected more --tries"):
         shrink_run(red, ShrinkBudget(), Stop(), real=judged)
+
+
+def test_calls_that_went_on_beyond_the_time_limit_are_in_the_script() -> None:
+    """A run on real servers goes on if too little was acknowledged, and notes it as an op."""
+    noted = [
+        Op(index=2, process="nemesis", kind=Kind.INVOKE, f="extend", time_ns=600 * MS),
+        Op(index=3, process="nemesis", kind=Kind.OK, f="extend", time_ns=600 * MS, value={}),
+    ]
+    calls = [
+        Op(index=0, process=0, kind=Kind.INVOKE, f="read", time_ns=500 * MS, key=0),
+        Op(index=1, process=0, kind=Kind.OK, f="read", time_ns=510 * MS, key=0, value=()),
+        *noted,
+        Op(index=4, process=0, kind=Kind.INVOKE, f="read", time_ns=900 * MS, key=0),
+        Op(index=5, process=0, kind=Kind.OK, f="read", time_ns=910 * MS, key=0, value=()),
+    ]
+    found = script_of(calls, 1)
+    assert [(call.at_ns // MS, call.call.f) for call in found] == [(500, "read"), (900, "read")]
+    assert [one.call.f for one in calls_of(History(calls), 1)] == ["read", "read"]
+    assert time_limit_s(0.6, found) == 0.901
+    assert time_limit_s(2.0, found) == 2.0

@@ -11,6 +11,8 @@ UNREADABLE: Final = "unreadable-line"
 "text"."""
 NEMESIS: Final = "nemesis"
 """The process of every fault."""
+EXTEND: Final = "extend"
+"""The f of a note of the nemesis that calls go on beyond the time limit; it is no fault."""
 
 Process: TypeAlias = int | Literal["nemesis"]
 Json: TypeAlias = bool | int | float | str | list[Any] | dict[str, Any] | None

@@ -19,7 +19,7 @@ from harness.core.dialect import FIRST
 from harness.core.errors import PLUGIN_ERRORS, ClusterError, HarnessError
 from harness.core.history import History
 from harness.core.lines import encoded
-from harness.core.op import Call, Done, Json, Kind, Op
+from harness.core.op import EXTEND, Call, Done, Json, Kind, Op
 from harness.core.protocols import (
     ANY_NODE,
     Checker,
@@ -333,7 +333,7 @@ class _Recorder:
                 "time_limits": number,
                 "time_limits_max": spec.extend,
             }
-            self._by_nemesis("extend", None, partial(Done, Kind.OK, said))
+            self._by_nemesis(EXTEND, None, partial(Done, Kind.OK, said))
             self._calls(time_limit(left.unlimited(), spec.time_limit_s))
         lacking = self._lacking() if spec.extend > 1 else ()
         if lacking and not context.stop:

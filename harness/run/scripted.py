@@ -31,7 +31,7 @@ from typing import Any, Final
 
 from harness.core.bounded_json import open_regular
 from harness.core.errors import HarnessError, UsageError
-from harness.core.op import NEMESIS, Call, Kind, Op
+from harness.core.op import EXTEND, NEMESIS, Call, Kind, Op
 from harness.core.protocols import Generator
 from harness.core.ranges import shortened
 from harness.generators.script import ScriptStep, TimedCall, script, timetable
@@ -113,7 +113,7 @@ def script_of(history: Iterable[Op], workers: int) -> tuple[TimedCall, ...]:
     for op in history:
         if op.process == NEMESIS and op.f == "heal":
             break
-        if op.kind is not Kind.INVOKE:
+        if op.kind is not Kind.INVOKE or op.f == EXTEND:
             continue
         nemesis = op.process == NEMESIS
         by = NEMESIS_NUMBER if isinstance(op.process, str) else op.process % workers

@@ -1,7 +1,7 @@
 """Candidates of `harness shrink`: a stored run as a script, and what plays a script and looks for
 the anomaly, on simulated or on real servers."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from harness.core.history import History
 from harness.core.ranges import quoted
 from harness.core.seed import Seed
 from harness.core.verdict import Status
-from harness.generators.script import timetable
+from harness.generators.script import TimedCall, timetable
 from harness.run.campaign import FinishedRun
 from harness.run.phases import checkers_of, record, workers_of
 from harness.run.rates import SequentialTest
@@ -85,10 +85,17 @@ def red_run(what: str, store: Store, kind: str | None = None) -> RedRun:
         "cluster": spec.cluster,
         "workload": spec.workload,
         "seed": str(spec.seed),
-        "time-limit": as_text(spec.time_limit_s),
+        "time-limit": as_text(time_limit_s(spec.time_limit_s, calls)),
     }
     script = ScriptedRun(options, calls)
     return RedRun(name, directory, info, script, _kind(kind, name, judgement))
+
+
+def time_limit_s(limit_s: float, calls: Sequence[TimedCall]) -> float:
+    """Return the time limit of a script: that of its run, or the time of the last call if calls
+    went on beyond it."""
+    last_ms = max((call.at_ns for call in calls), default=0) // 10**6
+    return max(limit_s, (last_ms + 1) / 1e3)
 
 
 def _kind(given: str | None, name: str, judgement: Judgement) -> AnomalyKind:

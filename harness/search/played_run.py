@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.core.history import History
 from harness.core.link_quality import LinkFault
-from harness.core.op import Call, Json, Kind, Process
+from harness.core.op import EXTEND, Call, Json, Kind, Process
 from harness.generators.steps import NEMESIS_NUMBER
 from harness.search.message_log import SERIAL, KeyMessage
 
@@ -69,7 +69,7 @@ def calls_of(history: History, workers: int) -> Sequence[SimulatedCall]:
             place = begun.pop(op.process, None)
             if place is not None:
                 found[place] = replace(found[place], end_ns=op.time_ns, kind=op.kind)
-        elif not healed:
+        elif not healed and op.f != EXTEND:
             by = NEMESIS_NUMBER if isinstance(op.process, str) else op.process % workers
             call = Call(f=op.f, value=op.value, key=op.key, node=op.node, nemesis=nemesis)
             begun[op.process] = len(found)

@@ -158,6 +158,9 @@ READ_ONLY = silent("final-insert", "242 TABLE_IS_READ_ONLY: Table is in readonly
 REFUSED = silent("final-read", "210 NETWORK_ERROR: Connection refused")
 UPDATE = told("update", 0, 600, 610, node="ch2", process=4, kind="info", asked=0)
 BESIDE = insert(3, 7, 550, 700, "info")
+DELETE = told("delete", {}, 600, 610, node="ch2", process=4, kind="info", asked={})
+ROW_BESIDE = told("insert-row", {}, 550, 700, process=3, kind="info", asked={})
+MERGE_BESIDE = told("optimize", {}, 550, 700, process=3, kind="info", asked={})
 APPLIED = (["active", 0, "ch3"], ["applied", 90, "ch3", ["a"]], ["columns", 0, ["a"]])
 
 
@@ -173,6 +176,8 @@ APPLIED = (["active", 0, "ch3"], ["applied", 90, "ch3", ["a"]], ["columns", 0, [
         ("24.8.4", (READ_ONLY,), APPLIED, NEW),
         ("24.8.4", (AWAY, GONE), APPLIED, NEW),
         ("18.16.1", (BESIDE, UPDATE, REFUSED), (), ("known", ["crashing-mutation"])),
+        ("18.16.1", (ROW_BESIDE, DELETE, REFUSED), (), ("known", ["crashing-mutation"])),
+        ("18.16.1", (MERGE_BESIDE, DELETE, REFUSED), (), NEW),
         ("18.16.1", (UPDATE, REFUSED), (), NEW),
         ("18.16.1", (BESIDE, REFUSED), (), NEW),
         ("18.16.1", (AWAY, BESIDE, UPDATE, REFUSED), (), NEW),

@@ -9,14 +9,16 @@ from typing import Final, TypeAlias
 
 from checkers.phrasing import seconds
 from checkers.triage.columns import names
-from checkers.triage.events import calls, kills, lost_periods, tables
+from checkers.triage.events import ended_ns, kills, lost_periods, tables
 from checkers.triage.evidence import Evidence
 from checkers.triage.partitions import drops_of
 from harness.core.history import History, Pair
 from harness.core.op import Op
 
-UPDATES: Final = ("update", "mutate", "mutation")
-"""Calls that make a mutation."""
+MUTATIONS: Final = ("update", "delete")
+"""Names of the calls that make a mutation, in scripts and of the workload `mutations`."""
+_INSERTS: Final = re.compile(r"insert(-|$)")
+"""Begin of the names of the calls that insert rows, those of statements among them."""
 COLUMNS_MAX: Final = 2
 """Number of columns in which a table may differ from ZooKeeper's when a server of before 20.3 loads
 it."""
@@ -68,22 +70,24 @@ def crashing_mutation(history: History, _: Evidence, end: Op) -> str:
     killed the server, and it has answered nothing that was asked since."""
     if kills(history).on(str(end.node)).until(end.time_ns):
         return ""
-    for update in history.calls(*UPDATES):
-        at_ns = update.invoke.time_ns
-        insert = calls(history, "insert").before(at_ns).ended_after(at_ns).first
-        if insert is not None and not any(_answered_since(history, update, end)):
+    inserts = [pair for pair in history.pairs if _INSERTS.match(pair.invoke.f)]
+    for mutation in history.calls(*MUTATIONS):
+        at_ns = mutation.invoke.time_ns
+        beside = (one for one in inserts if one.invoke.time_ns < at_ns < ended_ns(one))
+        insert = next(beside, None)
+        if insert is not None and not any(_answered_since(history, mutation, end)):
             return (
-                f"op #{update.invoke.index} {update.invoke.f} began at {seconds(at_ns)}, while op "
-                f"#{insert.detail.invoke.index} insert was under way, and {end.node} has answered "
-                "nothing that was asked since"
+                f"op #{mutation.invoke.index} {mutation.invoke.f} began at {seconds(at_ns)}, while "
+                f"op #{insert.invoke.index} {insert.invoke.f} was under way, and {end.node} has "
+                "answered nothing that was asked since"
             )
     return ""
 
 
-def _answered_since(history: History, update: Pair, end: Op) -> Iterator[Pair]:
+def _answered_since(history: History, mutation: Pair, end: Op) -> Iterator[Pair]:
     """Yield the calls that began after a mutation had ended and that the server of `end`
     answered."""
-    over = update.end if update.end is not None else update.invoke
+    over = mutation.end if mutation.end is not None else mutation.invoke
     for pair in history.pairs:
         asked = pair.invoke.node == end.node and pair.invoke.time_ns > over.time_ns
         if asked and pair.end is not None and not _NO_SERVER.search(pair.end.error or ""):

@@ -200,6 +200,15 @@ VERDICTS = {
         (UNVIEWED, SELECTED, both_show(t=[(1, [], 1)], u=[(1, [], 1)])),
         (Status.INVALID, ["derived"]),
     ),
+    "an INSERT SELECT that read nothing brought nothing to the view either": (
+        (
+            UNVIEWED,
+            call("insert-select", "select", 10, 20, table="u", to="t", view="v", node="ch2"),
+            call("delete", "delete", 30, 40),
+            both_show(u=[(1, [], 1)]),
+        ),
+        (Status.INVALID, ["stale-copy"]),
+    ),
     "a row that is in the table of a view and not in its source is lost": (
         (VIEWED, OPTIMIZE, both_show(v=[(1, [], 1)])),
         (Status.INVALID, ["lost"]),

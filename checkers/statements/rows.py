@@ -320,13 +320,15 @@ class _Judge:
             halves = self._states(steps, Sees.ACKNOWLEDGED, halves=True)
             if explains(halves, shown, steps, Sees.ACKNOWLEDGED):
                 return HALF_MOVED, Sees.LOCAL
-            if _derived(shown, states, {str(step.call.view) for step in steps}):
-                return "derived", None
             local = self._states(steps, Sees.LOCAL)
         except TooManyOrdersError:
             found = kind and self.sees is Sees.ACKNOWLEDGED
             return UNEXPLAINED if found else "", None
-        return kind, Sees.LOCAL if explains(local, shown, steps, Sees.LOCAL) else None
+        if explains(local, shown, steps, Sees.LOCAL):
+            # An INSERT SELECT that read nothing brings nothing to its target and to the view.
+            return kind, Sees.LOCAL
+        views = {str(step.call.view) for step in steps}
+        return ("derived" if _derived(shown, states, views) else kind), None
 
     def _states(
         self, steps: Sequence[StatementStep], sees: Sees, *, halves: bool = False

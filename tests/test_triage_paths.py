@@ -28,7 +28,11 @@ from checkers.triage.row_paths import recorded
 
 FETCHED: Fact = ["hold", 320, "0_0_0_0", "ch2"]
 UPDATE = call("update", "append", 400, 450, update=7, one_in=4, rest=1)
+UPDATE_BESIDE = call("update", "append", 900, 1_100, update=7, one_in=4, rest=1)
+NEXT_UPDATE = call("update", "append", 1_200, 1_300, update=8)
 DELETE = call("delete", "delete", 400, 450, one_in=4, rest=1)
+DETACH = call("detach", "detach", 1_000, 2_000, node="ch2")
+ATTACH = call("attach", "attach", 2_100, 2_200, node="ch2")
 MOVE = call("move", "move", 1_000, 2_000, to="u", node="ch2")
 SELECT = call("insert-select", "select", 1_000, 2_000, to="u", node="ch2")
 MOVED_BARE, MOVED_UPDATED = at_rest(u=HERE), at_rest(u=[(1, [7], 1)])
@@ -70,7 +74,19 @@ CASES: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact], str]]
         (INSERT, UPDATE, MOVE, MOVED_BARE),
         (HELD, FETCHED, DROPPED),
         moved("0_0_0_0_1"),
+        "",
+    ),
+    "what was detached and attached lacks an update that was under way beside it": (
+        (INSERT, UPDATE_BESIDE, NEXT_UPDATE, DETACH, ATTACH, at_rest(t=[(1, [8], 1)])),
+        (HELD, FETCHED),
+        (),
         "overlapped",
+    ),
+    "what was detached and attached lacks an update from before": (
+        (INSERT, UPDATE, NEXT_UPDATE, DETACH, ATTACH, at_rest(t=[(1, [8], 1)])),
+        (HELD, FETCHED),
+        (),
+        "",
     ),
     "a part of another block was moved": (
         (INSERT, UPDATE, MOVE, MOVED_BARE),

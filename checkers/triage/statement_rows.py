@@ -308,12 +308,41 @@ def overlapped(accused: AccusedRow) -> str:
     """Return that what is shown is explained if each statement that takes rows may have read its
     source at any time since it began, and committed later. Of a row in two tables beside a MOVE of
     unknown outcome the log must say so, for half of that one would explain it as well; and of one
-    that was taken while a MOVE was under way."""
+    that was taken while a MOVE was under way. Where the log does not tell the path of the row, its
+    copies lack only what was under way beside such a statement."""
     if accused.violation.kind in _AMID_MOVE:
         return _taken_amid_move(accused)
-    if accused.violation.kind == HALF_MOVED and not _is_recorded(accused, if_unknown=False):
+    known = _is_recorded(accused, if_unknown=False)
+    if not known and (accused.violation.kind == HALF_MOVED or not _lacks_what_overlaps(accused)):
         return ""
     return "its statements overlap" if _is_explained(accused, ()) else ""
+
+
+def _lacks_what_overlaps(accused: AccusedRow) -> bool:
+    """Return whether each copy that is shown is one after some order if what overlaps a statement
+    that takes rows may come at any later time, or never. So where the log does not tell the path of
+    a row, as when it was attached, an update that was acknowledged before the row was taken is no
+    part of what the taking of an earlier state explains."""
+    steps = accused.violation.steps
+    open_ended = [
+        step._replace(end=None) if any(_overlaps(step, one) for one in steps) else step
+        for step in steps
+    ]
+    try:
+        states = final_states(open_ended, Sees.ACKNOWLEDGED)
+    except TooManyOrdersError:
+        return False
+    possible = {copy for state in states for _, copies in in_tables(state) for copy in copies}
+    return all(copy in possible for _, copies in accused.violation.shown for copy in copies)
+
+
+def _overlaps(step: StatementStep, taking: StatementStep) -> bool:
+    """Return whether a statement was under way while another one took rows."""
+    before = any(
+        one.end is not None and one.end < other.begin
+        for one, other in ((step, taking), (taking, step))
+    )
+    return taking.is_taking and step is not taking and not before
 
 
 def _taken_amid_move(accused: AccusedRow) -> str:
@@ -322,11 +351,7 @@ def _taken_amid_move(accused: AccusedRow) -> str:
     led to what is shown."""
     for move in accused.steps:
         for step in accused.steps if move.call.effect is Effect.MOVE else ():
-            apart = any(
-                one.end is not None and one.end < other.begin
-                for one, other in ((move, step), (step, move))
-            )
-            if step is move or apart or step.call.table != move.call.table:
+            if not _overlaps(step, move) or step.call.table != move.call.table:
                 continue
             taken = _copied_parts(accused, move) & _copied_parts(accused, step)
             if taken and _is_recorded(accused, if_unknown=False):

@@ -77,6 +77,7 @@ EXPORTED = [
     "copied-nothing",
     "forgotten-insert",
     "doubled-view",
+    "retried-elsewhere",
     "strayed-update",
     "overwritten-update",
     "forgotten-mutation",

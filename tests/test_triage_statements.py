@@ -29,11 +29,11 @@ def call(f: str, effect: str, begin: int, end: int, kind: str = "ok", **more: An
     return _call(next(PROCESS), f, begin, end, kind, node, 0, value, value, error)
 
 
-def trace(table: str, *facts: Fact) -> Calls:
+def trace(table: str, *facts: Fact, version: str = "25.8.2") -> Calls:
     """Return what ZooKeeper's log says of a table."""
     value = {
         "table": f"/harness/run_{table}/1",
-        "versions": ["25.8.2"],
+        "versions": [version],
         "keepers": {"ch1": ["zk1"], "ch2": ["zk2"]},
         "facts": sorted(facts, key=lambda fact: fact[1]),
         "ended": "",
@@ -230,6 +230,26 @@ def test_a_move_that_its_server_says_has_failed_may_be_half_done() -> None:
     copied = ["copy", 1_200, "0_0_0_0", "ch1", "harness_1_t", "0_5_5_0"]
     of_u = trace("u", *ADDED, copied)
     assert explained(INSERT, FAILED, BOTH, of_t, of_u) == ("known", ["half-moved"])
+
+
+@pytest.mark.parametrize(
+    ("version", "node", "expected"),
+    [
+        ("24.8.4", "ch2", ("known", ["retried-elsewhere"])),
+        ("24.8.4", "ch1", NEW),
+        ("25.8.2", "ch2", NEW),
+    ],
+)
+def test_a_view_that_deduplicates_has_a_row_twice_only_by_two_replicas_of_24_8(
+    version: str, node: str, expected: tuple[str, list[str]]
+) -> None:
+    settings = {"deduplicate_blocks_in_dependent_materialized_views": 1}
+    first = call("insert-token", "again", 100, 300, row=1, view="v", settings=settings)
+    again = call(
+        "insert-token", "again", 3_000, 3_400, row=1, view="v", settings=settings, node=node
+    )
+    of_t, of_v = trace("t", HELD, version=version), trace("v", version=version)
+    assert explained(first, again, DOUBLED, of_t, of_v) == expected
 
 
 def test_without_the_record_nothing_is_explained() -> None:

@@ -163,6 +163,8 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
      "an insert was acknowledged as a duplicate of rows that had been deleted"),
     ("doubled-view", _TODAY, None, "#76110, documented",
      "an insert that was sent again was pushed to a view"),
+    ("retried-elsewhere", _TODAY, Version(25, 8), "buildPushingToViewsChain",
+     "an insert was sent again to another replica, where its view has another UUID"),
     ("missed-view", _TODAY, None, "#114436",
      "a replica took an insert and had yet to execute the statement that created a view"),
     ("half-restored", _TODAY, None, "#111628",

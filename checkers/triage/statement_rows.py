@@ -36,6 +36,7 @@ _AMID_MOVE: Final = ("doubled", "misplaced")
 """Kinds of a row that was taken while a MOVE had copied it and not removed it."""
 _SERVER_ERROR: Final = re.compile(r"(\d+) ")
 """Begin of the error of a call that the server answered."""
+_IN_VIEWS: Final = "deduplicate_blocks_in_dependent_materialized_views"
 _CHANGED: Final = ("undone", "changed", *_STALE)
 """Kinds of a row that lacks an update; where statements take rows a stale copy may lack any."""
 
@@ -253,13 +254,42 @@ def forgotten_insert(accused: AccusedRow) -> str:
 
 
 def doubled_view(accused: AccusedRow) -> str:
-    """Return how often the row's block was sent again: as often as the view has too many."""
-    insert, shown = accused.violation.steps[0], dict(accused.violation.shown)
-    again = [step for step in accused.steps if step.call.effect is Effect.AGAIN]
-    more = len(shown.get(str(insert.call.view), ())) - 1
-    if more < 1 or more != len(again) or any(step.call.view != insert.call.view for step in again):
+    """Return how often the row's block was sent again, not each time with deduplication in views:
+    as often as the view has too many."""
+    again = _sent_again(accused)
+    if _asks_for_views(accused) or _too_many_in_view(accused) != len(again) or not again:
         return ""
     return f"{accused.told(again[0])} sent its block again"
+
+
+def retried_elsewhere(accused: AccusedRow) -> str:
+    """Return how the row's block was sent to several replicas, each time with deduplication in
+    views: the view has one of each replica."""
+    again, first = _sent_again(accused), accused.violation.steps[0]
+    others = [step for step in again if step.node != first.node]
+    nodes = {step.node for step in others}
+    if not _asks_for_views(accused) or _too_many_in_view(accused) != len(nodes) or not others:
+        return ""
+    return f"{accused.told(others[0])} sent its block again, which {first.node} had inserted"
+
+
+def _sent_again(accused: AccusedRow) -> Sequence[StatementStep]:
+    """Return the statements that sent the block of the row's insert again."""
+    return [step for step in accused.steps if step.call.effect is Effect.AGAIN]
+
+
+def _too_many_in_view(accused: AccusedRow) -> int:
+    """Return how many copies the table of the row's view has too many; -1 if the insert and what
+    sent it again write to other views."""
+    views = {step.call.view for step in (accused.violation.steps[0], *_sent_again(accused))}
+    shown = dict(accused.violation.shown)
+    return len(shown.get(str(*views), ())) - 1 if len(views) == 1 else -1
+
+
+def _asks_for_views(accused: AccusedRow) -> bool:
+    """Return whether the insert and all that sent it again ask for deduplication in views."""
+    steps = (accused.violation.steps[0], *_sent_again(accused))
+    return all(step.call.settings.get(_IN_VIEWS) for step in steps)
 
 
 def missed_view(accused: AccusedRow) -> str:
@@ -419,6 +449,7 @@ SIGNATURES: Final[Mapping[str, tuple[Sequence[str], Signature]]] = {
     "half-restored": (_LOST, half_restored),
     "half-moved": ((HALF_MOVED,), half_moved),
     "doubled-view": (("derived",), doubled_view),
+    "retried-elsewhere": (("derived",), retried_elsewhere),
     "missed-view": (("derived",), missed_view),
     "strayed-update": (("strayed",), strayed_update),
     "renamed-away": (_CHANGED, renamed_away),

@@ -78,7 +78,7 @@ from workloads.scenarios.updates import (
     OVERWRITTEN_UPDATE,
     STRAYED_UPDATE,
 )
-from workloads.scenarios.views import DOUBLED_VIEW, MISSED_VIEW
+from workloads.scenarios.views import DOUBLED_VIEW, MISSED_VIEW, RETRIED_ELSEWHERE
 
 _EVERY = (
     STALE_READ,
@@ -140,6 +140,7 @@ _EVERY = (
     COPIED_NOTHING,
     FORGOTTEN_INSERT,
     DOUBLED_VIEW,
+    RETRIED_ELSEWHERE,
     MISSED_VIEW,
     HALF_RESTORED,
     STRAYED_UPDATE,

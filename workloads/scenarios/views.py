@@ -28,6 +28,24 @@ DOUBLED_VIEW = Scenario(
     finding=Finding(FINDING, "derived"),
 )
 
+_IN_VIEWS = {"deduplicate_blocks_in_dependent_materialized_views": 1}
+RETRIED_ELSEWHERE = Scenario(
+    name="retried-elsewhere",
+    text="an acknowledged insert is sent again to another replica, and both ask for deduplication "
+    "in views: the table has its row once, and on 24.8 the table of its materialized view has it "
+    "twice, because the view has another UUID on each replica",
+    workload=scripted_statements("scenario-retried-elsewhere", OPTIONS, TableShape(view=True)),
+    steps=tuple(
+        Do(call_of(f, node, StatementCall(effect, "t", row=1, view=VIEW, settings=_IN_VIEWS)))
+        for f, node, effect in (
+            ("insert-row", "ch1", Effect.INSERT),
+            ("insert-again", "ch2", Effect.AGAIN),
+        )
+    ),
+    finding=Finding(FINDING, "derived"),
+    needs=(Mechanism.DEDUPLICATION_TOKEN,),
+)
+
 _LISTED = ("/view/log",)
 """Word of the request by which a server looks for new statements in the database of the view."""
 _CREATED = StatementCall(

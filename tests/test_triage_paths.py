@@ -33,6 +33,8 @@ NEXT_UPDATE = call("update", "append", 1_200, 1_300, update=8)
 DELETE = call("delete", "delete", 400, 450, one_in=4, rest=1)
 DETACH = call("detach", "detach", 1_000, 2_000, node="ch2")
 ATTACH = call("attach", "attach", 2_100, 2_200, node="ch2")
+MERGE = call("deduplicate", "collapse", 500, 600)
+COPY = call("attach-from", "copy", 1_000, 2_000, to="u", node="ch2")
 MOVE = call("move", "move", 1_000, 2_000, to="u", node="ch2")
 SELECT = call("insert-select", "select", 1_000, 2_000, to="u", node="ch2")
 MOVED_BARE, MOVED_UPDATED = at_rest(u=HERE), at_rest(u=[(1, [7], 1)])
@@ -45,6 +47,8 @@ def mutation(command: str) -> Fact:
 
 
 UPDATED = mutation("UPDATE v = arrayPushBack(v, 7)")
+DELETED: Fact = ["hold", 460, "0_0_0_0_1", "ch1"]
+LARGER: Fact = ["hold", 1_500, "0_0_1_1_1", "ch2"]
 DROPPED: Fact = ["assign", 1_600, "drop", "ch2", "0_0_1_999999999_999999999", "*"]
 
 
@@ -85,6 +89,24 @@ CASES: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact], str]]
     "what was detached and attached lacks an update from before": (
         (INSERT, UPDATE, NEXT_UPDATE, DETACH, ATTACH, at_rest(t=[(1, [8], 1)])),
         (HELD, FETCHED),
+        (),
+        "",
+    ),
+    "the replica came to have the deletion in a larger part, after the copy had begun": (
+        (INSERT, DELETE, MERGE, COPY, at_rest(u=HERE)),
+        (HELD, FETCHED, DELETED, LARGER),
+        (),
+        "stale-replace",
+    ),
+    "the replica had the deletion before": (
+        (INSERT, DELETE, MERGE, COPY, at_rest(u=HERE)),
+        (HELD, FETCHED, DELETED, ["hold", 470, "0_0_0_0_1", "ch2"], LARGER),
+        (),
+        "",
+    ),
+    "the part that was deleted from had been dropped": (
+        (INSERT, DELETE, MERGE, COPY, at_rest(u=HERE)),
+        (HELD, FETCHED, DELETED, ["assign", 480, "drop", "ch1", DROPPED[4], "*"], LARGER),
         (),
         "",
     ),

@@ -12,7 +12,7 @@ from checkers.statements.effects import Copies, Sees, Shown, StatementStep, expl
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.rows import RowViolation
 from checkers.triage.events import Event, Events, ended_ns, tables_by_path
-from checkers.triage.evidence import BlockRange
+from checkers.triage.evidence import BlockRange, version_of
 from checkers.triage.missing import LATE_NS
 from harness.core.history import History, Pair
 
@@ -142,7 +142,8 @@ class AccusedRow:
     def lags(self, step: StatementStep) -> bool:
         """Return whether a statement takes from a table what its replica has, and that one had yet
         to get or to remove a part of the partition that another replica had got before the call
-        began, or had removed by a statement."""
+        began, or had removed by a statement; or it never had that part, but one later that covers
+        it."""
         if not step.is_taking:
             return False
         table, begin_ns = step.call.table, self.pair(step).invoke.time_ns
@@ -158,7 +159,24 @@ class AccusedRow:
             for own in facts.on(maker).after(begin_ns)
             for other in before.about(own.part).of(own.kind)
             if other.node != own.node
+        ) or any(
+            self._came_late(facts.on(maker), part, begin_ns)
+            for maker in self.makers(step)
+            for part in _standing(before, removals.before(begin_ns))
         )
+
+    @staticmethod
+    def _came_late(own: Events, part: BlockRange, begin_ns: int) -> bool:
+        """Return whether a replica had no part with the blocks and the mutations of another one
+        before a time, and got one later, by what it held and dropped."""
+        covering = own.of("hold").where(
+            lambda hold: (
+                (had := BlockRange.named(hold.part)) is not None
+                and had.covers(part)
+                and version_of(hold.part) >= version_of(part.name)
+            )
+        )
+        return covering.first is not None and covering.first.begin_ns > begin_ns
 
     def is_explained_without(self, some: Sequence[StatementStep]) -> bool:
         """Return whether what is shown is as after some order of the other statements."""
@@ -201,6 +219,24 @@ def with_row(value: Mapping[str, Any], *, row: int, shown: Shown) -> Mapping[str
 def _name(path: str) -> str:
     """Return the name in the calls of the table with a path in ZooKeeper."""
     return path.rstrip("/").rpartition("/")[0].rpartition("_")[2]
+
+
+def _standing(facts: Events, removals: Events) -> Sequence[BlockRange]:
+    """Return the parts that a replica held and did not drop, and that no entry of the log has
+    removed, by what there was before a time."""
+    dropped = {(fact.node, fact.part) for fact in facts.of("drop")}
+    held = [(hold, BlockRange.named(hold.part)) for hold in facts.of("hold")]
+    gone = [(one.begin_ns, BlockRange.named(one.part)) for one in removals]
+    return [
+        part
+        for hold, part in held
+        if part is not None
+        and (hold.node, hold.part) not in dropped
+        and not any(
+            removed is not None and removed.covers(part) and at_ns >= hold.begin_ns
+            for at_ns, removed in gone
+        )
+    ]
 
 
 def _is_made(entry: Event) -> bool:

@@ -15,8 +15,8 @@ from checkers.statements.calls import Effect
 from checkers.statements.effects import StatementStep
 from checkers.triage.accused_rows import DATED_NS, AccusedRow
 from checkers.triage.events import Event, ended_ns
-from checkers.triage.evidence import BlockRange
-from checkers.triage.row_paths import UnknownPathError, mutations_of, version_of
+from checkers.triage.evidence import BlockRange, version_of
+from checkers.triage.row_paths import UnknownPathError, mutations_of
 from harness.core.rows import NEVER_NS
 
 

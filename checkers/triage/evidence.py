@@ -58,6 +58,12 @@ class BlockRange:
         )
 
 
+def version_of(part: str) -> int:
+    """Return the version of a part up to which it has taken mutations; -1 without one."""
+    words = part.split("_")
+    return int(words[4]) if len(words) == 5 else -1
+
+
 @dataclass(frozen=True, slots=True)
 class LastPart:
     """A period in which /quorum/last_part names a block of a partition."""

@@ -19,7 +19,7 @@ from checkers.statements.calls import Effect
 from checkers.statements.effects import Copies, Copy, Shown, StatementStep
 from checkers.triage.accused_rows import DATED_NS, AccusedRow
 from checkers.triage.events import Event, ended_ns
-from checkers.triage.evidence import BlockRange
+from checkers.triage.evidence import BlockRange, version_of
 
 WAYS_MAX: Final = 200
 """Number of ways after which a row is not followed."""
@@ -299,9 +299,3 @@ def _block(event: Event, key: str) -> int:
     them; -1 otherwise."""
     found = re.fullmatch(rf"{key}_(\d+)_\1_[01]", event.part)
     return int(found[1]) if found else -1
-
-
-def version_of(part: str) -> int:
-    """Return the version of a part up to which it has taken mutations; -1 without one."""
-    words = part.split("_")
-    return int(words[4]) if len(words) == 5 else -1

@@ -101,6 +101,7 @@ def test_the_follower_that_is_cut_off_decides_who_reads_behind_it() -> None:
         ("attached-nowhere", "allowed 3 3 'u=1'"),
         ("forgotten-insert", "allowed 0 1 't=1'"),
         ("doubled-view", "allowed 0 1 't=1 v=1'"),
+        ("forgotten-mutation", "allowed 0 1 't=[7]'"),
         ("strayed-update", "allowed 0 3 'u=[]'"),
         ("overwritten-update", "allowed 0 1 't=[7,8]'"),
         ("lost-update", "allowed 0 1 't=[7,8]' 't=[8,7]'"),

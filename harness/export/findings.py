@@ -274,7 +274,10 @@ _HOLDING_BACK: Final = (
 )
 """Pages of statements that only hold a replica back, which no finding is about."""
 _OF_CONTENT: Final = frozenset({"strayed", "undone", "changed"})
-"""Kinds of statement-rows that show in what rows contain."""
+"""Kinds of statement-rows that show in what rows contain, whatever the statements are."""
+_UPDATES: Final = "arrayPushBack"
+"""Function in each statement that changes rows, so that also a stale copy may show in what they
+contain."""
 _RULES: Final[Mapping[tuple[str, str], FindingRule]] = {
     ("set-full", "stale"): FindingRule("stale"),
     ("set-full", "lost"): FindingRule(
@@ -326,7 +329,8 @@ def rule_of(
                 "acknowledged, so that the rows are where that leaves them."
             )
             named = [page for page, _ in pages if not page.startswith(_HOLDING_BACK)]
-            return FindingRule("rows", promise, named[-1], finding.kind in _OF_CONTENT)
+            shows_content = finding.kind in _OF_CONTENT or any(_UPDATES in one.sql for one in sent)
+            return FindingRule("rows", promise, named[-1], shows_content)
         if finding.checker == "objects" and finding.kind in _OBJECTS:
             return _OBJECTS[finding.kind]
         found = _RULES.get((finding.checker, finding.kind))

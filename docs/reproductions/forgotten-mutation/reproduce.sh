@@ -29,7 +29,7 @@ DDL=
 REST_S=30
 # Not empty: what rows contain is compared, not their number; a violation counts only if all calls
 # were made as planned and every replica has come to rest and answered.
-CONTENT=
+CONTENT=1
 JUDGED_AT_REST=1
 
 # --- the script ------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ heal() {
 
 # The calls at rest, each until it is answered.
 final() {
-  allowed 0 1 't=1'
+  allowed 0 1 't=[7]'
   final_rows ch1 0 \
     t 'SELECT id, v, count() FROM harness_forgotten_mutation_t.t WHERE p = 0 GROUP BY id, v ORDER BY id, v' \
     u 'SELECT id, v, count() FROM harness_forgotten_mutation_u.t WHERE p = 0 GROUP BY id, v ORDER BY id, v'

@@ -85,6 +85,24 @@ def test_statements_have_an_order(seed: int, nemesis: str, options: dict[str, An
     assert not played("", seed, nemesis, **short, **options).accusers
 
 
+@pytest.mark.parametrize(
+    ("seed", "nemesis", "options"),
+    [
+        # a replica gave up a copy of another table's part that others had yet to make
+        (0x700037BC, "disk-eio-reads", {"tables": 4}),
+        # the same, and parts whose merge was given up were not mutated any more
+        (0x71001024, "disk-eio-reads", {}),
+        # a merged part was on the disk alone that was replaced
+        (0x70004AEA, "replace", {"sees": "local"}),
+    ],
+)
+def test_what_reads_that_fail_leave_is_the_same_everywhere(
+    seed: int, nemesis: str, options: dict[str, Any]
+) -> None:
+    short = {"sees": "acknowledged", "time_limit_s": 6.0, "rate": 40.0, "fsync": "all"}
+    assert not played("", seed, nemesis, **{**short, **options}).accusers
+
+
 @dataclass(frozen=True)
 class Case:
     """A run that shows a bug."""

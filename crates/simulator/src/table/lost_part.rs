@@ -74,13 +74,38 @@ pub async fn replace(
     for part in here.filter_map(|part| table.part(&part.name)) {
         part.old_ns.set(0);
         table.activate(&part);
-        table.queue.virtual_parts.borrow_mut().add(&part.info, ());
     }
+    uncover(table, lost);
     for (entry, done) in fetches.into_iter().zip(made.iter()) {
         table.queue.add(log::last_word(done.path()), entry);
     }
     table.queue.wake();
     Ok(Fate::Replaced)
+}
+
+/// Lets the parts count again that a merge covered which was given up: those that are here, and those
+/// that other entries make. Without that no later merge or mutation would take them.
+pub fn uncover(table: &Table, lost: &Info) {
+    let entries = table.queue.entries.borrow();
+    let active = table.active.borrow();
+    let queued = entries.values().flat_map(|one| one.entry.made());
+    let left = active.infos(&lost.partition).chain(queued);
+    let mut virtual_parts = table.queue.virtual_parts.borrow_mut();
+    for info in left.filter(|info| lost.contains(info)) {
+        virtual_parts.add(info, ());
+    }
+}
+
+/// Whether another replica has yet to copy this part from another table, so that it is not lost: if
+/// that replica cannot copy it either, it puts an empty one in its place.
+pub async fn may_be_copied(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    lost: &Info,
+) -> Result<bool, KeeperError> {
+    let replicas = replicas(table, zk).await?;
+    let mut others = replicas.iter().filter(|one| !one.is_own);
+    Ok(others.any(|one| one.copies(lost)))
 }
 
 /// Puts an empty part in place of one of which nothing is left, and returns whether it did. It does
@@ -247,12 +272,20 @@ async fn replicas(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<Vec<Repli
 }
 
 impl Replica {
+    /// Returns whether the replica has yet to copy the part from another table.
+    fn copies(&self, part: &Info) -> bool {
+        let mut copying = self.entries.iter().filter(|entry| entry.copies.is_some());
+        copying.any(|entry| entry.made().any(|made| made == part))
+    }
+
     /// Returns whether the replica may still merge or mutate others to this part: each of them is
-    /// here, or to be fetched from a replica that has it or may make it.
+    /// here, or to be copied from another table, or to be fetched from a replica that has it or may
+    /// make it.
     fn makes(&self, part: &Info, replicas: &[Replica]) -> bool {
         let comes = |source: &Info| {
             let has = |other: &Replica| other.parts.iter().any(|info| info.contains(source));
             self.parts.contains(source)
+                || self.copies(source)
                 || self.entries.iter().any(|entry| entry.new == *source)
                     && replicas
                         .iter()

@@ -118,7 +118,7 @@ async fn search_replicas(
 }
 
 /// Puts an empty part in place of one that is lost forever; if there is no need, or the server does
-/// not do so, removes the entry that waits for it. Of the part of a merge or a mutation that is still
+/// not do so, removes the entry that waits for it, unless another replica may still copy the part. Of the part of a merge or a mutation that is still
 /// queued, the source parts are checked instead: some of them may be left.
 async fn lose(table: &Rc<Table>, zk: &Rc<KeeperSession>, part: &Info) -> Result<(), QueryError> {
     if table.mechanisms.has(Mechanism::EmptyParts) {
@@ -131,5 +131,14 @@ async fn lose(table: &Rc<Table>, zk: &Rc<KeeperSession>, part: &Info) -> Result<
             return Ok(());
         }
     }
-    Ok(log::give_up(table, zk, part).await?)
+    let hopes = table.bugs.has(Bug::LostPartUnreplaced);
+    let copies = table.mechanisms.has(Mechanism::CopiedPartitions) && !hopes;
+    if copies && lost_part::may_be_copied(table, zk, part).await? {
+        return Ok(());
+    }
+    log::give_up(table, zk, part).await?;
+    if !hopes {
+        lost_part::uncover(table, part);
+    }
+    Ok(())
 }

@@ -154,6 +154,10 @@ TRIALS: Mapping[str, str] = {
     "--interval 0.5 --duration 2",
     "partition-unversioned": f"{EXACT} --rate 100 -o statements=replace,move,drop --nemesis "
     "partition-one --interval 0.5",
+    "view-forgets": f"{EXACT} -o view=true -o statements=insert-retried,update",
+    "view-skips-duplicate": f"{EXACT} -o view=true -o ops-per-s=100 -o "
+    "statements=insert-retried,update --nemesis kill-clickhouse-one --interval 0.3",
+    "ttl-whole-part": f"{COPIES} -o ttl=true --rate 60 -o statements=move,update,optimize",
     "old-parts-by-wall": f"{SHARED} --nemesis clock-jump-clickhouse --interval 0.5",
 }
 """Options of a run that shows each."""

@@ -67,12 +67,6 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
         case Effect.NONE | Effect.KILL:
             go({})
         case Effect.INSERT | Effect.AGAIN:
-            again = call.effect is Effect.AGAIN
-            tables = [p for p, copies in places.items() if copies and "@" not in p]
-            if again and any(table != call.view for table in tables):
-                go({})
-            if again and have:
-                return found
             for changed in _inserted(step, places):
                 go(changed, copied | {(Effect.SELECT, at, (_first(call),)) for at in changed})
         case Effect.COLLAPSE:
@@ -223,14 +217,20 @@ def _earlier(step, past) -> set[Copies]:
 
 def _inserted(step, places) -> list[dict[str, Copies]]:
     """Return what an insert may leave: a copy in its table and in that of the view; if its outcome
-    is unknown, in one of them."""
+    is unknown, in one of them. One that is sent again adds none to a table that has one, and may
+    leave its own out if the row is in another one."""
     table, view = step.call.table, step.call.view
-    new = _first(step.call)
-    own = {table: (*places.get(table, ()), new)}
-    if not isinstance(view, str):
-        return [own]
-    derived = {view: (*places.get(view, ()), new)}
-    return [own | derived, *([own, derived] if step.end is None else [])]
+    new, again = _first(step.call), step.call.effect is Effect.AGAIN
+    elsewhere = any(copies and "@" not in p and p != view for p, copies in places.items())
+    left_out = [{}] if again and elsewhere else []
+    own = [{table: (*places.get(table, ()), new)}, *left_out]
+    if again and places.get(table):
+        own = left_out
+    derived = {view: (*places.get(view, ()), new)} if isinstance(view, str) else {}
+    if again and places.get(view):
+        derived = {}
+    found = [one | derived for one in own]
+    return [*found, *own, derived] if step.end is None else found
 
 
 def _first(call: StatementCall) -> Copy:

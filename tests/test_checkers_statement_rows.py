@@ -24,12 +24,9 @@ from statement_rows_cases import (
     REPLACE,
     SELECT,
     SELECT_BACK,
-    SELECTED,
     STAGED,
     TRUNCATE,
-    UNVIEWED,
     VALUED,
-    VIEWED,
     again,
     both_show,
     call,
@@ -178,48 +175,6 @@ VERDICTS = {
     ),
     "a block that is sent again is the first if the insert was refused": (
         (insert(1, 1, 2, "fail"), again(1, 20, 30), both_show(t=[(1, [], 1)])),
-        (Status.VALID, []),
-    ),
-    "the table of a view has each row that was inserted": (
-        (VIEWED, OPTIMIZE, both_show(t=[(1, [], 1)])),
-        (Status.INVALID, ["derived"]),
-    ),
-    "the table of a view has each row once": (
-        (VIEWED, again(1, 20, 30, view="v"), both_show(t=[(1, [], 1)], v=[(1, [], 2)])),
-        (Status.INVALID, ["derived"]),
-    ),
-    "the table of a view keeps what is moved out of its source": (
-        (VIEWED, move(10, 20), both_show(u=[(1, [], 1)], v=[(1, [], 1)])),
-        (Status.VALID, []),
-    ),
-    "what INSERT SELECT inserts into the source of a view is in its table, too": (
-        (UNVIEWED, SELECTED, both_show(t=[(1, [], 1)], u=[(1, [], 1)], v=[(1, [], 1)])),
-        (Status.VALID, []),
-    ),
-    "a view lacks what INSERT SELECT inserted": (
-        (UNVIEWED, SELECTED, both_show(t=[(1, [], 1)], u=[(1, [], 1)])),
-        (Status.INVALID, ["derived"]),
-    ),
-    "an INSERT SELECT that read nothing brought nothing to the view either": (
-        (
-            UNVIEWED,
-            call("insert-select", "select", 10, 20, table="u", to="t", view="v", node="ch2"),
-            call("delete", "delete", 30, 40),
-            both_show(u=[(1, [], 1)]),
-        ),
-        (Status.INVALID, ["stale-copy"]),
-    ),
-    "a row that is in the table of a view and not in its source is lost": (
-        (VIEWED, OPTIMIZE, both_show(v=[(1, [], 1)])),
-        (Status.INVALID, ["lost"]),
-    ),
-    "an insert of unknown outcome may have written the view alone": (
-        (
-            call("insert-row", "insert", 1, 2, "info", row=1, view="v"),
-            ONE_MORE,
-            OPTIMIZE,
-            both_show(t=[(2, [], 1)], v=[(1, [], 1)]),
-        ),
         (Status.VALID, []),
     ),
     "what was staged on one replica is copied to the other table": (

@@ -146,8 +146,10 @@ OF_COPIES = {
     *("copy-keeps-version", "drop-later", "crossed-copies", "replace-keeps-range"),
     *("replace-deduplicated", "copy-skips-part", "move-drops-later", "inserts-uncancelled"),
     "partition-unversioned",
+    *("doubled-view", "view-forgets", "view-skips-duplicate", "ttl-whole-part"),
 }
-"""Bugs of statements on partitions: tests/test_sim_statements.py."""
+"""Bugs of statements on partitions, of views and of rows that expire:
+tests/test_sim_statements.py, tests/test_sim_views.py."""
 
 
 def test_every_bug_is_on_trial() -> None:

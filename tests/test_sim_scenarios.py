@@ -42,6 +42,13 @@ def test_a_leader_that_was_paused_past_its_session_claims_to_lead(
     assert reproduced("two-leaders", protocol) == found
 
 
+@pytest.mark.parametrize(("protocol", "found"), [("25.8", True), ("repaired-25.8", False)])
+def test_an_insert_that_is_sent_again_doubles_the_table_of_a_view(
+    protocol: str, found: bool
+) -> None:
+    assert reproduced("doubled-view", protocol) == found
+
+
 @pytest.mark.parametrize("name", ["moved-away", "stale-replace"])
 def test_statements_that_take_rows_of_a_replica_that_lacks_some(name: str) -> None:
     """Repaired, a statement waits for these rows, so that these scripts break off."""

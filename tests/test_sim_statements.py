@@ -126,7 +126,7 @@ CASES = {
     ),
     "drop-later": Case(
         "jitter",
-        5,
+        44,
         {
             "statements": "drop",
             "rate": 200.0,
@@ -168,6 +168,15 @@ CASES = {
     ),
     "copy-keeps-version": Case(
         "none", 2, {"statements": "move,update,delete", "rate": 60.0, "time_limit_s": 30.0}
+    ),
+}
+
+
+VIEWED = {"view": True, "sees": "acknowledged"}
+CASES |= {
+    "view-forgets": Case("none", 1, {**VIEWED, "statements": "insert-retried,update"}),
+    "ttl-whole-part": Case(
+        "none", 2, {"ttl": True, "statements": "move,update,optimize", "rate": 60.0}
     ),
 }
 

@@ -138,7 +138,14 @@ class StatementsOptions(PacedOptions):
     def needs(self) -> tuple[Mechanism, ...]:
         """Mechanisms that the servers must have."""
         needs = [need for kind in self.chosen.values() for need in kind.needs]
-        return tuple(dict.fromkeys([*needs, *[Mechanism.PROJECTIONS] * self.projection]))
+        needs += [Mechanism.PROJECTIONS] * self.projection
+        needs += [Mechanism.VIEWS] * self.view + [Mechanism.ROW_TTL] * self.ttl
+        return tuple(dict.fromkeys(needs))
+
+    @property
+    def unsimulated(self) -> str:
+        """Option that simulated servers do not understand; "" if there is none."""
+        return f"-o engine={self.engine}" if self.engine != "merge" else ""
 
     def validate(self, topology: Topology) -> None:  # noqa: ARG002
         """Raise UsageError if a number is out of range, or a name is unknown."""

@@ -120,7 +120,7 @@ class Exact:
             case Effect.NONE | Effect.KILL:
                 return {state}
             case Effect.INSERT | Effect.AGAIN:
-                return _kept(step, state) | {
+                return {
                     state.put(
                         {at: _sorted(places.get(at, ()), new) for at in receiving},
                         [(Effect.SELECT, at, new) for at in receiving],
@@ -217,7 +217,7 @@ class LocalView:
             case Effect.NONE | Effect.APPEND | Effect.CLEAR | Effect.KILL:
                 return {state}
             case Effect.INSERT | Effect.AGAIN:
-                return _kept(step, state) | {
+                return {
                     self._put(
                         step,
                         state,
@@ -375,14 +375,21 @@ def in_tables(state: RowState) -> tuple[tuple[str, Any], ...]:
 
 def _receiving(step: StatementStep, state: RowState) -> list[tuple[str, ...]]:
     """Return the tables to which an insert may add a copy: its own and that of the view; if its
-    outcome is unknown, either of them may lack it."""
-    call = step.call
-    if call.effect is Effect.AGAIN and dict(state.places).get(call.table):
-        return []
-    if call.view is UNSET:
-        return [(call.table,)]
-    one_of_them = [(call.table,), (call.view,)] if step.end is None else []
-    return [(call.table, call.view), *one_of_them]
+    outcome is unknown, either of them may lack it. A block that is sent again is added where it is
+    missing, but need not be while the row is in another table: what took it there need not have
+    forgotten the block."""
+    call, there = step.call, dict(in_tables(state))
+    own: list[tuple[str, ...]] = [(call.table,)]
+    derived: tuple[str, ...] = () if call.view is UNSET else (call.view,)
+    if call.effect is Effect.AGAIN:
+        if there.get(call.table):
+            own = [()]
+        elif there.keys() - {*derived}:
+            own.append(())
+        derived = tuple(view for view in derived if not there.get(view))
+    both = [(*tables, *derived) for tables in own]
+    one_of_them = [*own, derived] if step.end is None else []
+    return list(dict.fromkeys([*both, *one_of_them]))
 
 
 def _selected(step: StatementStep) -> list[tuple[str, ...]]:
@@ -392,13 +399,6 @@ def _selected(step: StatementStep) -> list[tuple[str, ...]]:
     if view is UNSET or step.call.effect is not Effect.SELECT:
         return [(to,)]
     return [(to, view), *([(to,), (view,)] if step.end is None else [])]
-
-
-def _kept(step: StatementStep, state: RowState) -> set[RowState]:
-    """Return the state if a block that is sent again may add nothing: there is a copy, in its table
-    or in another one, and what took it there need not have forgotten the block."""
-    there = any(table != step.call.view for table, _ in in_tables(state))
-    return {state} if step.call.effect is Effect.AGAIN and there else set()
 
 
 def _partly(step: StatementStep, changed: Sequence[tuple[Copy, Copy]]) -> set[Copies]:

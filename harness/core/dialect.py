@@ -98,6 +98,10 @@ class Mechanism(StrEnum):
     """MOVE PARTITION TO TABLE (ClickHouse#6168); in 24.8 at the latest."""
     COPIED_PARTITIONS = "partitions copied between tables"
     """REPLACE PARTITION and ATTACH PARTITION FROM, in all versions."""
+    VIEWS = "materialized views"
+    """CREATE MATERIALIZED VIEW … TO, in all versions."""
+    ROW_TTL = "rows that expire"
+    """TTL of tables; in 24.8 at the latest."""
     WAITED_MUTATIONS = "mutations that can be waited for"
     """`mutations_sync`; in 24.8 at the latest."""
     LIGHTWEIGHT_DELETES = "lightweight deletes"
@@ -142,6 +146,8 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.CLEANUP_BACKOFF: Version(23, 6),
     Mechanism.COPIED_PARTITIONS: FIRST,
     Mechanism.MOVE_TO_TABLE: Version(24, 8),
+    Mechanism.VIEWS: FIRST,
+    Mechanism.ROW_TTL: Version(24, 8),
     Mechanism.WAITED_MUTATIONS: Version(24, 8),
     Mechanism.LIGHTWEIGHT_DELETES: Version(24, 8),
     Mechanism.NAMED_PARTS: Version(24, 8),

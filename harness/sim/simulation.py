@@ -24,6 +24,12 @@ _UNSIMULATED: Final = frozenset(
     }
 )
 """Mechanisms that simulated servers lack, whatever their version has."""
+_SIMULATED: Final = {
+    Mechanism.COPIED_PARTITIONS: "copied-partitions",
+    Mechanism.VIEWS: "views",
+    Mechanism.ROW_TTL: "row-ttl",
+}
+"""Mechanisms that simulated servers have only with a mechanism of their protocol."""
 
 
 def clickhouse_engine(protocol: str) -> Engine:
@@ -42,8 +48,8 @@ def simulated_dialect(protocol: str) -> Dialect:
     """Return what the simulated servers have: what their version has, less what is not simulated,
     and zero-copy replication, which is."""
     own = clickhouse_engine(protocol).dialect
-    copies = "copied-partitions" in PROTOCOLS[protocol].mechanisms
-    lacks = _UNSIMULATED | (frozenset() if copies else {Mechanism.COPIED_PARTITIONS})
+    simulated = PROTOCOLS[protocol].mechanisms
+    lacks = _UNSIMULATED | {one for one, name in _SIMULATED.items() if name not in simulated}
     mechanisms = own.mechanisms - lacks | {Mechanism.ZERO_COPY}
     unsimulated = own.mechanisms & lacks
     return replace(own, mechanisms=mechanisms, unsimulated=unsimulated, chosen_by="--protocol")
@@ -99,6 +105,8 @@ class TableSettings:
     """1: parts merge only on request. (Sizes are not simulated.)"""
     merge_selecting_sleep_ms: int = 1000
     """Pause after a search that found nothing to merge."""
+    merge_with_ttl_timeout: int = 14_400
+    """Seconds between two merges of a partition because of its TTL."""
 
     @classmethod
     def of(cls, dialect: Dialect) -> "TableSettings":

@@ -91,6 +91,10 @@ pub enum Bug {
     InsertsUncancelled,
     PartitionUnversioned,
     MoveDropsLater,
+    DoubledView,
+    ViewForgets,
+    ViewSkipsDuplicate,
+    TtlWholePart,
 }
 
 /// Every bug with the name that users type.
@@ -181,6 +185,10 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::InsertsUncancelled, "inserts-uncancelled"),
     (Bug::PartitionUnversioned, "partition-unversioned"),
     (Bug::MoveDropsLater, "move-drops-later"),
+    (Bug::DoubledView, "doubled-view"),
+    (Bug::ViewForgets, "view-forgets"),
+    (Bug::ViewSkipsDuplicate, "view-skips-duplicate"),
+    (Bug::TtlWholePart, "ttl-whole-part"),
 ];
 
 /// The bugs that 18.16.1 or 25.8 has, and with it their protocols.
@@ -214,6 +222,7 @@ const DEFECTS: &[Bug] = &[
     Bug::StaleReplace,
     Bug::UnmutatedCopy,
     Bug::CrossedCopies,
+    Bug::DoubledView,
 ];
 
 /// A set of bugs.

@@ -302,6 +302,7 @@ fn empty_table(of: &TableDisk) -> TableDisk {
         parts: RefCell::default(),
         removed: RefCell::default(),
         detached: RefCell::default(),
+        views: of.views.clone(),
         storage: of.storage,
         references: References::default(),
     }

@@ -24,6 +24,10 @@ pub enum Mechanism {
     CopiedPartitions,
     /// A part that no replica has any more is replaced by an empty one.
     EmptyParts,
+    /// Materialized views.
+    Views,
+    /// A TTL of rows.
+    RowTtl,
 }
 
 /// Every mechanism with its name.
@@ -38,6 +42,8 @@ const NAMES: &[(Mechanism, &str)] = &[
     (Mechanism::AtomicDatabases, "atomic-databases"),
     (Mechanism::CopiedPartitions, "copied-partitions"),
     (Mechanism::EmptyParts, "empty-parts"),
+    (Mechanism::Views, "views"),
+    (Mechanism::RowTtl, "row-ttl"),
 ];
 
 /// A set of mechanisms.

@@ -92,6 +92,8 @@ pub struct Settings {
     /// Whether several quorum inserts may be in flight.
     pub insert_quorum_parallel: bool,
     pub insert_deduplicate: bool,
+    /// Whether the tables of views deduplicate what they get of an insert.
+    pub deduplicate_in_views: bool,
     /// The time that an insert may take with its retries; `None` if unlimited.
     pub max_execution_ns: Option<Ns>,
     pub select_sequential_consistency: bool,
@@ -111,6 +113,7 @@ impl Default for Settings {
             insert_quorum_timeout: 600_000,
             insert_quorum_parallel: false,
             insert_deduplicate: true,
+            deduplicate_in_views: false,
             max_execution_ns: None,
             select_sequential_consistency: false,
             sequential_reading: None,
@@ -143,6 +146,9 @@ impl FromIterator<(String, Value)> for Settings {
                     out.insert_quorum_parallel = number(value) != 0;
                 }
                 ("insert_deduplicate", value) => out.insert_deduplicate = number(value) != 0,
+                ("deduplicate_blocks_in_dependent_materialized_views", value) => {
+                    out.deduplicate_in_views = number(value) != 0;
+                }
                 ("max_execution_time", value) => {
                     let seconds = match value {
                         Value::Int(seconds) => seconds as f64,

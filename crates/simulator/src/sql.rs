@@ -74,6 +74,13 @@ pub enum Statement {
         from: Rc<str>,
         replaces: bool,
     },
+    /// CREATE MATERIALIZED VIEW … TO … AS SELECT `columns` FROM `table`.
+    CreateView {
+        view: Rc<str>,
+        table: Rc<str>,
+        to: Rc<str>,
+        columns: Rc<str>,
+    },
     /// SYSTEM SYNC REPLICA.
     SyncReplica {
         table: Rc<str>,
@@ -305,7 +312,7 @@ const READERS: &[(&str, Reader)] = &[
             r"CREATE TABLE (IF NOT EXISTS )?(?P<table>[\w.]+) \((?P<columns>.+?)\) ENGINE = ",
             r"ReplicatedMergeTree\('(?P<path>[^']+)', '(?P<replica>[^']+)'\) ",
             r"PARTITION BY (?P<partition>\w+(\(\))?) ORDER BY (?P<order>\(?[\w, ]+?\)?)",
-            r"( SETTINGS (?P<settings>.+))?",
+            r"( TTL (?P<ttl>.+?))?( SETTINGS (?P<settings>.+))?",
         ),
         |groups| {
             let creation = Creation {
@@ -315,11 +322,26 @@ const READERS: &[(&str, Reader)] = &[
                     groups.get("columns"),
                     groups.get("partition"),
                     groups.get("order"),
-                )),
+                    groups.get("ttl"),
+                )?),
                 storage: storage_of(groups.get("settings")),
                 settings: settings_of(groups.get("settings")),
             };
             Ok(Some(Statement::CreateTable(creation)))
+        },
+    ),
+    (
+        concat!(
+            r"CREATE MATERIALIZED VIEW (?P<view>[\w.]+) TO (?P<to>[\w.]+) AS ",
+            r"SELECT (?P<columns>[\w, ]+) FROM (?P<table>[\w.]+)",
+        ),
+        |groups| {
+            Ok(Some(Statement::CreateView {
+                view: groups.word("view"),
+                table: groups.word("table"),
+                to: groups.word("to"),
+                columns: groups.word("columns"),
+            }))
         },
     ),
     (

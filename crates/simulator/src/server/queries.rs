@@ -10,7 +10,7 @@ use crate::errors::{QueryError, ServerError};
 use crate::protocol::Mechanism;
 use crate::server::grouping::{counted, groups, hashes};
 use crate::server::{database_of, Refusal, Reply, Running, Server, Settings};
-use crate::sql::clauses::rows_of;
+use crate::sql::clauses::{rows_of, split_list};
 use crate::sql::{unknown, Creation, Grouping, Query, Select, Statement};
 use crate::system_tables::{system_rows, undone};
 use crate::table::alter::alter;
@@ -29,9 +29,10 @@ use crate::table::quorum::QuorumKind;
 use crate::table::quorum_wait::Wanted;
 use crate::table::references::References;
 use crate::table::replace_range::{copy_partition, sync_replica};
-use crate::table::replica::{Table, TableDisk};
+use crate::table::replica::{Table, TableDisk, View};
 use crate::table::select::{answer, Reading};
 use crate::table::shared;
+use crate::table::view::{self, push};
 use crate::world::{Ns, Promise, MS};
 
 /// Median time of parsing, planning and reading a few rows.
@@ -141,8 +142,33 @@ impl Server {
                 || self.world.now_ns() - asked_ns < LATE_NS,
             until_ns: self.end_of(settings),
         };
-        insert(&table, rows, &wanted).await?;
+        let views = table.disk.views.borrow().clone();
+        if views.is_empty() {
+            insert(&table, rows, &wanted).await?;
+        } else {
+            let deduplicates = settings.deduplicate_in_views;
+            Box::pin(self.insert_viewed(&table, rows, &wanted, &views, deduplicates)).await?;
+        }
         Ok(Rc::default())
+    }
+
+    /// Inserts rows into a table with views, and then into the tables of these.
+    async fn insert_viewed(
+        &self,
+        table: &Rc<Table>,
+        rows: Vec<Row>,
+        wanted: &Wanted,
+        views: &[View],
+        deduplicates: bool,
+    ) -> Result<(), QueryError> {
+        let to = views.iter().map(|view| self.table(&view.to));
+        let to: Vec<_> = to.collect::<Result<_, _>>()?;
+        let is_known = insert(table, rows.clone(), wanted).await?;
+        let skipped = is_known && table.bugs.has(Bug::ViewSkipsDuplicate);
+        for to in to.iter().filter(|_| !skipped) {
+            push(to, rows.clone(), wanted, deduplicates).await?;
+        }
+        Ok(())
     }
 
     async fn query(
@@ -263,6 +289,15 @@ impl Server {
                 let (table, from) = (self.table(table)?, self.table(from)?);
                 copy_partition(&table, &from, partition, *replaces, settings).await?;
             }
+            Statement::CreateView {
+                view,
+                table,
+                to,
+                columns,
+            } => {
+                let (table, to) = (self.table(table)?, self.table(to)?);
+                view::add(&table, &to, view, &split_list(columns))?;
+            }
             Statement::SyncReplica { table } => sync_replica(&self.table(table)?).await?,
             Statement::DropReplica { replica, table } => {
                 drop_replica(&self.table(table)?, replica).await?;
@@ -348,6 +383,10 @@ impl Server {
         if self.tables.borrow().contains_key(name) {
             return Ok(());
         }
+        let expires = creation.schema.ttl.is_some();
+        if expires && !self.host.deployment.mechanisms.has(Mechanism::RowTtl) {
+            return Err(ServerError::new(48, "A TTL is simulated of 25.8").into());
+        }
         let mut settings = self.common.defaults.clone();
         for (name, value) in &creation.settings {
             if let Some(setting) = settings.at(name) {
@@ -367,6 +406,7 @@ impl Server {
             parts: RefCell::default(),
             removed: RefCell::default(),
             detached: RefCell::default(),
+            views: RefCell::default(),
             storage: creation.storage,
             references: References::default(),
         });
@@ -395,6 +435,13 @@ impl Server {
             .filter(|name| wanted(name))
             .cloned()
             .collect();
+        for table in self.tables.borrow().values() {
+            table
+                .disk
+                .views
+                .borrow_mut()
+                .retain(|view| !wanted(&view.name));
+        }
         for name in names {
             let table = self.tables.borrow_mut().shift_remove(&name);
             let before = table.expect("the table exists").dropped.replace(true);

@@ -1,11 +1,15 @@
 //! Parses the clauses of statements: lists, schemas, settings, and the columns of INSERT … SELECT.
 
 use std::rc::Rc;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use crate::errors::ServerError;
 use crate::table::parts::{Row, Value};
 use crate::table::references::Storage;
 use crate::table::schema::Schema;
+use crate::table::ttl::Ttl;
 
 /// A column that INSERT … SELECT computes from the row number.
 pub enum Column {
@@ -32,19 +36,51 @@ pub fn split_list(text: &str) -> Vec<&str> {
     out
 }
 
+static TTL: LazyLock<Regex> = LazyLock::new(|| {
+    let form = r"^toDateTime\(if\((\w+) % ([0-9]+) = ([0-9]+), ([0-9]+), ([0-9]+)\)\)$";
+    Regex::new(form).expect("an expression")
+});
+
+/// Parses a TTL of rows of these columns; "" is none.
+fn ttl_of(text: &str, columns: &[Rc<str>]) -> Result<Option<Ttl>, ServerError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let unknown = || ServerError::new(62, format!("Syntax error: TTL {text} is not simulated"));
+    let (_, [column, divisor, rest, then, otherwise]) =
+        TTL.captures(text).ok_or_else(unknown)?.extract();
+    let at = columns.iter().position(|known| **known == *column);
+    let number = |digits: &str| digits.parse().map_err(|_| unknown());
+    let divisor = number(divisor)?;
+    Ok(Some(Ttl {
+        column: at.filter(|_| divisor > 0).ok_or_else(unknown)?,
+        divisor,
+        rest: number(rest)?,
+        then_s: number(then)?,
+        otherwise_s: number(otherwise)?,
+    }))
+}
+
 /// Returns the schema that the clauses of a CREATE TABLE describe.
-pub fn schema_of(columns: &str, partition: &str, order: &str) -> Schema {
+pub fn schema_of(
+    columns: &str,
+    partition: &str,
+    order: &str,
+    ttl: &str,
+) -> Result<Schema, ServerError> {
     let columns = split_list(columns).into_iter();
     let name = |column: &str| column.split_whitespace().next().expect("a name").into();
     let order = order.trim_matches(['(', ')']);
-    Schema {
-        columns: columns.map(name).collect(),
+    let columns: Vec<Rc<str>> = columns.map(name).collect();
+    Ok(Schema {
+        ttl: ttl_of(ttl, &columns)?,
+        columns,
         partition_by: (partition != "tuple()").then(|| partition.into()),
         order_by: order
             .split(',')
             .map(|column| column.trim().into())
             .collect(),
-    }
+    })
 }
 
 /// Returns the settings whose values are numbers.

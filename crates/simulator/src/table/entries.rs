@@ -69,6 +69,8 @@ pub struct Entry {
     pub content: Option<Rows>,
     /// What a REPLACE_RANGE takes from another table.
     pub copies: Option<Rc<Copies>>,
+    /// When a merge was chosen, by the clock of its replica (create_time); 0 for other entries.
+    pub made_s: i64,
 }
 
 /// The parts of another table that a REPLACE_RANGE brings.
@@ -105,6 +107,7 @@ impl Entry {
             columns: None,
             content: None,
             copies: None,
+            made_s: 0,
         }
     }
 

@@ -3,7 +3,7 @@
 //! Source: ReplicatedMergeTreeBlockOutputStream of 18.16.1; ReplicatedMergeTreeSink of 25.8 for
 //! inserts that retry.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
@@ -29,8 +29,14 @@ use crate::world::{Ns, MS};
 /// Median time of writing a small part to the disk.
 const WRITE_NS: Ns = 2 * MS;
 
-/// Inserts a block of rows, which may become several parts, one after the other.
-pub async fn insert(table: &Rc<Table>, rows: Vec<Row>, wanted: &Wanted) -> Result<(), QueryError> {
+/// Inserts a block of rows, which may become several parts, one after the other. Returns whether each
+/// had been inserted before.
+pub async fn insert(
+    table: &Rc<Table>,
+    rows: Vec<Row>,
+    wanted: &Wanted,
+) -> Result<bool, QueryError> {
+    let mut is_known = true;
     let retries = table.mechanisms.has(Mechanism::InsertRetries);
     let retries = retries.then(|| Retries::new(wanted.until_ns));
     let zk = match retries {
@@ -65,14 +71,16 @@ pub async fn insert(table: &Rc<Table>, rows: Vec<Row>, wanted: &Wanted) -> Resul
             detached: None,
             written,
             taken: RefCell::default(),
+            is_known: Cell::new(false),
         };
         match (&zk, &retries) {
             (Some(zk), _) => commit(table, zk, &block, None).await?,
             (None, Some(retries)) => Box::pin(committed(table, &block, retries.clone())).await?,
             (None, None) => unreachable!("an insert without retries keeps its session"),
         }
+        is_known &= block.is_known.get();
     }
-    Ok(())
+    Ok(is_known)
 }
 
 /// A partition's rows of an insert, or of an ATTACH.
@@ -86,6 +94,8 @@ pub struct Block<'a> {
     written: Written,
     /// The node of the number that an earlier try took; a planted bug keeps it.
     taken: RefCell<Option<Path>>,
+    /// Whether it was found to be there already.
+    is_known: Cell<bool>,
 }
 
 impl Block<'_> {
@@ -99,6 +109,7 @@ impl Block<'_> {
             detached: Some(part.name.clone()),
             written: part.written.get(),
             taken: RefCell::default(),
+            is_known: Cell::new(false),
         }
     }
 }
@@ -306,6 +317,7 @@ async fn duplicated(
     block_path: Option<&Path>,
     retries: Option<&Retries>,
 ) -> Result<(), QueryError> {
+    block.is_known.set(true);
     let waits = table.mechanisms.has(Mechanism::DuplicateWait);
     let (true, Some(asked), Some(retries)) = (waits, block.asked, retries) else {
         return Ok(());

@@ -15,6 +15,7 @@ use crate::keeper::tree::{child, Operation};
 use crate::protocol::Mechanism;
 use crate::table::active_parts::ActivePartSet;
 use crate::table::entries::{Data, Entry, EntryKind, TableData};
+use crate::table::expiry;
 use crate::table::fetch::{commit, Committed};
 use crate::table::log::pull;
 use crate::table::mutation::{changed, current_version, desired_version};
@@ -66,7 +67,9 @@ pub async fn select(table: &Rc<Table>, mut zk: Rc<KeeperSession>) {
 /// Logs one entry if a merge or a mutation is possible.
 async fn choose(table: &Rc<Table>, zk: &Rc<KeeperSession>) -> Result<bool, KeeperError> {
     let rule = Rule::new(table, zk).await?;
-    let Some(entry) = rule.merge().or_else(|| rule.mutation()) else {
+    let expiry = rule.expiry();
+    let chosen = expiry.or_else(|| rule.merge());
+    let Some(entry) = chosen.or_else(|| rule.mutation()) else {
         return Ok(false);
     };
     rule.log(zk, entry).await?;
@@ -126,6 +129,11 @@ fn own_entry(table: &Table, kind: EntryKind, new: Info, parts: Vec<Info>) -> Ent
         kind,
         source: table.me.clone(),
         parts,
+        made_s: if kind == EntryKind::Merge {
+            expiry::now_s(table)
+        } else {
+            0
+        },
         ..Entry::get(new)
     }
 }
@@ -234,6 +242,15 @@ impl<'a> Rule<'a> {
             version: Some(version),
         });
         log_with(self.table, zk, entry, unchanged.into_iter().collect()).await
+    }
+
+    /// Returns the merge of a part with rows that have expired.
+    fn expiry(&self) -> Option<Entry> {
+        let active = self.table.active.borrow();
+        let free = active.values().filter(|part| self.free(&part.info));
+        let info = expiry::expired_part(self.table, free.map(|part| &**part))?;
+        expiry::chosen(self.table, &info);
+        Some(merging(self.table, vec![info]))
     }
 
     /// Returns the merge of the first possible neighbours.
@@ -375,7 +392,8 @@ async fn merge_sources(
         "a merge replaces every source part"
     );
     let rows = sources.iter().flat_map(|part| part.rows.iter()).cloned();
-    let rows = merged_rows(table, rows.collect())?;
+    let rows = expiry::unexpired(table, entry, rows.collect());
+    let rows = merged_rows(table, rows)?;
     announce(table, zk, entry, rows, to_store).await?;
     Ok(true)
 }

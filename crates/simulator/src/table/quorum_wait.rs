@@ -17,6 +17,7 @@ use crate::table::retries::{is_connection, is_lost, Retries};
 use crate::world::{Ns, Promise, TimedOut, MS};
 
 /// What an insert asks for.
+#[derive(Clone, Copy)]
 pub struct Wanted {
     /// Number of replicas that must have each part, 0 or 1 if one is enough; `None`: a majority.
     pub quorum: Option<usize>,

@@ -31,6 +31,14 @@ use crate::table::snapshot::deciding;
 use crate::table::stored::Stored;
 use crate::world::{Lock, Ns, World};
 
+/// A materialized view of a table, on one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    pub name: Rc<str>,
+    /// The table into which it writes.
+    pub to: Rc<str>,
+}
+
 /// The state of a replica's table that survives a restart.
 pub struct TableDisk {
     pub name: Rc<str>,
@@ -47,6 +55,8 @@ pub struct TableDisk {
     pub removed: RefCell<VecDeque<(Ns, Rc<Part>)>>,
     /// The detached parts by name.
     pub detached: RefCell<Ordered<Rc<str>, Rc<Part>>>,
+    /// The materialized views of the table.
+    pub views: RefCell<Vec<View>>,
     pub storage: Storage,
     /// What the parts refer to in the object store.
     pub references: References,
@@ -102,6 +112,8 @@ pub struct Table {
     pub answers: RefCell<Answers>,
     /// Number of times that a part of the listed active set was removed from the disk or replaced.
     pub replaced: Cell<u64>,
+    /// When the next merge because of a TTL is due, by partition, in seconds of the server's clock.
+    pub next_expiry_s: RefCell<FxHashMap<Rc<str>, i64>>,
 }
 
 impl Table {
@@ -280,6 +292,7 @@ impl Table {
             listed: RefCell::default(),
             answers: RefCell::default(),
             replaced: Cell::new(0),
+            next_expiry_s: RefCell::default(),
         })
     }
 

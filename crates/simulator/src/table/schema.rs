@@ -10,6 +10,7 @@ use regex::Regex;
 
 use crate::errors::ServerError;
 use crate::table::parts::{Row, Rows, Value};
+use crate::table::ttl::Ttl;
 
 static AND: LazyLock<Regex> = LazyLock::new(|| expression(r"\bAND\b"));
 static CHANGE: LazyLock<Regex> = LazyLock::new(|| {
@@ -36,6 +37,8 @@ pub struct Schema {
     /// The partitioning column; `None` for a single partition.
     pub partition_by: Option<Rc<str>>,
     pub order_by: Vec<Rc<str>>,
+    /// When rows expire; `None` for never.
+    pub ttl: Option<Ttl>,
 }
 
 impl Schema {
@@ -289,6 +292,7 @@ mod tests {
             columns: vec!["k".into(), "v".into(), "s".into()],
             partition_by: Some("k".into()),
             order_by: vec!["k".into(), "v".into()],
+            ttl: None,
         }
     }
 

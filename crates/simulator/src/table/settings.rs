@@ -23,6 +23,8 @@ pub struct TableSettings {
     pub disable_detach_partition_for_zero_copy_replication: i64,
     /// Time between two attempts if there is nothing to merge.
     pub merge_selecting_sleep_ms: i64,
+    /// Seconds between two merges of a partition because of its TTL.
+    pub merge_with_ttl_timeout: i64,
 }
 
 impl TableSettings {
@@ -45,6 +47,7 @@ impl TableSettings {
                 &mut self.disable_detach_partition_for_zero_copy_replication
             }
             "merge_selecting_sleep_ms" => &mut self.merge_selecting_sleep_ms,
+            "merge_with_ttl_timeout" => &mut self.merge_with_ttl_timeout,
             _ => return None,
         })
     }
@@ -63,6 +66,7 @@ impl Default for TableSettings {
             max_bytes_to_merge_at_max_space_in_pool: 1 << 37,
             disable_detach_partition_for_zero_copy_replication: 1,
             merge_selecting_sleep_ms: 1000,
+            merge_with_ttl_timeout: 14_400,
         }
     }
 }

@@ -40,9 +40,18 @@ def by_definition(
 ) -> set[Shown]:
     """Return what the tables may show after any order of the steps."""
     half = sees is Sees.LOCAL if halves is None else halves
-    return {
-        shown for order in orders(steps) for shown in _play(order, {}, frozenset(), (), sees, half)
-    }
+    beside = frozenset(("beside", step.place, ()) for step in steps if _is_forgotten(step, steps))
+    return {shown for order in orders(steps) for shown in _play(order, {}, beside, (), sees, half)}
+
+
+def _is_forgotten(step, steps) -> bool:
+    """Return whether the block of an insert may have been forgotten when it is sent again."""
+    forgets = {"delete": "table", "detach": "table", "move": "table", "replace": "to"}
+    return any(
+        getattr(other.call, forgets[other.call.effect]) == step.call.table
+        for other in steps
+        if other.call.effect in forgets and (step.end is None or other.begin < step.end)
+    )
 
 
 def _play(order, places, copied, past, sees, half) -> set[Shown]:
@@ -67,7 +76,7 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
         case Effect.NONE | Effect.KILL:
             go({})
         case Effect.INSERT | Effect.AGAIN:
-            for changed in _inserted(step, places):
+            for changed in _inserted(step, places, copied):
                 go(changed, copied | {(Effect.SELECT, at, (_first(call),)) for at in changed})
         case Effect.COLLAPSE:
             for kept in _collapsed(have):
@@ -215,7 +224,7 @@ def _earlier(step, past) -> set[Copies]:
     return views if current else {*views, ()}
 
 
-def _inserted(step, places) -> list[dict[str, Copies]]:
+def _inserted(step, places, copied) -> list[dict[str, Copies]]:
     """Return what an insert may leave: a copy in its table and in that of the view; if its outcome
     is unknown, in one of them. One that is sent again adds none to a table that has one, and may
     leave its own out if the row is in another one."""
@@ -224,7 +233,7 @@ def _inserted(step, places) -> list[dict[str, Copies]]:
     elsewhere = any(copies and "@" not in p and p != view for p, copies in places.items())
     left_out = [{}] if again and elsewhere else []
     own = [{table: (*places.get(table, ()), new)}, *left_out]
-    if again and places.get(table):
+    if again and places.get(table) and ("beside", step.place, ()) not in copied:
         own = left_out
     derived = {view: (*places.get(view, ()), new)} if isinstance(view, str) else {}
     if again and places.get(view):

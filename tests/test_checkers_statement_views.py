@@ -4,6 +4,7 @@ import pytest
 from checkers_cases import history
 from statement_rows_cases import (
     AT_REST,
+    ONE,
     ONE_MORE,
     OPTIMIZE,
     SELECTED,
@@ -19,6 +20,16 @@ from checkers.statements.rows import StatementRows
 from harness.core.verdict import Status
 
 VERDICTS = {
+    "a block that is sent again is new where a move has forgotten it": (
+        (
+            ONE,
+            move(10, 20),
+            call("move", "move", 25, 28, table="u", to="t"),
+            again(1, 30, 40),
+            both_show(t=[(1, [], 2)]),
+        ),
+        (Status.VALID, []),
+    ),
     "the table of a view has each row that was inserted": (
         (VIEWED, OPTIMIZE, both_show(t=[(1, [], 1)])),
         (Status.INVALID, ["derived"]),

@@ -31,6 +31,7 @@ TO_ANOTHER: Final = (Effect.MOVE, Effect.REPLACE, Effect.COPY, Effect.SELECT, Ef
 _INSERTING: Final = (Effect.INSERT, Effect.AGAIN)
 TAKING: Final = (*TO_ANOTHER, Effect.DETACH)
 """Effects on what a replica has of a table."""
+_FORGETTING: Final = (Effect.DELETE, Effect.DETACH, Effect.MOVE, Effect.REPLACE)
 FOREVER: Final = 1 << 62
 MANY: Final = 3
 """Number of copies that stands for itself and all above."""
@@ -111,6 +112,8 @@ class Exact:
     merges: bool = False
     """Whether merges may have left one of the copies in a table, so that a SELECT may have read
     fewer and sent a block that was sent before."""
+    beside: frozenset[int] = frozenset()
+    """Places of the inserts whose block their table may have forgotten."""
 
     def after(self, step: StatementStep, state: RowState) -> set[RowState]:
         """Return the states in which a step leaves the row."""
@@ -126,7 +129,7 @@ class Exact:
                         [(Effect.SELECT, at, new) for at in receiving],
                     )
                     for new in [(call.value,)]
-                    for receiving in _receiving(step, state)
+                    for receiving in _receiving(step, state, self.beside)
                 }
             case Effect.APPEND:
                 assert call.update is not UNSET, "an update has a number"
@@ -208,9 +211,10 @@ class LocalView:
     """Places from which a step attaches; the others do not matter."""
     remembered: frozenset[str]
     """Tables of which a step may take an earlier state."""
+    beside: frozenset[int] = frozenset()
 
     def after(self, step: StatementStep, state: RowState) -> set[RowState]:
-        """Return the states in which a step may leave the row."""
+        """Return the states after a step."""
         call, places = step.call, dict(state.places)
         table, have = call.table, places.get(call.table, 0)
         match call.effect:
@@ -224,7 +228,7 @@ class LocalView:
                         {at: places.get(at, 0) + 1 for at in receiving},
                         [(Effect.SELECT, at) for at in receiving],
                     )
-                    for receiving in _receiving(step, state)
+                    for receiving in _receiving(step, state, self.beside)
                 }
             case Effect.DELETE:
                 return {self._put(step, state, {table: left}) for left in _left(step, have)}
@@ -317,8 +321,24 @@ def model_of(sees: Sees, steps: Sequence[StatementStep], *, halves: bool = False
     asides = tuple(sorted({f"{step.call.table}@{step.node}" for step in attaching}))
     taking = [step for step in steps if step.is_taking]
     if sees is Sees.ACKNOWLEDGED or not taking:
-        return Exact(asides, halves, is_replacing(steps))
-    return LocalView(asides, frozenset(step.call.table for step in taking))
+        return Exact(asides, halves, is_replacing(steps), _forgotten(steps))
+    return LocalView(asides, frozenset(step.call.table for step in taking), _forgotten(steps))
+
+
+def _forgotten(steps: Sequence[StatementStep]) -> frozenset[int]:
+    """Return the places of the inserts that are sent again to a table which may have forgotten
+    their block: DROP, DETACH, MOVE and REPLACE forget those of the partition."""
+    forgot = [
+        (one.call.to if one.call.effect is Effect.REPLACE else one.call.table, one.begin)
+        for one in steps
+        if one.call.effect in _FORGETTING
+    ]
+    return frozenset(
+        step.place
+        for step in steps
+        for table, begin in forgot
+        if table == step.call.table and begin < (step.end or FOREVER)
+    )
 
 
 def merged(states: Iterable[RowState]) -> set[RowState]:
@@ -351,8 +371,7 @@ def explains(
     if isinstance(model_of(sees, steps), Exact):
         return shown in {in_tables(state) for state in states}
     counts = tuple((table, min(len(copies), MANY)) for table, copies in shown)
-    taken = {copy for _, copies in shown for copy in copies}
-    content = all(_may_have(copy, steps) for copy in taken)
+    content = all(_may_have(copy, steps) for copy in {c for _, copies in shown for c in copies})
     return content and counts in {in_tables(state) for state in states}
 
 
@@ -373,23 +392,24 @@ def in_tables(state: RowState) -> tuple[tuple[str, Any], ...]:
     return tuple((place, now) for place, now in state.places if "@" not in place)
 
 
-def _receiving(step: StatementStep, state: RowState) -> list[tuple[str, ...]]:
+def _receiving(
+    step: StatementStep, state: RowState, beside: frozenset[int]
+) -> list[tuple[str, ...]]:
     """Return the tables to which an insert may add a copy: its own and that of the view; if its
     outcome is unknown, either of them may lack it. A block that is sent again is added where it is
     missing, but need not be while the row is in another table: what took it there need not have
-    forgotten the block."""
+    forgotten the block. One that may have been forgotten may be added `beside` another copy."""
     call, there = step.call, dict(in_tables(state))
     own: list[tuple[str, ...]] = [(call.table,)]
     derived: tuple[str, ...] = () if call.view is UNSET else (call.view,)
     if call.effect is Effect.AGAIN:
         if there.get(call.table):
-            own = [()]
+            own = [(), (call.table,)] if step.place in beside else [()]
         elif there.keys() - {*derived}:
             own.append(())
         derived = tuple(view for view in derived if not there.get(view))
-    both = [(*tables, *derived) for tables in own]
     one_of_them = [*own, derived] if step.end is None else []
-    return list(dict.fromkeys([*both, *one_of_them]))
+    return list(dict.fromkeys([(*tables, *derived) for tables in own] + one_of_them))
 
 
 def _selected(step: StatementStep) -> list[tuple[str, ...]]:

@@ -49,7 +49,7 @@ PROTOCOLS = ("repaired", "repaired-25.8")
 BY_SETTING = "INVALID by a setting"
 """Status of a run whose violation is explained by what its servers were told not to sync."""
 QUICK = "--time-limit 6 --rate 40 --interval 1.5 --duration 1"
-SIMULATED = "move,replace,attach-from,drop,delete,update,optimize"
+SIMULATED = "insert-retried,move,replace,attach-from,drop,delete,update,optimize"
 """Statements that simulated servers execute."""
 
 
@@ -78,6 +78,9 @@ OWN: Mapping[str, Own] = {
             "--option sees=local --option reads=true",
             "--option sees=acknowledged --option sync=true",
             "--option sees=local --option tables=4 --option reads=true",
+            "--option sees=acknowledged --option view=true",
+            "--option sees=acknowledged --option ttl=true",
+            "--option sees=local --option view=true --option ttl=true --option reads=true",
         ),
     ),
     "phantom": Own("partition", "--time-limit 8 --rate 40 --interval 1 --duration 4"),

@@ -44,7 +44,7 @@ def test_the_root_of_the_configuration(version: str, root: str) -> None:
     assert dialect(version).configuration_root == root
 
 
-ALL = {Mechanism.TRANSACTION_LOG, Mechanism.COPIED_PARTITIONS}
+ALL = {Mechanism.TRANSACTION_LOG, Mechanism.COPIED_PARTITIONS, Mechanism.VIEWS}
 """What servers of every version have."""
 OLD = {*ALL, Mechanism.TABLE_LEADER}
 OLDEST = Engine(role=Role.CLICKHOUSE, version="18.16.1")

@@ -86,6 +86,7 @@ def test_a_run_that_conforms_keeps_its_steps_and_their_digest() -> None:
     table = {
         "steps": whole.steps,
         "actions": dict(whole.actions),
+        "elements": list(whole.elements),
         "departures": {},
         "stopped": None,
         "unmodelled": False,

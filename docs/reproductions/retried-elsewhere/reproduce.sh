@@ -18,10 +18,12 @@ cd "$(dirname "$0")" || exit 2
 PROJECT=${PROJECT:-reproduce-retried-elsewhere-$$}
 REPLICAS="ch1 ch2 ch3"
 KEEPERS="zk1 zk2 zk3"
+STORES=""
 NAME=retried-elsewhere
 # ZooKeeper servers that must not lead, and what must be ready before the first statement.
 FOLLOWERS=""
 PROXIES=""
+STORE_PROXIES=""
 DDL=
 # Seconds for which the replicas may take to have nothing left to do.
 REST_S=30
@@ -96,10 +98,11 @@ final() {
   :
 }
 
-PROMISE='By the manual these statements do this: inserts a row; sends the block of an insert once more. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/engines/table-engines/mergetree-family/replication'
+PROMISE='By the manual the statements of the script do this, each kind in the order in which it comes first: inserts a row; sends the block of an insert once more. Each was acknowledged, so that the rows are where that leaves them. https://clickhouse.com/docs/engines/table-engines/mergetree-family/replication'
 
 # Reads the calls and prints a sentence for each violation. Fields: begin or end, number, client,
-# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies.
+# node, name, key, values, ok or error, answer; of rows: row, node, partition, table, id, copies;
+# of objects: object, key, bytes, or refers, node, part, file, key.
 judge() {
   awk -F '\t' '
 $1 == "allowed" { allowed[$2, $3] = allowed[$2, $3] " or " $4; may[$2, $3, $4] = 1 }

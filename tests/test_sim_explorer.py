@@ -83,12 +83,12 @@ NOT_EXPRESSED = frozenset(
         *("shortage-as-broken", "old-parts-by-wall", "acknowledged-failure"),
         *("broken-part-fetched", "copied-part", "lost-part-unreplaced"),
         *("moved-away", "hidden-by-move", "half-moved", "stale-replace", "unmutated-copy"),
-        "crossed-copies",
+        *("crossed-copies", "doubled-view"),
     }
 )
 """Defects of servers that no small model has: of clones, ALTERs, claims to lead, detached parts,
 merges and retries of parallel quorum inserts, descriptors, ages of parts, of parts that are
-unreadable or lost, and of partitions that move."""
+unreadable or lost, of partitions that move, and of views."""
 DEFECTS = next(frozenset(defects) for model, *_, defects in MODELS if model == "quorum")
 
 

@@ -14,6 +14,7 @@ from checkers.triage.explanation import KNOWN
 from workloads import statement_presets
 
 EVERY = "move,replace,attach-from,drop,delete,update,optimize"
+TWICE = f"insert-retried,{EVERY}"
 
 
 def played(bug: str, seed: int, nemesis: str = "none", **options: Any) -> Played:
@@ -78,6 +79,8 @@ def test_drop_partition_loses_no_replica_whose_clone_would_keep_what_is_dropped(
         (0x70001225, "loss,restart", {"sync": True}),
         # a DROP at a ZooKeeper server that does not know the partition yet
         (0x70002563, "partition,pause", {"tables": 4}),
+        # an insert that met its own block on another replica, and kept its number
+        (0x7300004B, "jitter", {"statements": TWICE}),
     ],
 )
 def test_statements_have_an_order(seed: int, nemesis: str, options: dict[str, Any]) -> None:

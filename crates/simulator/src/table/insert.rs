@@ -183,7 +183,9 @@ pub async fn commit(
         }
     }
     if let Err(error) = done {
-        refused(table, &part, &error, block_path.as_ref(), lock_path)?;
+        refused(table, &part, &error, block_path.as_ref(), lock_path.clone())?;
+        // The server gives the number back (~EphemeralLockInZooKeeper), or it goes with the session.
+        let _ = zk.remove(lock_path).await;
         return duplicated(table, block, block_path.as_ref(), retries).await;
     }
     table.activate(&part);

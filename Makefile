@@ -24,13 +24,15 @@ spark: $(READY)  ## install Java and pyspark, to judge whole stores on Spark
 	./setup.sh spark
 
 test test-python: export HARNESS_IMAGES := $(IMAGES)
-test: $(READY)  ## run everything that CI runs; Rust's tests while the images of servers are built
+test:  ## run everything that CI runs; Rust's tests while the modules and the images are built
+	./setup.sh tools
 	$(MAKE) --jobs 2 test-rust test-python
 
-test-rust: $(READY)
+test-rust:
 	$(CARGO) test --quiet
 
-test-python: check $(SERVERS)
+test-python: $(READY)
+	$(MAKE) check $(SERVERS)
 	.venv/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
 check: check-python check-rust  ## check format, lint, types and the direction of imports; needs no images

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Prepare this machine for the harness: install system packages, .venv, the Rust modules and the container
 # images, those that the options in HARNESS_IMAGES name. It is safe to run again: what exists is left alone. The argument
-# `modules` leaves the images out; with `spark`, `check` or `test` it installs what only Spark, `make check` or
-# `make test` needs.
+# `modules` leaves the images out; with `tools`, `spark`, `check` or `test` it installs only what compiles the
+# modules, or what Spark, `make check` or `make test` needs.
 set -eu
 cd "$(dirname "$0")"
 
@@ -18,6 +18,8 @@ missing_for_modules() {
     command -v cc >/dev/null || echo "gcc|a C compiler, which links the checker"
     [ -f /usr/include/stdlib.h ] || echo "libc6-dev|the C library to link with"
 }
+
+missing_for_tools() { missing_for_modules; }
 
 missing_for_run() {
     missing_for_modules
@@ -48,11 +50,12 @@ missing_for_test() {
 # Select what runs cannot do without; without the rest, servers are simulated.
 needed_for_run() { grep -vE '^(docker|mmdebstrap)' || true; }
 needed_for_modules() { cat; }
+needed_for_tools() { cat; }
 needed_for_spark() { cat; }
 needed_for_check() { cat; }
 needed_for_test() { cat; }
 
-install_missing() { # modules | run | spark | check | test
+install_missing() { # tools | modules | run | spark | check | test
     wanted=$("missing_for_$1")
     [ -n "$wanted" ] || return 0
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
@@ -83,6 +86,9 @@ install_missing() { # modules | run | spark | check | test
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 case "${1:-run}" in
     run | modules) ;;
+    tools)
+        install_missing tools
+        exit 0 ;;
     spark)
         install_missing spark
         .venv/bin/pip install -q --no-compile -r constraints.txt -r constraints-spark.txt
@@ -91,7 +97,7 @@ case "${1:-run}" in
         install_missing "$1"
         .venv/bin/pip install -q --no-compile -r constraints.txt -r constraints-spark.txt -r constraints-dev.txt
         exit 0 ;;
-    *) echo "setup: $1: expected modules, spark, check, test, or nothing" >&2; exit 2 ;;
+    *) echo "setup: $1: expected tools, modules, spark, check, test, or nothing" >&2; exit 2 ;;
 esac
 install_missing "${1:-run}"
 [ -x .venv/bin/pip ] || python3 -m venv .venv

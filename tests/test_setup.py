@@ -110,7 +110,7 @@ def test_checks_need_neither_images_nor_a_browser() -> None:
 def test_an_argument_that_means_nothing_is_refused(machine: Path) -> None:
     assert setup(machine, "tset") == (
         2,
-        "setup: tset: expected modules, spark, check, test, or nothing\n",
+        "setup: tset: expected tools, modules, spark, check, test, or nothing\n",
     )
 
 

@@ -21,14 +21,14 @@ def known(name):
     return Cause("known", (Explained(name, "18.16.1", 1, "w"),), ()).results()
 
 
-def a_night(path, days, runs, *, servers=NEW, seconds=5.0, memory_mb=300.0, cell="a"):
+def a_night(path, days, runs, *, servers=NEW, seconds=5.0, memory_mb=300.0, cell="a", options=None):
     """Return a night that began so many days before NOW, of so many runs with each outcome:
     {"stale-read": 2, "VALID": 3, "UNKNOWN": 1}."""
     began = NOW - timedelta(days=days)
     night = Night.begun(path / f"{began:%Y%m%dT%H%M%S}Z", {"started_utc": began.isoformat()})
     outcomes = [outcome for outcome, count in runs.items() for _ in range(count)]
     for run, outcome in enumerate(outcomes):
-        night.say("begin", run, cell=cell, seed="0x1")
+        night.say("begin", run, cell=cell, seed="0x1", options=options or {})
         night.say("directory", run, path=f"a/{run}")
         cost = {"servers": servers, "memory_mb": memory_mb}
         night.say("recorded", run, troubles=[], seconds=seconds, phases={}, **cost)
@@ -80,6 +80,10 @@ CHANGES = {
     "a harness that takes more memory": (
         [(10, {"VALID": 30}, {})], {"VALID": 10}, {"memory_mb": 900.0},
         [("memory", "rises", AlarmWindow.NIGHT)],
+    ),
+    "runs that a steered night gave other options": (
+        [(10, {"stale-read": 2, "VALID": 38}, {})], {"stale-read": 8, "VALID": 4},
+        {"options": {"interval": "1"}}, [],
     ),
     "a night that is compared with none": ([], {"stale-read": 12}, {}, []),
     "nights too long ago": (

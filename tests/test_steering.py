@@ -17,13 +17,13 @@ from harness.nights.steering import AIMED, Steering
 from nemesis.moment import VARIANTS as MOMENTS
 from tests.server_protocols import V18
 
-COMMON = ("at rest: Insert", "at rest: PullLog")
+COMMON = ("healthy: Insert", "healthy: PullLog")
 OPTIONS = {"interval": 4.0, "duration": 2.0, "time-limit": 12.0, "nemesis": "kill,pause"}
 
 
 def test_a_real_trace_covers_steps_in_their_states_and_distances() -> None:
     covered = replay(ROOT, TXNS, V18).elements
-    assert {"quorum pending: EndQuorum", "at rest: AssignMerge"} < {*covered}
+    assert {"quorum pending: EndQuorum", "healthy: AssignMerge"} < {*covered}
     assert {"1 lost: CloneReplica", "1 inactive: BecomeActive"} < {*covered}
     assert "part on 2+ replicas, after another's step: GetPart" in covered
     assert [one for one in covered if "open" in one] == [
@@ -43,7 +43,7 @@ def test_what_is_covered_is_known_while_the_run_goes_on() -> None:
 
 def test_the_state_of_a_table_says_how_its_replicas_are() -> None:
     model = Model(V18, length=9)
-    assert state_of(model) == "at rest"
+    assert state_of(model) == "healthy"
     for name, session, pointer in (("ch1", 1, 9), ("ch2", None, 2), ("ch3", None, 9)):
         model.replicas[name] = Replica(name, session=session, pointer=pointer)
     model.replicas["ch3"].lost = True
@@ -57,7 +57,7 @@ def test_a_part_has_elements_by_its_holders_and_by_whose_step_came_before() -> N
     for name, step in (("ch1", "Insert"), ("ch2", "GetPart"), ("ch2", "RemovePart")):
         replica = model.replicas.setdefault(name, Replica(name, session=1))
         replica.parts = {} if step == "RemovePart" else {part.name: part}
-        coverage.take("at rest", (f"{step} {name} {part.name}",), model)
+        coverage.take("healthy", (f"{step} {name} {part.name}",), model)
     assert {one for one in coverage.elements if one.startswith("part")} == {
         "part on 1 replica, its first step: Insert",
         "part on 2+ replicas, after another's step: GetPart",
@@ -100,6 +100,13 @@ def test_what_many_earlier_runs_covered_is_not_rare() -> None:
     followed = [one.next(slots[:n]).parent for n in range(30, 40) for one in (steering(), known)]
     assert 0 in followed[::2]
     assert {*followed[1::2]} == {None}
+
+
+def test_what_few_of_many_earlier_runs_covered_is_rare_after_them_too() -> None:
+    slots = [slot(0, "a", (*COMMON, "x")), *(slot(n, "b") for n in range(1, 40))]
+    earlier = {COMMON[0]: 1000, "x": 9}
+    after = Steering(Rota(["a", "b"], earlier), Seed(7), [OPTIONS, OPTIONS])
+    assert 0 in {after.next(slots[:n]).parent for n in range(30, 40)}
 
 
 def test_a_run_that_nothing_explains_is_followed() -> None:

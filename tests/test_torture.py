@@ -363,13 +363,13 @@ def test_a_step_that_the_servers_of_a_night_lack_is_not_missing(tmp_path):
 
 def test_what_a_run_reached_is_in_its_results():
     table = {"steps": 3, "actions": {"PullLog": 2, "Insert": 1}, "departures": {}, "stopped": None,
-             "elements": ["log lag 2", "at rest: Insert"]}  # fmt: skip
+             "elements": ["log lag 2", "healthy: Insert"]}  # fmt: skip
     value = {"tables": {"/t": {**table, "unmodelled": False, "digest": "a"}}, "gaps": []}
     of = {"process": NEMESIS, "f": "conformance"}
     kinds = (Kind.INVOKE, Kind.OK)
     ops = [Op(index=n, kind=kind, time_ns=n, value=value, **of) for n, kind in enumerate(kinds)]
     judgement = judge(History(ops), [Conformance()], 10.0, "eventual")
-    steps, elements = ["Insert", "PullLog"], ["at rest: Insert", "log lag 2"]
+    steps, elements = ["Insert", "PullLog"], ["healthy: Insert", "log lag 2"]
     assert replayed(judgement.results()) == {"steps": steps, "elements": elements}
     assert replayed({}) == {"steps": [], "elements": []}
 

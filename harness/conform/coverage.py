@@ -7,7 +7,7 @@ An element is a text, of three kinds:
 - a distance, in powers of 2: "log lag 8", the entries of the log that an active replica had not
   pulled, and "steps of an open quorum 16".
 
-A step is a transaction of a table, named by the kinds of what it does. States are that coarse so
+A step is a transaction of a table, named by the kinds of what it does. States are so coarse
 that most runs reach nothing new. Simulated servers have elements of this kind, too, but with more
 states, because nothing has to be read from a log there (crates/simulator/src/coverage.rs).
 """
@@ -33,7 +33,7 @@ OF_PARTS: Final = frozenset(
 
 
 def state_of(model: Model) -> str:
-    """Return the state of a table in words; "at rest" for one that nothing has happened to."""
+    """Return the state of a table in words; "healthy" if there is nothing to say."""
     replicas = model.replicas.values()
     newest = max(model.mutations, default="")
     counts = {
@@ -48,7 +48,7 @@ def state_of(model: Model) -> str:
         words.insert(0, "quorum pending" if len(model.quorums) < MANY else "quorums pending")
     if model.failed:
         words.append("a quorum failed before")
-    return ", ".join(words) or "at rest"
+    return ", ".join(words) or "healthy"
 
 
 def _some(count: int) -> str:
@@ -67,7 +67,7 @@ class Coverage:
     _last: dict[str, str] = field(default_factory=dict)
     """By part: the replica of the last step that concerned it."""
     _open: int = 0
-    """Number of steps since a quorum was pending without a pause."""
+    """Number of steps in a row, up to the last one, that left a quorum pending."""
 
     def take(self, before: str, actions: Sequence[str], model: Model) -> None:
         """Add the elements of a step, given the state before it, what it does, and the model after

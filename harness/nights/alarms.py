@@ -104,11 +104,17 @@ def alarms_of(night: Night, earlier: Iterable[Night]) -> list[Alarm]:
     for other in earlier:
         if other.began is not None and began - COMPARED <= other.began < began:
             for slot in other.runs:
-                past.setdefault(slot.cell, []).append(_DatedRun(other.began, slot))
+                if not slot.is_varied:
+                    past.setdefault(slot.cell, []).append(_DatedRun(other.began, slot))
+    now = {
+        cell: [_DatedRun(began, slot) for slot in slots if not slot.is_varied]
+        for cell, slots in night.cells.items()
+    }
     found = [
         alarm
-        for cell, slots in night.cells.items()
-        for alarm in _compared(cell, [_DatedRun(began, slot) for slot in slots], past.get(cell, []))
+        for cell, runs in now.items()
+        if runs
+        for alarm in _compared(cell, runs, past.get(cell, []))
     ]
     order = {cell: at for at, cell in enumerate(night.cells)}
     chosen = _discoveries(found)

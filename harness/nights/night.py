@@ -84,6 +84,12 @@ class Slot:
         return not self.recorded and self.broken is None
 
     @property
+    def is_varied(self) -> bool:
+        """Return whether a steered night gave it other options than its cell has, so that its
+        figures are not those of the cell."""
+        return bool(self.options)
+
+    @property
     def verdict(self) -> Status:
         """Status of the run: that of its verdict, but at best UNKNOWN if the run died or broke, or
         has no verdict yet."""

@@ -109,7 +109,8 @@ class Steering:
         if odd and draws.unit() < UNEXPLAINED:
             return odd[draws.below(len(odd))], ""
         made = Counter(element for slot in own for element in reached(slot))
-        often = 1 + RARE * len(own)
+        earlier = max(self.rota.earlier.values(), default=0)  # each replayed run adds a replica
+        often = 1 + RARE * (len(own) + earlier)
         rare = [e for e in sorted(made) if made[e] + self.rota.earlier.get(e, 0) <= often]
         if not rare:
             return None

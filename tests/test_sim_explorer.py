@@ -83,12 +83,12 @@ NOT_EXPRESSED = frozenset(
         *("shortage-as-broken", "old-parts-by-wall", "acknowledged-failure"),
         *("broken-part-fetched", "copied-part", "lost-part-unreplaced"),
         *("moved-away", "hidden-by-move", "half-moved", "stale-replace", "unmutated-copy"),
-        *("crossed-copies", "doubled-view"),
+        *("crossed-copies", "doubled-view", "forgotten-insert"),
     }
 )
 """Defects of servers that no small model has: of clones, ALTERs, claims to lead, detached parts,
 merges and retries of parallel quorum inserts, descriptors, ages of parts, of parts that are
-unreadable or lost, of partitions that move, and of views."""
+unreadable or lost, of partitions that move, of views, and of blocks whose rows are deleted."""
 DEFECTS = next(frozenset(defects) for model, *_, defects in MODELS if model == "quorum")
 
 

@@ -49,6 +49,11 @@ def test_an_insert_that_is_sent_again_doubles_the_table_of_a_view(
     assert reproduced("doubled-view", protocol) == found
 
 
+@pytest.mark.parametrize(("protocol", "found"), [("25.8", True), ("repaired-25.8", False)])
+def test_a_deleted_row_whose_block_is_sent_again_is_not_there(protocol: str, found: bool) -> None:
+    assert reproduced("forgotten-insert", protocol) == found
+
+
 @pytest.mark.parametrize("name", ["moved-away", "stale-replace"])
 def test_statements_that_take_rows_of_a_replica_that_lacks_some(name: str) -> None:
     """Repaired, a statement waits for these rows, so that these scripts break off."""

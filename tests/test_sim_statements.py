@@ -81,11 +81,15 @@ def test_drop_partition_loses_no_replica_whose_clone_would_keep_what_is_dropped(
         (0x70002563, "partition,pause", {"tables": 4}),
         # an insert that met its own block on another replica, and kept its number
         (0x7300004B, "jitter", {"statements": TWICE}),
+        # blocks that were sent again after a DELETE of their rows
+        (0x74000098, "power-cut", {"statements": TWICE, "tables": 4}),
+        (0x740001A5, "memory-limit", {"statements": TWICE, "ttl": True}),
+        (0x7400021D, "clock-strobe", {"statements": TWICE, "sees": "local"}),
     ],
 )
 def test_statements_have_an_order(seed: int, nemesis: str, options: dict[str, Any]) -> None:
     short = {"sees": "acknowledged", "time_limit_s": 6.0, "rate": 40.0, "fsync": "all"}
-    assert not played("", seed, nemesis, **short, **options).accusers
+    assert not played("", seed, nemesis, **{**short, **options}).accusers
 
 
 @pytest.mark.parametrize(
@@ -180,6 +184,16 @@ CASES |= {
     "view-forgets": Case("none", 1, {**VIEWED, "statements": "insert-retried,update"}),
     "ttl-whole-part": Case(
         "none", 2, {"ttl": True, "statements": "move,update,optimize", "rate": 60.0}
+    ),
+    "forgotten-insert": Case(
+        "none",
+        8,
+        {
+            "statements": "insert-retried,delete",
+            "inserts": 0.3,
+            "rate": 100.0,
+            "sees": "acknowledged",
+        },
     ),
 }
 

@@ -148,6 +148,8 @@ BUGS: Mapping[str, str] = {
     "view-skips-duplicate": "what an insert's table takes for a duplicate is not pushed to its "
     "views, so that a retry does not complete an insert that has reached the table alone",
     "ttl-whole-part": "a merge that finds a row which has expired removes all of its rows",
+    "forgotten-insert": "a block that is sent again is a duplicate although its rows were deleted "
+    "by ALTER DELETE meanwhile, so that it adds nothing; 25.8 does so",
     "both-move": "zero-copy: a replica that moves a part to the store holds no marker, so that two "
     "may look and move; the first description did so",
     "dedup-own-clock": "the replica that removes old blocks takes its own clock for the present, "
@@ -217,7 +219,7 @@ _TODAY: Final = replace(
     defects=_OLD.defects - {"clone-keeps-dropped", "undone-alter", "shortage-as-broken"}
     | {"early-snapshot", "merged-away", "lost-retry", "pending-merged", "failed-duplicate"}
     | {"attach-own-copy", "moved-away", "hidden-by-move", "half-moved", "stale-replace"}
-    | {"unmutated-copy", "crossed-copies", "doubled-view"},
+    | {"unmutated-copy", "crossed-copies", "doubled-view", "forgotten-insert"},
     mechanisms=frozenset(
         {
             *("many-leaders", "own-wait", "insert-retries", "parallel-quorum"),

@@ -95,6 +95,7 @@ pub enum Bug {
     ViewForgets,
     ViewSkipsDuplicate,
     TtlWholePart,
+    ForgottenInsert,
 }
 
 /// Every bug with the name that users type.
@@ -189,6 +190,7 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::ViewForgets, "view-forgets"),
     (Bug::ViewSkipsDuplicate, "view-skips-duplicate"),
     (Bug::TtlWholePart, "ttl-whole-part"),
+    (Bug::ForgottenInsert, "forgotten-insert"),
 ];
 
 /// The bugs that 18.16.1 or 25.8 has, and with it their protocols.
@@ -223,6 +225,7 @@ const DEFECTS: &[Bug] = &[
     Bug::UnmutatedCopy,
     Bug::CrossedCopies,
     Bug::DoubledView,
+    Bug::ForgottenInsert,
 ];
 
 /// A set of bugs.

@@ -14,6 +14,7 @@ use crate::keeper::session::KeeperSession;
 use crate::keeper::tree::{child, Operation, Path};
 use crate::protocol::Mechanism;
 use crate::table::block_numbers::{allocate, exists};
+use crate::table::deleted_block::forget_deleted;
 use crate::table::entries::{Data, Entry, EntryKind, Quorum};
 use crate::table::part_files;
 use crate::table::parts::{Info, Part, Row, Rows};
@@ -137,13 +138,25 @@ pub async fn committed(
     }
 }
 
-/// Commits a block under a new number, and waits for its quorum.
+/// Commits a block under a new number, and waits for its quorum. A duplicate that is forgotten is
+/// inserted again.
 pub async fn commit(
     table: &Rc<Table>,
     zk: &Rc<KeeperSession>,
     block: &Block<'_>,
     retries: Option<&Retries>,
 ) -> Result<(), QueryError> {
+    while !attempt(table, zk, block, retries).await? {}
+    Ok(())
+}
+
+/// Commits a block, or acknowledges a duplicate; returns false if it is no duplicate any more.
+async fn attempt(
+    table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
+    block: &Block<'_>,
+    retries: Option<&Retries>,
+) -> Result<bool, QueryError> {
     let Block {
         partition,
         rows,
@@ -163,7 +176,7 @@ pub async fn commit(
     let Ok(Some((number, lock_path))) = allocated else {
         shared::discard(table, blob);
         allocated?;
-        return duplicated(table, block, block_path.as_ref(), retries).await;
+        return duplicated(table, zk, block, block_path.as_ref(), retries).await;
     };
     let part = Part::new(Info::block(partition, number), rows, table.world.now_ns());
     shared::attach(table, zk, &part.name, blob).await?;
@@ -186,24 +199,19 @@ pub async fn commit(
         refused(table, &part, &error, block_path.as_ref(), lock_path.clone())?;
         // The server gives the number back (~EphemeralLockInZooKeeper), or it goes with the session.
         let _ = zk.remove(lock_path).await;
-        return duplicated(table, block, block_path.as_ref(), retries).await;
+        return duplicated(table, zk, block, block_path.as_ref(), retries).await;
     }
     table.activate(&part);
-    match asked {
-        Some(asked) if asked.is_awaited && !table.bugs.has(Bug::AckEarly) => match retries {
-            Some(retries) => {
-                Box::pin(await_quorum_retrying(
-                    table,
-                    &part.info,
-                    asked,
-                    retries.clone(),
-                ))
-                .await
-            }
-            None => Ok(await_quorum(table, zk, &part.info, asked).await?),
-        },
-        _ => Ok(()),
+    match (asked, retries) {
+        (Some(asked), _) if !asked.is_awaited || table.bugs.has(Bug::AckEarly) => {}
+        (Some(asked), Some(retries)) => {
+            let retries = retries.clone();
+            Box::pin(await_quorum_retrying(table, &part.info, asked, retries)).await?;
+        }
+        (Some(asked), None) => await_quorum(table, zk, &part.info, asked).await?,
+        (None, _) => {}
     }
+    Ok(true)
 }
 
 /// Returns the operations that commit a block's part, all or none.
@@ -311,20 +319,32 @@ async fn recovered(
     }
 }
 
-/// Acknowledges a block that had been inserted before. Newer servers first wait for the quorum of
-/// the part of that insert.
+/// Acknowledges a block that had been inserted before, unless its rows were deleted since: returns
+/// false then. Newer servers first wait for the quorum of the part of that insert.
 async fn duplicated(
     table: &Rc<Table>,
+    zk: &Rc<KeeperSession>,
     block: &Block<'_>,
     block_path: Option<&Path>,
     retries: Option<&Retries>,
-) -> Result<(), QueryError> {
+) -> Result<bool, QueryError> {
+    let path = block_path.expect("a duplicate has a block ID");
+    if Box::pin(forget_deleted(
+        table,
+        zk,
+        path,
+        &block.partition,
+        &block.rows,
+    ))
+    .await?
+    {
+        return Ok(false);
+    }
     block.is_known.set(true);
     let waits = table.mechanisms.has(Mechanism::DuplicateWait);
     let (true, Some(asked), Some(retries)) = (waits, block.asked, retries) else {
-        return Ok(());
+        return Ok(true);
     };
-    let path = block_path.expect("a duplicate has a block ID");
     let Some((part, _)) = table.session()?.get(path.clone()).await? else {
         return Err(KeeperError::of(NO_NODE, path).into());
     };
@@ -338,7 +358,7 @@ async fn duplicated(
             "Unknown status, client must retry. Reason: the quorum of the first insert failed";
         return Err(ServerError::new(319, text).into());
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Handles a multi that did not succeed, except because of a duplicate. The part is removed, unless it may have been logged

@@ -9,6 +9,7 @@ pub mod clone;
 pub mod columns;
 pub mod copied_range;
 pub mod damage;
+pub mod deleted_block;
 pub mod detached;
 pub mod drop_range;
 pub mod drop_replica;

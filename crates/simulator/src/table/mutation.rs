@@ -168,3 +168,16 @@ pub fn changed(table: &Table, part: &Part, version: i64) -> Result<Rows, ServerE
     }
     Ok(rows)
 }
+
+/// Whether these mutations leave some of the rows.
+pub fn survive(
+    table: &Table,
+    rows: &Rows,
+    mutations: impl Iterator<Item = Rc<Mutation>>,
+) -> Result<bool, ServerError> {
+    let mut rows = rows.clone();
+    for mutation in mutations {
+        rows = table.schema.apply(&mutation.change, &rows)?;
+    }
+    Ok(!rows.is_empty())
+}

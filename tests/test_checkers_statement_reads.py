@@ -13,6 +13,7 @@ from statement_rows_cases import (
     ONE,
     REPLACE,
     VIEWED,
+    again,
     call,
     insert,
     move,
@@ -49,6 +50,22 @@ VERDICTS = {
     "but not before it had answered": (
         (insert(1, 1, 9), insert(2, 1, 2), reads(3, 4, t=[(2, [], 1)])),
         (Status.VALID, []),
+    ),
+    "but not if it took the block for a duplicate of another replica's": (
+        (again(1, 1, 9), again(1, 4, 6, node="ch2"), reads(12, 13), reads(14, 15, t=HERE)),
+        (Status.VALID, []),
+    ),
+    "a block that was sent to it alone is no duplicate of another replica's": (
+        (again(1, 1, 9), again(1, 4, 6), reads(12, 13)),
+        (Status.INVALID, ["vanished"]),
+    ),
+    "nor one that was sent to another replica later": (
+        (again(1, 1, 2), again(1, 4, 6, node="ch2"), reads(12, 13)),
+        (Status.INVALID, ["vanished"]),
+    ),
+    "nor if the block of another row was sent to another replica": (
+        (again(1, 1, 9), again(2, 4, 6, node="ch2"), reads(12, 13)),
+        (Status.INVALID, ["vanished"]),
     ),
     "a replica that showed it must": (
         (ONE, reads(3, 4, "ch2", t=HERE), reads(5, 6, "ch2")),

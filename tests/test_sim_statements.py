@@ -85,6 +85,12 @@ def test_drop_partition_loses_no_replica_whose_clone_would_keep_what_is_dropped(
         (0x74000098, "power-cut", {"statements": TWICE, "tables": 4}),
         (0x740001A5, "memory-limit", {"statements": TWICE, "ttl": True}),
         (0x7400021D, "clock-strobe", {"statements": TWICE, "sees": "local"}),
+        # a read on a replica whose insert was a duplicate of a part that it had yet to fetch
+        (
+            0x760022A3,
+            "partition-majority",
+            {"statements": TWICE, "sees": "local", "reads": True},
+        ),
     ],
 )
 def test_statements_have_an_order(seed: int, nemesis: str, options: dict[str, Any]) -> None:

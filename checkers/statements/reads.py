@@ -13,13 +13,17 @@ returned    a read shows a row in a table in which the same replica had it and t
             a statement that may have removed it began after its insert was acknowledged; and each
             that may bring it back had ended before. The replica may lag behind one that ended later
 vanished    a read lacks a row in a table in which the same replica had it before: an insert into
-            the table was acknowledged by that replica, or an earlier read on it showed the row; and
-            no statement that may remove it from the table began before the read ended
+            the table was acknowledged by that replica, which no other one can have made, or an
+            earlier read on it showed the row; and no statement that may remove it from the table
+            began before the read ended
 
 So the reads of two replicas are not compared, and this is none:
     insert 1 into t on ch1 → ok      read on ch2 → nothing
 but this is:
     insert 1 into t on ch1 → ok      read on ch1 → nothing                        vanished
+This is none, either, if ch2's insert began before ch1's ended: ch1 may have taken its block, whose
+first commit was lost, for a duplicate of the one that ch2 has inserted, and may lack that part:
+    insert 1 into t on ch1 … ch2 inserts the block of 1 → ok … → ok      read on ch1 → nothing
 A statement of unknown outcome may have removed a row at any time since it began; one that was
 refused did nothing.
 
@@ -232,10 +236,21 @@ class _ReadJudge:
             if end is None or end.index > index:
                 return
             self._noted += 1
+            if self._may_be_duplicate(step, end.index):
+                continue
             for table in (step.call.table, step.call.view):
                 if isinstance(table, str) and "@" not in table and isinstance(step.call.row, int):
                     known = (str(step.node), table, step.call.row)
                     self._had.setdefault(known, (end.index, end))
+
+    def _may_be_duplicate(self, step: StatementStep, index: int) -> bool:
+        """Return whether another replica may have inserted the block of an insert which ended with
+        this op."""
+        row = step.call.row
+        return isinstance(row, int) and any(
+            other.call.effect is Effect.AGAIN and other.call.row == row and other.node != step.node
+            for other in self._steps_until(row, index)
+        )
 
     def _may_be_removed(self, row: int, table: str, index: int) -> bool:
         """Return whether a statement that began before an op may remove a row from a table."""

@@ -41,6 +41,22 @@ def test_what_is_built_is_not_built_again() -> None:
     assert {first.pod, clickhouse(first).tag, zookeeper(first).tag} == {pod_image(), *ours}
 
 
+@pytest.mark.parametrize("version", ["3.8", "3.9"])
+def test_a_zookeeper_server_reads_its_classes_from_an_archive(version: str) -> None:
+    image = zookeeper(build_images(lambda text: None, ImageChoice(zookeeper=version)))
+    with closing(engine()) as client:
+        log = client.containers.run(
+            image.tag,
+            ["-c", "sh /usr/share/zookeeper/start.sh || true"],  # it has no configuration
+            entrypoint="sh",
+            environment={"ZOO_MY_ID": "1", "JVMFLAGS": "-XX:+UseSerialGC -Xlog:class+load"},
+            network_mode="none",
+            remove=True,
+        ).decode()
+    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    assert f"{main} source: shared objects file (top)" in log
+
+
 def recipes(directory: Path, recipe: str) -> None:
     for name in ("pod", "clickhouse", "zookeeper"):
         (directory / name).mkdir()

@@ -11,7 +11,7 @@ from checkers.headline import headline
 from checkers.judge import Judgement, judge
 from checkers.ladder import Level
 from checkers.suite import set_checkers
-from harness.cli.progress import Pace, rate, span
+from harness.cli.display import Pace, rate, span
 from harness.cli.result import CommandAnswer
 from harness.core.history import History
 from harness.core.verdict import Status

@@ -23,6 +23,7 @@ from checkers.judge import fitting, judge
 from checkers.ladder import Level
 from checkers.phrasing import number as counted
 from harness.cli import check_files
+from harness.cli.display import Pace
 from harness.cli.parameter_types import (
     WORD,
     Name,
@@ -32,7 +33,6 @@ from harness.cli.parameter_types import (
     open_option,
     store_option,
 )
-from harness.cli.progress import Pace
 from harness.cli.result import (
     STATUS_STYLE,
     CommandAnswer,

@@ -14,8 +14,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from harness.cli.display import span
 from harness.cli.parameter_types import Name, Number, json_option, number, store_option
-from harness.cli.progress import span
 from harness.cli.result import STATUS_STYLE
 from harness.cli.terminal import Terminal
 from harness.core.errors import HarnessError

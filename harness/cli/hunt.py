@@ -13,9 +13,9 @@ from rich.status import Status as Spinner
 from rich.table import Table
 
 from checkers.phrasing import number as counted
+from harness.cli.display import rate, span
 from harness.cli.options import spec_of
 from harness.cli.parameter_types import number
-from harness.cli.progress import rate, span
 from harness.cli.run import run
 from harness.cli.terminal import Terminal
 from harness.core.errors import UsageError

@@ -12,9 +12,8 @@ from rich.console import Console, RenderableType
 from rich.status import Status as Spinner
 
 from checkers.headline import headline
-from harness.cli.display import live_display
+from harness.cli.display import Pace, live_display
 from harness.cli.options import COMMON, PaneledCommand, invocation_of, run_options, spec_of
-from harness.cli.progress import Pace
 from harness.cli.result import (
     CommandAnswer,
     open_page,

@@ -14,9 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.triage.explanation import NOT_EXPLAINED
-from harness.cli.display import live_display
+from harness.cli.display import Pace, live_display
 from harness.cli.parameter_types import WORD, Name, number, store_option
-from harness.cli.progress import Pace
 from harness.cli.result import STATUS_STYLE, CommandAnswer, print_answer
 from harness.cli.terminal import Terminal, print_json
 from harness.core.verdict import Status

@@ -18,14 +18,13 @@ ELECTION_S = 3.0
 other faults prevent one the call must return, or the nemesis could never end those faults."""
 
 
-class Kill(NodeFault):
-    """Family of kills: SIGKILL, and start when the fault ends.
+class StoppedServers(NodeFault):
+    """Fault of servers that are started again.
 
-    With `answers` false in the plan the end does not wait until replicas answer, because what they
+    With `answers` false in the plan a start does not wait until replicas answer, because what they
     send before may be held back.
     """
 
-    needs: Needs = (CanKill, ReportsLeader)
     heal_rank = 2
     """Healed after links and paused processes: a start waits until the server answers."""
 
@@ -34,9 +33,18 @@ class Kill(NodeFault):
         self._answers = True
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
-        """Kill the planned nodes, and verify it."""
+        """Stop the planned nodes, and verify what becomes of them."""
         self._answers = plan.get("answers") is not False
         return super().begin(cluster, plan, watch)
+
+    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        return not_running(cluster, nodes)
+
+
+class Kill(StoppedServers):
+    """Family of kills: SIGKILL, and start when the fault ends."""
+
+    needs: Needs = (CanKill, ReportsLeader)
 
     def end(self, cluster: Cluster, watch: Watch) -> dict[str, Json]:
         """Start what was killed, and verify that it runs."""
@@ -58,9 +66,6 @@ class Kill(NodeFault):
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         start(cluster, self._topology, nodes, self._answers)
-
-    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        return not_running(cluster, nodes)
 
 
 class Pause(NodeFault):
@@ -85,22 +90,12 @@ class Pause(NodeFault):
         return [f"{node} is still paused" for node in nodes if pausable.paused(node)]
 
 
-class Restart(NodeFault):
-    """Family of graceful restarts: SIGTERM, wait and start in one call; `answers` as for kills."""
+class Restart(StoppedServers):
+    """Family of graceful restarts: SIGTERM, wait and start in one call."""
 
     # CanKill, for `running` and to start what an interrupted restart has stopped.
     needs: Needs = (CanRestart, CanKill, ReportsLeader)
     once = True
-    heal_rank = 2
-
-    def __init__(self, choice: FaultChoice) -> None:
-        super().__init__(choice)
-        self._answers = True
-
-    def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
-        """Restart the planned nodes, and verify that they run."""
-        self._answers = plan.get("answers") is not False
-        return super().begin(cluster, plan, watch)
 
     def _eligible(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
         # A replica without ZooKeeper would not come back.
@@ -123,9 +118,6 @@ class Restart(NodeFault):
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         start(cluster, self._topology, nodes)
-
-    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        return not_running(cluster, nodes)
 
 
 def start(cluster: Cluster, topology: Topology, nodes: Sequence[str], answers: bool = True) -> None:

@@ -1,6 +1,7 @@
 """What real runs cover of the protocol's model, and how a night is steered by it."""
 
 from collections import Counter
+from pathlib import Path
 
 from test_conform import ROOT, TXNS
 
@@ -9,11 +10,16 @@ from harness.conform.entries import PartName
 from harness.conform.model import Model
 from harness.conform.replay import STEPS, TableReplay, replay
 from harness.conform.replica import Replica
+from harness.core.dialect import Version, dialect_of
 from harness.core.seed import Seed
 from harness.core.verdict import Status
+from harness.nights.foreseen import foresee, foreseen_in, simulated_elements
 from harness.nights.night import Slot
 from harness.nights.rota import Rota
-from harness.nights.steering import AIMED, Steering
+from harness.nights.steering import AIMED, FORESEEN, Steering
+from harness.run.stop import Stop
+from harness.spec.run_options import with_options
+from harness.spec.run_spec import RunSpec
 from nemesis.moment import VARIANTS as MOMENTS
 from tests.server_protocols import V18
 
@@ -94,6 +100,23 @@ def test_without_anything_rare_every_run_is_drawn_afresh() -> None:
     assert {steering().next(slots[:n]).parent for n in range(20)} == {None}
 
 
+def test_before_every_cell_had_a_run_none_is_followed() -> None:
+    rare = (*COMMON, "1 lost: CloneReplica")
+    slots = [slot(0, "a", rare), *(slot(n, "a") for n in range(1, 60))]
+    assert {steering().next(slots[:n]).parent for n in range(1, 60)} == {None}
+    slots[1].cell = "b"
+    assert {steering().next(slots[:n]).parent for n in range(2, 60)} == {None, 0}
+
+
+def test_a_run_that_follows_another_leaves_the_turn_of_the_cells_as_it_is() -> None:
+    slots = [slot(0, "a"), slot(1, "b"), slot(2, "c"), slot(3, "a")]
+    for number in range(4, 60):
+        slots.append(slot(number, "c"))
+        slots[-1].parent = 2
+        choice = steering("abc").next(slots)
+        assert choice.parent is not None or choice.cell == 1
+
+
 def test_what_many_earlier_runs_covered_is_not_rare() -> None:
     slots = [slot(0, "a", ("x",)), *(slot(n, "b") for n in range(1, 40))]
     known = Steering(Rota(["a", "b"], {"x": 100}), Seed(7), [OPTIONS, OPTIONS])
@@ -110,7 +133,7 @@ def test_what_few_of_many_earlier_runs_covered_is_rare_after_them_too() -> None:
 
 
 def test_a_run_that_nothing_explains_is_followed() -> None:
-    slots = [slot(number, "a") for number in range(20)]
+    slots = [slot(number, "ab"[number % 2]) for number in range(20)]
     slots[3].status = Status.INVALID
     parents = Counter(
         steering().next([*slots, *(slot(n, "a") for n in range(20, length))]).parent
@@ -155,3 +178,57 @@ def test_a_run_may_be_aimed_at_the_step_of_what_is_rare() -> None:
 def test_every_aim_is_a_fault_and_every_aimed_step_one_of_the_model() -> None:
     assert AIMED.keys() <= STEPS
     assert {*AIMED.values()} <= MOMENTS.keys()
+
+
+FAILED = "1 inactive: EndQuorum"
+"""An element that simulated runs of cell b alone have covered."""
+
+
+def foreseeing(options: dict[str, object] | None = None, **earlier: int) -> Steering:
+    known = Rota(["a", "b"], earlier)
+    own = OPTIONS if options is None else options
+    return Steering(known, Seed(7), [own, own], {FAILED: ["b"], "healthy: CloneReplica": ["b"]})
+
+
+def test_a_run_is_aimed_at_what_only_simulated_runs_have_covered() -> None:
+    common = [slot(n, "ab"[n % 2]) for n in range(200)]
+    drawn = [foreseeing().next(common[:length]) for length in range(200)]
+    aimed = [choice for choice in drawn if choice.how == FORESEEN]
+    assert 10 < len(aimed) < 50  # an eighth
+    assert {(one.cell, one.element, one.options["nemesis"], one.parent) for one in aimed} == {
+        (1, FAILED, "kill,pause,quorum-end-kill", None)  # no kill is for CloneReplica
+    }
+
+
+def test_nothing_is_aimed_at_that_real_runs_cover_or_that_was_aimed_at_in_vain() -> None:
+    common = [slot(n, "ab"[n % 2]) for n in range(200)]
+    vain = [slot(n, "b") for n in range(3)]
+    for one in vain:
+        one.how, one.element = FORESEEN, FAILED
+    for steering_, before in (
+        (foreseeing(**{FAILED: 1}), []),
+        (foreseeing(), [slot(0, "a", (*COMMON, FAILED))]),
+        (foreseeing(), vain),
+        (foreseeing({**OPTIONS, "cluster": "sim"}), []),
+    ):
+        drawn = [steering_.next([*before, *common[:length]]) for length in range(200)]
+        assert FORESEEN not in {choice.how for choice in drawn}
+
+
+def test_simulated_runs_cover_elements_of_the_names_that_real_ones_have() -> None:
+    options = {"nemesis": "kill-clickhouse", "time-limit": 8, "clickhouse": "18.16"}
+    spec = with_options(RunSpec(seed=Seed(1)), options)
+    covered = simulated_elements(spec, dialect_of(Version(18, 16, 1)), Stop())
+    assert len({*covered} & {*replay(ROOT, TXNS, V18).elements}) > 10
+    assert {"quorum pending: EndQuorum", "1 inactive: BecomeActive"} < {*covered}
+    unsimulated = with_options(spec, {"nemesis": "zk-cut-request"})
+    assert simulated_elements(unsimulated, dialect_of(Version(18, 16, 1)), Stop()) == ()
+
+
+def test_what_was_foreseen_is_kept_for_a_night_that_goes_on(tmp_path: Path) -> None:
+    spec = with_options(RunSpec(seed=Seed(1)), {"time-limit": 2})
+    cells = [("a", spec, None), ("b", with_options(spec, {"workload": "config-reload"}), None)]
+    found = foresee(cells, Seed(1), tmp_path, Stop())
+    assert {name for names in found.values() for name in names} == {"a"}
+    assert foreseen_in(tmp_path) == found
+    assert foreseen_in(tmp_path / "other") is None

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from checkers.phrasing import number as counted
 from checkers.triage.explanation import NOT_EXPLAINED
 from harness.cli.display import Pace, live_display
 from harness.cli.parameter_types import WORD, Name, number, store_option
@@ -199,6 +200,12 @@ def _show_steps(console: Console, summary: NightSummary) -> None:
     if reached.elements:
         fresh = f"{len(summary.fresh_elements):,} of them in no earlier night"
         text = f"{len(reached.elements):,} elements of the model covered, {fresh}"
+        console.print(text, highlight=False, soft_wrap=True)
+    if aimed := summary.aimed_at:
+        text = (
+            f"aimed at {counted(len(aimed), 'element')} that only simulated runs had covered: "
+            f"{sum(aimed.values()):,} covered now"
+        )
         console.print(text, highlight=False, soft_wrap=True)
     never = summary.steps_never_taken
     others = [step for step in summary.steps_not_taken if step not in never]

@@ -286,8 +286,10 @@ class TableReplay:
             words = path.split("/")
             if change.kind is ChangeKind.CREATE and len(words) == 2 and words[0] == "replicas":
                 self._record("AddReplica", words[1])
-                lost = by_path.get(f"{path}/is_lost")
+                lost, start = (by_path.get(f"{path}/{one}") for one in ("is_lost", "log_pointer"))
                 fresh = Replica(words[1], lost=lost is not None and lost.data == b"1")
+                if start is not None and start.data:  # simulated servers make it with the replica
+                    fresh.pointer = int(start.data)
                 self.model.replicas[words[1]] = fresh
 
     def _lost(self, by_path: dict[str, Change]) -> None:
@@ -415,7 +417,8 @@ class TableReplay:
                     del by_path[path], queued[node]
                     self._fetch_again(name, node, entry)
             pointer = by_path.get(own + "log_pointer")
-            if pointer is not None and pointer.data:
+            made = pointer is not None and f"replicas/{name}" in by_path
+            if pointer is not None and pointer.data and not made:
                 to = int(pointer.data)
                 self._record("PullLog", name, "to", to)
                 self.model.pull_log(name, to, queued)

@@ -5,8 +5,8 @@ A line is a JSON object with "event" and "run", the number of a run, from 0:
     night     the request: "matrix" (its digest), "runs", "hours", "started_utc", "fail_on",
               "steer", "accept" (by cell, the known defects that its runs may show)
     begin     "cell", "seed", and of a steered night "how" it was drawn, "options" that differ from
-              the cell's, and the number of the run that it follows as "parent", or null; written
-              before the run has a directory
+              the cell's, the number of the run that it follows as "parent", or null, and the
+              "element" for whose sake it was drawn; written before the run has a directory
     directory "path", in the store
     recorded  "troubles", "seconds", "phases" (by phase, the seconds it took), "servers" (kind and
               versions, as of Conditions.on), "memory_mb" (of the harness, the most since the run
@@ -77,6 +77,8 @@ class Slot:
     """How a steered night drew it."""
     parent: int | None = None
     """Number of the run that it follows; None if it was drawn afresh."""
+    element: str = ""
+    """Element of the model for whose sake it was drawn; "" for none."""
 
     @property
     def killed(self) -> bool:
@@ -203,7 +205,7 @@ class Night:
                 raise ValueError(f"run {run} began twice")
             slot = Slot(said["run"], said["cell"], said["seed"])
             slot.options, slot.how = said.get("options", {}), said.get("how", "")
-            slot.parent = said.get("parent")
+            slot.parent, slot.element = said.get("parent"), said.get("element", "")
             self.slots[slot.number] = slot
         else:
             self._follow(self.slots[said["run"]], event, said)

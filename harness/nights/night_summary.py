@@ -22,6 +22,7 @@ from harness.core.verdict import Status, worst
 from harness.nights.alarms import Alarm
 from harness.nights.findings import CellRecord, FailOn
 from harness.nights.night import Night, Slot
+from harness.nights.steering import FORESEEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +248,13 @@ class NightSummary:
         return sorted(self.reached.elements.keys() - self.earlier_reach.elements.keys())
 
     @property
+    def aimed_at(self) -> dict[str, bool]:
+        """Elements that simulated runs alone had covered and at which runs were aimed; whether one
+        of the night covered them in the end."""
+        aimed = {slot.element for slot in self.night.runs if slot.how == FORESEEN}
+        return {element: element in self.reached.elements for element in sorted(aimed)}
+
+    @property
     def steps_not_taken(self) -> list[str]:
         """Steps that no run of the night took."""
         return sorted(step for step in self.steps if not self.reached.steps.get(step))
@@ -280,6 +288,7 @@ class NightSummary:
             "steps": dict(self.reached.steps.most_common()),
             "elements": dict(self.reached.elements.most_common()),
             "fresh_elements": self.fresh_elements,
+            "aimed_at": self.aimed_at,
             "steps_not_taken": self.steps_not_taken,
             "steps_never_taken": self.steps_never_taken,
             "request": self.night.request,

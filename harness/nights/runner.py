@@ -24,6 +24,7 @@ from harness.fleet.judges import judging, merge_kept
 from harness.fleet.stored_runs import StoredRuns, restamp
 from harness.nights.alarms import alarms_of
 from harness.nights.findings import CellRecord, FailOn, nights_before
+from harness.nights.foreseen import Foreseen, foresee, foreseen_in
 from harness.nights.matrix import TortureMatrix
 from harness.nights.night import JOURNAL, NIGHTS, Night, Slot
 from harness.nights.night_summary import (
@@ -167,6 +168,7 @@ class NightRunner:
         runs = StoredRuns(workload_of, saved=finish_files)
         with ExitStack() as stack:
             stack.enter_context(self._stop.obeying_signals())
+            foreseen = self._foreseen(night)
             judges = stack.enter_context(judging(self.options.store, runs, self.options.spark))
             shown = stack.enter_context(output.showing(night, seconds_left))
             Torture(
@@ -182,6 +184,7 @@ class NightRunner:
                 runs=self.options.runs,
                 seconds=seconds_left,
                 earlier=before.earlier_reach.elements,
+                foreseen=foreseen,
             ).run()
         summary = replace(
             before,
@@ -200,6 +203,17 @@ class NightRunner:
             if told is not None and (why := notify(told, summary.results())):
                 output.warn_unnotified(why)
         return summary
+
+    def _foreseen(self, night: Night) -> Foreseen:
+        """Return what simulated runs of a steered night on real servers cover."""
+        if not night.request.get("steer") or self._simulated:
+            return {}
+        known = foreseen_in(night.path)
+        if known is not None:
+            return known
+        seed = Seed(int(night.request["seed"]))
+        cells = [(cell.name, cell.spec(seed), cell.dialect) for cell in self._cells]
+        return foresee(cells, seed, night.path, self._stop)
 
     def _summary_of(self, night: Night, records: Mapping[str, CellRecord]) -> NightSummary:
         dialects = [cell.dialect for cell in self._cells]

@@ -1,7 +1,7 @@
 """Which run of a night comes next, if what earlier runs reached decides it.
 
 A blind night makes the runs of a `Rota` with the options of their cells. A steered one does that
-for a quarter of its runs; another quarter has other intervals, durations, rates and time limits, or
+until every cell has had a run, and then for a quarter of its runs; another quarter has other intervals, durations, rates and time limits, or
 some of the cell's nemeses alone. The other half follow a run of the night: its cell and options
 with another seed, or with options near to its own, or with a kill at the moment of a step, where
 there is one. Which run is followed is drawn by
@@ -10,6 +10,10 @@ there is one. Which run is followed is drawn by
 - what is rare: an element of the protocol's model (`harness.conform.coverage`) that fewer than one
   run in 16 has covered, in this night and those before, each with the same chance; then the run of
   this night that covered it in the least time. The kill is that of the element's step.
+
+Before either, one in four is aimed at an element that simulated runs of a cell have covered
+(`harness.nights.foreseen`), and no run on real servers: the cell's options with its nemeses and the
+kill of the element's step. After AIMS_MAX such runs the element is given up.
 
 Everything is drawn from the night's seed, the number of the run, and what is known when it begins,
 so that a night that was killed goes on as it would have.
@@ -21,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.core.seed import Seed
+from harness.nights.foreseen import Foreseen
 from harness.nights.night import Slot
 from harness.nights.rota import Rota, reached
 from harness.spec.variation import FRESH, RARE, Draws, varied
@@ -28,6 +33,12 @@ from nemesis.catalogue import NONE
 
 UNEXPLAINED: Final = 0.25
 """Share of the runs that follow others which follow an unexplained one, if there is any."""
+UNREACHED: Final = 0.25
+"""Share of the same runs that is aimed at what simulated ones alone covered, if there is any."""
+AIMS_MAX: Final = 3
+"""Number of runs that are aimed at an element which only simulated runs covered."""
+FORESEEN: Final = "foreseen"
+"""How a run was drawn that is aimed at what only simulated runs covered."""
 CONTAINERS: Final = ("docker", "auto")
 """Values of --cluster that may stand for containers."""
 AIMED: Final[Mapping[str, str]] = {
@@ -53,6 +64,8 @@ class NextRun:
     """How it was drawn; "" in a blind night."""
     parent: int | None = None
     """Number of the run that it follows; None if it was drawn afresh."""
+    element: str = ""
+    """Element for whose sake it was drawn; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,42 +76,68 @@ class Steering:
     seed: Seed
     options: Sequence[Mapping[str, object]]
     """The options of each cell, by their long names."""
+    foreseen: Foreseen = field(default_factory=dict)
 
     def next(self, slots: Sequence[Slot]) -> NextRun:
         """Return what comes after these runs."""
         draws = Draws(self.seed.child("steer", len(slots)))
-        if draws.unit() >= FRESH and (found := self._followed(slots, draws)):
-            return self._following(*found, draws)
-        cell = self.rota.next(slots)
+        # Nothing adds as much as the first run of a cell.
+        if draws.unit() >= FRESH and {*self.rota.names} <= {slot.cell for slot in slots}:
+            if (unreached := self._unreached(slots)) and draws.unit() < UNREACHED:
+                return unreached[draws.below(len(unreached))]
+            if found := self._followed(slots, draws):
+                return self._following(*found, draws)
+        # What was followed in between leaves the rota where it is.
+        own = [slot for slot in slots if slot.parent is None and slot.how != FORESEEN]
+        cell = self.rota.next(own)
         if draws.below(2):
             return NextRun(cell, {}, "fresh")
         return NextRun(cell, varied(draws, self.options[cell], {}, far=True), "fresh options")
 
+    def _unreached(self, slots: Sequence[Slot]) -> list[NextRun]:
+        """Return the runs that are aimed at what simulated runs alone have covered."""
+        known = {*self.rota.earlier, *(element for slot in slots for element in reached(slot))}
+        tried = Counter(slot.element for slot in slots if slot.how == FORESEEN)
+        found = []
+        for element in sorted(self.foreseen.keys() - known):
+            names = [name for name in self.foreseen[element] if name in self.rota.names]
+            for cell in map(self.rota.names.index, names if tried[element] < AIMS_MAX else ()):
+                own = self._nemeses(cell)
+                found += [
+                    NextRun(cell, {"nemesis": ",".join((*own, aim))}, FORESEEN, None, element)
+                    for aim in self._aims(cell, own, element)
+                ]
+        return found
+
     def _following(self, parent: Slot, element: str, draws: Draws) -> NextRun:
         """Return a run that follows another one, for the sake of an element."""
         cell = self.rota.names.index(parent.cell)
-        aims = self._aims(cell, parent, element)
+        own = self._nemeses(cell, parent)
+        aims = self._aims(cell, own, element)
         way = draws.below(3 if aims else 2)
         if way == 0:
-            return NextRun(cell, parent.options, "seed", parent.number)
+            return NextRun(cell, parent.options, "seed", parent.number, element)
         if way == 1:
             near = varied(draws, self.options[cell], parent.options, far=False)
-            return NextRun(cell, {**parent.options, **near}, "options", parent.number)
-        nemesis = ",".join((*self._nemeses(cell, parent), aims[draws.below(len(aims))]))
-        return NextRun(cell, {**parent.options, "nemesis": nemesis}, "aim", parent.number)
+            options = {**parent.options, **near}
+            return NextRun(cell, options, "options", parent.number, element)
+        options = {**parent.options, "nemesis": ",".join((*own, aims[draws.below(len(aims))]))}
+        return NextRun(cell, options, "aim", parent.number, element)
 
-    def _aims(self, cell: int, parent: Slot, element: str) -> list[str]:
-        """Return the kills at the moments of an element's steps that the parent does not have;
+    def _aims(self, cell: int, own: Sequence[str], element: str) -> list[str]:
+        """Return the kills at the moments of an element's steps that are not among own nemeses;
         none where no proxy can hold a message: elsewhere than on containers."""
         options = self.options[cell]
         if not options or options.get("cluster", CONTAINERS[0]) not in CONTAINERS:
             return []
         steps = element.rpartition(": ")[2].split(" + ")
         aims = dict.fromkeys(AIMED[step] for step in steps if step in AIMED)
-        return [aim for aim in aims if aim not in self._nemeses(cell, parent)]
+        return [aim for aim in aims if aim not in own]
 
-    def _nemeses(self, cell: int, parent: Slot) -> list[str]:
-        given = parent.options.get("nemesis") or str(self.options[cell].get("nemesis", NONE))
+    def _nemeses(self, cell: int, parent: Slot | None = None) -> list[str]:
+        """Return the names of the nemeses of a cell, or of a run of it."""
+        given = parent.options.get("nemesis") if parent else None
+        given = given or str(self.options[cell].get("nemesis", NONE))
         return [name for name in given.split(",") if name != NONE]
 
     def _followed(self, slots: Sequence[Slot], draws: Draws) -> tuple[Slot, str] | None:

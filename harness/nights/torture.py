@@ -23,6 +23,7 @@ from harness.core.os_process import memory_peak_mb
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.fleet.rows import RunSummary
+from harness.nights.foreseen import Foreseen
 from harness.nights.night import Night, Slot
 from harness.nights.rota import Rota, replayed
 from harness.nights.steering import NextRun, Steering
@@ -137,6 +138,8 @@ class Torture:
     already."""
     earlier: Mapping[str, int] = field(default_factory=dict)
     """By element of the model: the number of runs of earlier nights that covered it."""
+    foreseen: Foreseen = field(default_factory=dict)
+    """What simulated runs of the cells of a steered night covered."""
     clock: Clock = field(default_factory=WallClock)
     _options: list[Mapping[str, Json]] = field(default_factory=list)
     """Options of each cell of which a steered night may draw others; empty until they are asked
@@ -192,7 +195,7 @@ class Torture:
             return NextRun(rota.next(self.night.runs))
         if not self._options:
             self._options += [_varied_options(cell.spec(self.seed)) for cell in self._cells]
-        return Steering(rota, self.seed, self._options).next(self.night.runs)
+        return Steering(rota, self.seed, self._options, self.foreseen).next(self.night.runs)
 
     def _free(self) -> Lane | None:
         """Return the lane on which the next run may begin, preferably one whose cluster fits; None
@@ -210,7 +213,12 @@ class Torture:
         cell = lane.cells[choice.cell]
         before = sum(slot.cell == cell.name for slot in self.night.runs)
         spec = with_options(cell.spec(self.seed.after(before)), choice.options)
-        drawn = {"how": choice.how, "options": dict(choice.options), "parent": choice.parent}
+        drawn = {
+            "how": choice.how,
+            "options": dict(choice.options),
+            "parent": choice.parent,
+            "element": choice.element,
+        }
         self.night.say(
             "begin", number, cell=cell.name, seed=str(spec.seed), **(drawn if choice.how else {})
         )

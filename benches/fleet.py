@@ -1,7 +1,7 @@
 """Many histories: processes of this machine, and Spark, beside the threads of one process.
 
     python -m benches.fleet [histories ...]           # 10 100 1000 10000 unless given
-    python -m benches.fleet --spark [histories ...]   # on Spark, which also starts
+    python -m benches.fleet --spark [histories ...]   # on Spark, and on processes
     python -m benches.fleet --unchanged [histories]   # check 100,000, then again
     python -m benches.fleet --huge [ops]              # a history of so many ops, beside 1,000
 
@@ -168,19 +168,22 @@ def many(counts: list[int]) -> None:
 def on_spark(counts: list[int]) -> None:
     print(
         f"{'histories':>9} {'Spark starts':>12} {'wall s':>7} {'hist/s':>7} {'in pyporc.':>10} "
-        f"{'limit s':>8} {'limit/wall':>10} {'peak MB':>8} {'a worker':>8}"
+        f"{'limit s':>8} {'limit/wall':>10} {'processes':>9} {'peak MB':>8} {'a worker':>8}"
     )
     for count in counts:
         with tempfile.TemporaryDirectory() as directory:
             root = Path(directory)
             bad = store(root, count, OPS)
             limit_s, seen = limit(root)
+            local_s, local_bad = local(root)
+            verdicts_of(Location.of(root), ONLY).clear()
             start_s, wall_s, inside_s, found_bad, cores, memory = fleet(root)
-            assert bad == seen == found_bad, (bad, seen, found_bad)
+            assert bad == seen == local_bad == found_bad, (bad, seen, local_bad, found_bad)
             print(
                 f"{count:9,} {start_s:12.1f} {wall_s:7.1f} {count / wall_s:7.0f} "
                 f"{inside_s / wall_s / cores:10.0%} {limit_s:8.1f} "
-                f"{limit_s / wall_s:10.2f} {memory.peak_mb:8.0f} {memory.biggest_mb:8.0f}",
+                f"{limit_s / wall_s:10.2f} {local_s:9.1f} {memory.peak_mb:8.0f} "
+                f"{memory.biggest_mb:8.0f}",
                 flush=True,
             )
 

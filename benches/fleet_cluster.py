@@ -2,9 +2,10 @@
 
     python -m benches.fleet_cluster [histories]     # 200 unless given
 
-An S3 server, a master, two workers and the driver each run in a container of their own and share
-nothing but the bucket. When a third of the rows are written, the second worker is killed with
-SIGKILL. Every run must have its verdict, once.
+An S3 server, a master, the workers and the driver each run in a container of their own and share
+nothing but the bucket. All histories are judged by one worker, then again by two, then again by two
+of which the second is killed with SIGKILL when half of the tasks have written their rows. Every run
+must have its verdict, once.
 """
 
 import json
@@ -36,6 +37,7 @@ from harness.clusters.images import build_images
 from harness.core.seed import Seed
 from harness.core.topology import Role
 from harness.fleet.location import Location
+from harness.fleet.plan import Item, assign_to_tasks
 from harness.fleet.verdicts import Verdicts
 
 IMAGE: Final = "harness-bench/spark"
@@ -43,7 +45,7 @@ PORT: Final = 5000
 OPS: Final = 2_000
 MASTER: Final = "spark://master:7077"
 KEYS: Final = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
-WAIT_S: Final = 300.0
+WAIT_S: Final = 900.0
 JAVA: Final = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Four JVMs on one machine start sooner so."""
 NOT_NEEDED: Final = shutil.ignore_patterns(
@@ -162,8 +164,9 @@ def bucket_at(made: Containers) -> str:
     return f"http://{address}:{PORT}"
 
 
-def fill(place: Location, histories: int) -> int:
-    """Write the store into the bucket and return the number of violated runs."""
+def fill(place: Location, histories: int) -> tuple[int, int]:
+    """Write the store into the bucket. Return the number of violated runs, and that of the tasks in
+    which two workers judge the store."""
 
     def put(path: Path) -> None:
         with place.below(*path.relative_to(root).parts).output() as out:
@@ -173,7 +176,9 @@ def fill(place: Location, histories: int) -> int:
         root = Path(directory)
         bad = store(root, histories, OPS)
         list(threads.map(put, [path for path in root.rglob("*") if path.is_file()]))
-    return bad
+        sizes = {path: path.stat().st_size for path in root.rglob("history.parquet")}
+    items = [Item(str(path), size) for path, size in sizes.items()]
+    return bad, len(assign_to_tasks(items, 2))
 
 
 def main(histories: int) -> None:
@@ -183,7 +188,7 @@ def main(histories: int) -> None:
             endpoint = bucket_at(made)
             os.environ.update(KEYS, AWS_ENDPOINT_URL=endpoint)
             place = Location.of("s3://nights/store")
-            bad = fill(place, histories)
+            bad, tasks = fill(place, histories)
             inside = {**KEYS, **JAVA, "AWS_ENDPOINT_URL": f"http://store:{PORT}"}
             spark = ["/usr/lib/site/pyspark/bin/spark-class"]
             deploy = "org.apache.spark.deploy"
@@ -193,66 +198,98 @@ def main(histories: int) -> None:
             )  # fmt: skip
             wait_until("the master starts", lambda: b"ALIVE" in master.logs())
             words = [*spark, f"{deploy}.worker.Worker", MASTER, "--cores", "1", "--memory", "1400m"]
-            workers = [
-                made.run(tag, name, words, environment=inside) for name in ("worker1", "worker2")
-            ]
-            for worker in workers:
-                wait_until("a worker registers", partial(_registered, worker))
-            check(made, tag, inside, place, workers[1], master, histories, bad)
+            fleet = _Fleet(made, tag, inside, place, master, histories, bad, tasks)
+            spread = partial(made.run, tag, command=words, environment=inside)
+            one = spread("worker1")
+            wait_until("a worker registers", partial(_registered, one))
+            one_s = fleet.check("one worker")
+            victim = spread("worker2")
+            wait_until("a worker registers", partial(_registered, victim))
+            two_s = fleet.check("two workers")
+            lost_s = fleet.check("two workers, one killed", victim)
+            print(f"one worker / two: {one_s / two_s:.2f}, / two, one killed: {one_s / lost_s:.2f}")
+            fleet.check_again()
 
 
 def _registered(worker: Container) -> bool:
     return b"registered" in worker.logs()
 
 
-def check(
-    made: Containers,
-    tag: str,
-    inside: dict[str, str],
-    place: Location,
-    victim: Container,
-    master: Container,
-    histories: int,
-    bad: int,
-) -> None:
-    words = ["python3", "-m", "harness.cli.main", "check", place.uri, "--json", "--checkers",
-             "linearizable"]  # fmt: skip
-    begin = monotonic()
-    driver = made.run(tag, "driver", [*words, "--spark", MASTER], environment=inside)
-    scratch = place.below(".fleet")
+@dataclass
+class _Fleet:
+    """The driver's side of a Spark cluster of containers, and what its store must come to."""
 
-    def begun() -> bool:
-        driver.reload()
-        assert driver.status == "running", driver.logs().decode()
-        return len(scratch.files()) > 2
+    made: Containers
+    tag: str
+    inside: dict[str, str]
+    place: Location
+    master: Container
+    histories: int
+    bad: int
+    tasks: int
+    """Number of tasks of a check by two workers."""
+    checks: int = 0
 
-    wait_until("a third of the rows are written", begun)
-    victim.kill()
-    killed_s = monotonic() - begin
-    left = len(scratch.files())
-    status = driver.wait()["StatusCode"]
-    took_s = monotonic() - begin
-    said = driver.logs(stdout=True, stderr=False).decode()
-    assert status == 1, driver.logs().decode()
-    report = json.loads(said.splitlines()[-1])
-    lost = [line for line in master.logs().decode().splitlines() if "lost" in line.lower()]
-    rows = Verdicts(Location(report["verdicts"])).rows()
-    keys = list(zip(rows["run"].to_pylist(), rows["object"].to_pylist(), strict=True))
-    assert len(keys) == len(set(keys)), "a run has its verdict once"
-    assert report["judged"] == len(set(rows["run"].to_pylist())) == histories
-    assert report["statuses"]["INVALID"] == bad, report["statuses"]
-    print(
-        f"{histories} histories of {OPS:,} ops in a bucket, two workers of a core: "
-        f"{took_s:.1f} s with the driver's start; a worker killed at {killed_s:.1f} s, after "
-        f"{left} tasks; {report['statuses']}; {len(keys)} rows, none twice"
-    )
-    print(f"the master: {lost[:1]}")
-    again = made.run(tag, "again", words, environment=inside)
-    again.wait()
-    second = json.loads(again.logs(stdout=True, stderr=False).decode().splitlines()[-1])
-    assert (second["judged"], second["unchanged"]) == (0, histories)
-    print(f"again: {second['seconds']} s, {second['bytes_read']:,} bytes read; {second['engine']}")
-    assert not scratch.files(), "no attempt leaves anything"
+    def check(self, who: str, victim: Container | None = None) -> float:
+        """Judge all histories on the cluster, kill a worker meanwhile if one is given, and return
+        the seconds from the driver's start to its end."""
+        begin = monotonic()
+        driver = self._driver("--force", "--spark", MASTER)
+        killed = "" if victim is None else self._kill(victim, driver, begin)
+        status = driver.wait()["StatusCode"]
+        took_s = monotonic() - begin
+        assert status == 1, driver.logs().decode()
+        report = _last_line(driver)
+        rows = Verdicts(Location(report["verdicts"])).rows()
+        keys = list(zip(rows["run"].to_pylist(), rows["object"].to_pylist(), strict=True))
+        assert len(keys) == len(set(keys)), "a run has its verdict once"
+        assert report["judged"] == len(set(rows["run"].to_pylist())) == self.histories
+        assert report["statuses"]["INVALID"] == self.bad, report["statuses"]
+        print(
+            f"{self.histories:,} histories of {OPS:,} ops in a bucket, {who}, a core each: "
+            f"{took_s:.1f} s with the driver's start, {report['seconds']:.1f} s to judge{killed}; "
+            f"{report['statuses']}; {len(keys):,} rows, none twice",
+            flush=True,
+        )
+        return took_s
+
+    def check_again(self) -> None:
+        """Judge a store in which nothing changed."""
+        again = self._driver()
+        again.wait()
+        second = _last_line(again)
+        assert (second["judged"], second["unchanged"]) == (0, self.histories)
+        read, by = second["bytes_read"], second["engine"]
+        print(f"again: {second['seconds']} s, {read:,} bytes read; {by}")
+        assert not self.place.below(".fleet").files(), "no attempt leaves anything"
+
+    def _driver(self, *more: str) -> Container:
+        self.checks += 1
+        words = ["python3", "-m", "harness.cli.main", "check", self.place.uri, "--json"]
+        words += ["--checkers", "linearizable", *more]
+        return self.made.run(self.tag, f"driver{self.checks}", words, environment=self.inside)
+
+    def _kill(self, victim: Container, driver: Container, begin: float) -> str:
+        """Kill a worker when half of the tasks have written their rows, and say when."""
+        scratch = self.place.below(".fleet")
+
+        def begun() -> bool:
+            driver.reload()
+            assert driver.status == "running", driver.logs().decode()
+            return len(scratch.files()) > self.tasks // 2
+
+        wait_until("half of the rows are written", begun)
+        victim.kill()
+        killed_s, written = monotonic() - begin, len(scratch.files())
+        lines = self.master.logs().decode().splitlines()
+        lost = [line for line in lines if "lost" in line.lower()]
+        said = f"after {written} of {self.tasks} tasks; the master: {lost[:1]}"
+        return f"; killed at {killed_s:.1f} s, {said}"
+
+
+def _last_line(of: Container) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(of.logs(stdout=True, stderr=False).decode().splitlines()[-1])
+    return said
 
 
 if __name__ == "__main__":

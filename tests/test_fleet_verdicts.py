@@ -1,6 +1,7 @@
 """The dataset of verdicts: the last generation counts, and nothing is rewritten."""
 
 import time
+from functools import partial
 
 import fleet_cases as cases
 import pytest
@@ -15,6 +16,9 @@ from harness.fleet.location import Location
 from harness.fleet.rows import VerdictRow, write_rows
 from harness.fleet.stored_runs import StoredRuns, check_fleet
 from harness.fleet.verdicts import COMPACT_AT, Verdicts
+from harness.nights.findings import FailOn
+from harness.nights.night import Night
+from harness.nights.runner import NightOptions
 from harness.spec.workload_options import workload_of
 
 ROW = VerdictRow(run="a/1", checker="stats", status="VALID", history="h", judge="j")
@@ -139,3 +143,31 @@ def test_spark_judges_from_the_number_on_at_which_its_start_is_a_tenth(monkeypat
     assert choose_engine(auto, None, many).master == "spark://h:7077"
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert choose_engine(auto, None, few).text == "Spark, by spark-submit"
+
+
+@pytest.mark.parametrize(
+    ("unjudged", "runs", "given", "on_spark"),
+    [
+        (3, None, EngineName.AUTO, False),
+        (3, SPARK_FROM - 3, EngineName.AUTO, False),  # three of them have run
+        (3, SPARK_FROM, EngineName.AUTO, True),
+        (3, SPARK_FROM, EngineName.PROCESSES, False),
+        (0, 1, EngineName.SPARK, True),
+    ],
+)
+def test_a_night_is_judged_by_what_judges_a_store_of_as_many_runs(
+    tmp_path, monkeypatch, unjudged, runs, given, on_spark
+):
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    night = Night.begun(tmp_path / "night", {"matrix": "m", "seed": "1"})
+    for number in range(unjudged):
+        night.say("begin", number, cell="a", seed="0x1")
+        night.say("directory", number, path=f"a/{number}")
+    options = partial(
+        NightOptions, store=tmp_path, hours=1.0, runs=runs, fail_fast=False, clusters=1,
+        fail_on=FailOn.ANY, steer=False, notify=None, markdown=None, engine=given,
+    )  # fmt: skip
+    assert options(spark=None).engine_of(night).on_spark is on_spark
+    if given is EngineName.PROCESSES:
+        with pytest.raises(UsageError, match="expected --engine spark or auto, not processes"):
+            options(spark="local[2]")

@@ -20,6 +20,7 @@ from harness.cli.parameter_types import WORD, Name, number, store_option
 from harness.cli.result import STATUS_STYLE, CommandAnswer, print_answer
 from harness.cli.terminal import Terminal, print_json
 from harness.core.verdict import Status
+from harness.fleet.engine import SPARK_FROM, EngineName
 from harness.nights.alarms import Alarm
 from harness.nights.findings import FailOn
 from harness.nights.matrix import read_matrix
@@ -67,7 +68,15 @@ from harness.store.store import Store
 )
 @click.option("--fresh", is_flag=True, help="Start a new night even if the last one is not over.")
 @click.option(
-    "--spark", type=WORD, metavar="MASTER", help="Judge on Spark. Default: in one local process."
+    "--spark", type=WORD, metavar="MASTER", help="Judge on the Spark of this master, or local[*]."
+)
+@click.option(
+    "--engine",
+    type=Name([name.value for name in EngineName]),
+    default=EngineName.AUTO.value,
+    show_default=True,
+    help=f"What judges; auto: Spark if {SPARK_FROM:,} runs or more are to be judged and it is "
+    "installed, else a process beside them.",
 )
 @click.option(
     "--notify",
@@ -85,14 +94,22 @@ from harness.store.store import Store
     "--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output."
 )
 def torture(
-    matrix: Path, store: str, fail_on: str, fresh: bool, as_json: bool, **values: Any
+    matrix: Path,
+    store: str,
+    fail_on: str,
+    engine: str,
+    fresh: bool,
+    as_json: bool,
+    **values: Any,
 ) -> int:
     """Run a matrix of workloads, nemeses and settings one run at a time, and judge each.
 
     The same command resumes a night that was killed. If the time of that night is over, its
     unjudged runs are judged and a new night begins.
     """
-    options = NightOptions(store=Path(store), fail_on=FailOn(fail_on), **values)
+    options = NightOptions(
+        store=Path(store), fail_on=FailOn(fail_on), engine=EngineName(engine), **values
+    )
     console = Terminal(stderr=as_json)
     torture_matrix, stop = read_matrix(matrix), Stop()
     console.warn(Store(options.store).prepare())
@@ -160,6 +177,10 @@ class _NightDisplay:
         if slot.cause is not None:
             line.append(f"; {slot.cause.text}")
         self.console.print(line, soft_wrap=True)
+
+    def show_engine(self, text: str) -> None:
+        """Say what judges, and why."""
+        self.console.print(f"judged by {text}", style="dim", markup=False, highlight=False)
 
     def warn_unnotified(self, why: str) -> None:
         """Say that the notification failed."""

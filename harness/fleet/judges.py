@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from harness.core.errors import HarnessError
 from harness.core.os_process import follow_parent
 from harness.fleet.code_digest import judge_digest
-from harness.fleet.engine import spark_fleet
+from harness.fleet.engine import ChosenEngine, spark_fleet
 from harness.fleet.found_runs import found_again
 from harness.fleet.location import Location
 from harness.fleet.plan import Item
@@ -171,13 +171,13 @@ class OnSpark:
 
 
 @contextmanager
-def judging(root: Path, runs: StoredRuns, master: str | None) -> Iterator[OneProcess | OnSpark]:
-    """Yield a judge of the runs of a store, which ends with the block: in one process, or on the
-    Spark of this master."""
+def judging(root: Path, runs: StoredRuns, engine: ChosenEngine) -> Iterator[OneProcess | OnSpark]:
+    """Yield a judge of the runs of a store, which ends with the block: in one process, or on
+    Spark."""
     root.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        if master is None:
+        if not engine.on_spark:
             yield stack.enter_context(closing(OneProcess(root, runs)))
             return
-        fleet = stack.enter_context(spark_fleet(master, Location.of(root)))
+        fleet = stack.enter_context(spark_fleet(engine.master, Location.of(root)))
         yield stack.enter_context(closing(OnSpark(root, runs, fleet.judge)))

@@ -19,6 +19,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.printable import printable
 from harness.core.seed import Seed
 from harness.core.verdict import Status
+from harness.fleet.engine import ChosenEngine, EngineName, choose_engine
 from harness.fleet.found_runs import found_again
 from harness.fleet.judges import judging, merge_kept
 from harness.fleet.stored_runs import StoredRuns, restamp
@@ -60,8 +61,10 @@ class NightOptions:
     fail_fast: bool
     fail_on: FailOn
     clusters: int
+    engine: EngineName
+    """What judges."""
     spark: str | None
-    """Master of the Spark that judges; None for one process of this machine."""
+    """Master of the Spark that judges; None for that of its configuration."""
     steer: bool
     """Whether what runs reach decides which come next."""
     notify: str | None
@@ -72,6 +75,13 @@ class NightOptions:
     def __post_init__(self) -> None:
         if self.hours is None and self.runs is None:
             raise UsageError("neither --hours nor --runs; expected at least one of them")
+        choose_engine(self.engine, self.spark, 0)  # refuses what contradicts itself
+
+    def engine_of(self, night: Night) -> ChosenEngine:
+        """Return what judges the runs of a night: those that a killed one has left unjudged, and
+        those to come, as far as their number is known. Raises UsageError."""
+        to_come = 0 if self.runs is None else max(0, self.runs - night.next)
+        return choose_engine(self.engine, self.spark, len(night.unjudged) + to_come)
 
     def seconds_left(self, night: Night) -> float | None:
         """Return what is left of the time budget, counted from the beginning of the night; None
@@ -94,6 +104,10 @@ class NightOutput(Protocol):
 
     def show_run(self, slot: Slot) -> None:
         """Show a run whose verdict is known, or that broke."""
+        ...
+
+    def show_engine(self, text: str) -> None:
+        """Say what judges, and why."""
         ...
 
     def warn_unnotified(self, why: str) -> None:
@@ -169,7 +183,9 @@ class NightRunner:
         with ExitStack() as stack:
             stack.enter_context(self._stop.obeying_signals())
             foreseen = self._foreseen(night)
-            judges = stack.enter_context(judging(self.options.store, runs, self.options.spark))
+            engine = self.options.engine_of(night)
+            output.show_engine(engine.text)
+            judges = stack.enter_context(judging(self.options.store, runs, engine))
             shown = stack.enter_context(output.showing(night, seconds_left))
             Torture(
                 store=self.options.store,

@@ -1,10 +1,10 @@
 """Which run of a night comes next, if what earlier runs reached decides it.
 
 A blind night makes the runs of a `Rota` with the options of their cells. A steered one does that
-until every cell has had a run, and then for a quarter of its runs; another quarter has other intervals, durations, rates and time limits, or
-some of the cell's nemeses alone. The other half follow a run of the night: its cell and options
-with another seed, or with options near to its own, or with a kill at the moment of a step, where
-there is one. Which run is followed is drawn by
+until every cell has had a run, and then for half of its runs. Half of these have other intervals,
+durations, rates and time limits, or some of the cell's nemeses alone. The other runs follow a run
+of the night: its cell and options with another seed, or with options near to its own, or with a
+kill at the moment of a step, where there is one. Which run is followed is drawn by
 
 - what nothing explains: one in four follows an INVALID run that no known defect explains in full;
 - what is rare: an element of the protocol's model (`harness.conform.coverage`) that fewer than one

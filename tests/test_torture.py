@@ -426,6 +426,8 @@ def test_the_runs_of_a_steered_night_have_the_options_that_were_drawn(tmp_path):
             "time-limit": pytest.approx(float(slot.options.get("time-limit", 5))),
         }
         assert bool(slot.options) == (slot.how == "fresh options")
+        for name, value in slot.options.items():
+            assert f"--{name} {value}" in spec.command
 
 
 def test_a_night_whose_hours_are_over_is_judged_and_a_new_one_begins(tmp_path):

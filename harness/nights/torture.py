@@ -30,7 +30,7 @@ from harness.nights.steering import NextRun, Steering
 from harness.run.campaign import Campaign, copy_cluster
 from harness.run.monitor import Monitor, Phase
 from harness.run.stop import Stop
-from harness.spec.run_options import option_values, with_options
+from harness.spec.run_options import option_values
 from harness.spec.run_spec import RunSpec
 from harness.spec.workload_options import SCENARIO
 from harness.store.conditions import conditions_of
@@ -64,7 +64,8 @@ class TortureCell:
     cluster: str
     """Text that is equal for cells that run on the same cluster."""
     campaign: Campaign
-    spec: Callable[[Seed], RunSpec]
+    spec: Callable[..., RunSpec]
+    """Function of a seed, and of other values of some options if the cell is no scenario."""
     dialect: Dialect | None = None
     """Dialect of its servers; None if a user's image decides it."""
 
@@ -212,7 +213,8 @@ class Torture:
         choice = self._next
         cell = lane.cells[choice.cell]
         before = sum(slot.cell == cell.name for slot in self.night.runs)
-        spec = with_options(cell.spec(self.seed.after(before)), choice.options)
+        words = (choice.options,) if choice.options else ()
+        spec = cell.spec(self.seed.after(before), *words)
         drawn = {
             "how": choice.how,
             "options": dict(choice.options),

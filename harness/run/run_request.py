@@ -414,13 +414,14 @@ class RunRequest:
         images = self.image_choice.options if self.image_choice else {}
         return structs.replace(self.given, cluster=self._kind()[1], **images)
 
-    def spec(self, seed: Seed) -> RunSpec:
-        """Return the run of a seed."""
+    def spec(self, seed: Seed, changed: Mapping[str, str] | None = None) -> RunSpec:
+        """Return the run of a seed, with other values of some options."""
         in_file = self.script.options if self.script and self.given.script else {}
         beyond = with_options(RunSpec(), in_file)
-        named = structs.replace(self._named, seed=seed)
+        named, first = (with_options(one, changed or {}) for one in (self._named, self._first))
+        named = structs.replace(named, seed=seed)
         command = command_of(named, beyond=beyond, stated=self.stated)
-        return structs.replace(self._first, seed=seed, command=command)
+        return structs.replace(first, seed=seed, command=command)
 
     def specs(self) -> list[RunSpec]:
         """Return the runs, each with the next seed."""

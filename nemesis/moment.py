@@ -228,13 +228,55 @@ def _held(cluster: Cluster, node: str) -> tuple[str, ...]:
     return tuple(one for one in first if one in again)
 
 
-def _cloned(kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Watch) -> Moment:
-    """Kill a replica until it is lost, start it, and hold the answer to the transaction in which it
-    takes the log pointer of its source, before it has listed the source's parts; the victim is that
-    source."""
-    lost, *others = nodes
-    proxies = cluster.part(CanIntercept)
-    kill.strike(cluster, lost)
+@dataclass(frozen=True, slots=True)
+class ClonePhase:
+    """Moment of a clone: a message between the lost replica and ZooKeeper that a proxy holds."""
+
+    text: str
+    edge: str
+    words: Sequence[str]
+    """Words of the request, in which {lost} and {source} stand for the replicas."""
+    without: Sequence[str] = ()
+    skip: int = 0
+    kills_source: bool = False
+    """Whether the replica that is cloned is killed, not the one that clones it."""
+
+    @property
+    def names_source(self) -> bool:
+        """Return whether its request tells which replica is cloned."""
+        return any("{source}" in word for word in self.words)
+
+
+def _cloning(phase: ClonePhase) -> Callable[[MomentKill, Cluster, Sequence[str], Watch], Moment]:
+    """Return the rule of a phase: kill a replica until it is lost, start it, and hold its message;
+    the victim is one of the two that take part in the clone."""
+
+    def find(kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Watch) -> Moment:
+        lost, *others = nodes
+        proxies = cluster.part(CanIntercept)
+        kill.strike(cluster, lost)
+        _await_lost(cluster, lost, others, watch)
+        for source in others if phase.names_source else (lost,):
+            rule: dict[str, Json] = {"name": source, "channel": "zookeeper", "edge": phase.edge}
+            rule |= {"op": "write", "do": "hold", "skip": phase.skip}
+            words = [word.format(lost=lost, source=source) for word in phase.words]
+            proxies.intercept([lost], {**rule, "words": [*words], "without": [*phase.without]})
+        kill.restore(cluster, lost)
+
+        def begun() -> Moment | None:
+            for source in _hits(proxies, lost):
+                text = phase.text.format(lost=lost, source=source)
+                seen = f"{lost} from {source}" if phase.names_source else lost
+                return Moment(source if phase.kills_source else lost, text, (seen,))
+            return None
+
+        return _until(cluster, watch, CLONE_S, begun, f"{lost} did not clone")
+
+    return find
+
+
+def _await_lost(cluster: Cluster, lost: str, others: Sequence[str], watch: Watch) -> None:
+    """Wait until ZooKeeper has a killed replica as lost. Raises FaultError."""
     with _asking(cluster, others) as ask:
 
         def marked() -> bool | None:
@@ -245,18 +287,6 @@ def _cloned(kill: MomentKill, cluster: Cluster, nodes: Sequence[str], watch: Wat
             return None
 
         _until(cluster, watch, CLONE_S, marked, f"{lost} was not lost")
-    for source in others:
-        rule = {"name": source, "channel": "zookeeper", "edge": "response", "do": "hold"}
-        words: list[Json] = [f"/replicas/{lost}/log_pointer", f"/replicas/{source}/is_lost"]
-        proxies.intercept([lost], {**rule, "words": words})
-    kill.restore(cluster, lost)
-
-    def begun() -> Moment | None:
-        for source in _hits(proxies, lost):
-            return Moment(source, f"{source} while {lost} cloned it", (f"{lost} from {source}",))
-        return None
-
-    return _until(cluster, watch, CLONE_S, begun, f"{lost} did not clone")
 
 
 def _in_step(
@@ -334,6 +364,44 @@ def _hits(proxies: CanIntercept, node: str) -> list[str]:
     return [str(name) for name, count in hits.items() if count]
 
 
+_NOT_LOST: Final = "/replicas/{lost}/is_lost"
+_TAKES_PLACE: Final = ("/replicas/{lost}/log_pointer", "/replicas/{source}/is_lost")
+"""Words of the transaction in which a lost replica takes the log pointer of the one it clones."""
+CLONE_PHASES: Final[Sequence[tuple[str, str, ClonePhase]]] = (
+    (
+        "clone-kill-source",
+        "the other one is killed when its place in the log was taken and its parts not yet listed",
+        ClonePhase("{source} while {lost} cloned it", "response", _TAKES_PLACE, kills_source=True),
+    ),
+    (
+        "clone-kill-pointer",
+        "it is killed when it is about to take the place of the other one in the log",
+        ClonePhase("{lost} just before it cloned {source}", "request", _TAKES_PLACE),
+    ),
+    (
+        "clone-kill",
+        "it is killed when it has taken that place, and has yet to list the parts",
+        ClonePhase("{lost} while it cloned {source}", "response", _TAKES_PLACE),
+    ),
+    (
+        "clone-kill-queue",
+        "it is killed when one of the parts to fetch is in its queue, and others are not",
+        ClonePhase(
+            "{lost} while it filled its queue",
+            "request",
+            ("/replicas/{lost}/queue/queue-",),
+            without=("/log_pointer",),
+            skip=1,
+        ),
+    ),
+    (
+        "clone-kill-end",
+        "it is killed when it is about to say that it is no longer lost",
+        ClonePhase("{lost} just before the end of its clone", "request", (_NOT_LOST,)),
+    ),
+)
+"""Names of the faults in a clone, who is killed when, and the moment."""
+
 VARIANTS: Final[Mapping[str, MomentVariant]] = {
     "merge-kill": MomentVariant(
         "a replica, the leader if there is one, is killed while it merges",
@@ -356,9 +424,14 @@ VARIANTS: Final[Mapping[str, MomentVariant]] = {
     "fetch-kill-source": MomentVariant(
         "a replica is killed while another has half of a part that it fetches from it", _sending
     ),
-    "clone-kill-source": MomentVariant(
-        "a replica is away until it is lost; the one that it clones is killed in mid-clone", _cloned
-    ),
+    **{
+        name: MomentVariant(
+            f"a replica is away until it is lost, and clones another; {text}",
+            _cloning(phase),
+            reads_files=False,
+        )
+        for name, text, phase in CLONE_PHASES
+    },
     "commit-kill": MomentVariant(
         "a replica is killed when its commit is in ZooKeeper and has not been answered",
         _in_step("a commit", "response", COMMIT),

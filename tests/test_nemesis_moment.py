@@ -11,7 +11,7 @@ import pytest
 from nemesis_record import Record, nemesis, op
 
 from harness.core.op import Json, Kind
-from nemesis.moment import MERGES, VARIANTS
+from nemesis.moment import CLONE_PHASES, MERGES, VARIANTS
 
 
 @dataclass
@@ -79,9 +79,10 @@ def begun(cluster: Working, name: str, *nodes: str) -> tuple[Kind, str, Mapping[
 
 STEPS = ("pull-kill", "register-kill", "finish-kill", "quorum-end-kill")
 """Those that are found as commit-kill is."""
+CLONES = [name for name, _, _ in CLONE_PHASES]
 
 
-@pytest.mark.parametrize("name", sorted(VARIANTS.keys() - {"clone-kill-source", *STEPS}))
+@pytest.mark.parametrize("name", sorted(VARIANTS.keys() - {*CLONES, *STEPS}))
 def test_a_moment_that_does_not_come_is_no_fault_and_heals(name: str) -> None:
     cluster = Working()
     kind, why, _ = begun(cluster, name)
@@ -138,13 +139,27 @@ def test_either_end_of_a_fetch_is_killed_in_the_middle(name: str, victim: str, t
     assert not cluster.rules, "the proxies hold nothing back any more"
 
 
-def test_the_source_of_a_clone_is_killed_when_the_lost_replica_has_taken_its_place() -> None:
+@pytest.mark.parametrize(
+    ("name", "sends", "victim", "text"),
+    [
+        # The proxy of ch1 meets the rule for ch2, or the only one, which is for ch1 itself.
+        ("clone-kill-source", "ch2", "ch2", "ch2 while ch1 cloned it"),
+        ("clone-kill-pointer", "ch2", "ch1", "ch1 just before it cloned ch2"),
+        ("clone-kill", "ch2", "ch1", "ch1 while it cloned ch2"),
+        ("clone-kill-queue", "ch1", "ch1", "ch1 while it filled its queue"),
+        ("clone-kill-end", "ch1", "ch1", "ch1 just before the end of its clone"),
+    ],
+)
+def test_either_end_of_a_clone_is_killed_in_its_phase(
+    name: str, sends: str, victim: str, text: str
+) -> None:
     cluster = Working()
-    cluster.sends = "ch2"  # the proxy of ch1 meets the rule for ch2
-    kind, text, _ = begun(cluster, "clone-kill-source", "ch1", "ch2", "ch3")
-    assert (kind, text) == (Kind.OK, "ch2 while ch1 cloned it")
-    assert cluster.did[:3] == ["kill ch1", "start ch1", "kill ch2"]
-    assert cluster.dead == {"ch2"}
+    cluster.sends = sends
+    kind, said, value = begun(cluster, name, "ch1", "ch2", "ch3")
+    assert (kind, said, value["nodes"]) == (Kind.OK, text, [victim])
+    assert cluster.did[:3] == ["kill ch1", "start ch1", f"kill {victim}"]
+    assert cluster.dead == {victim}
+    assert not cluster.rules, "the proxies hold nothing back any more"
 
 
 @pytest.mark.parametrize(

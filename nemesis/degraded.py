@@ -1,4 +1,5 @@
-"""Faults that degrade a running server: slow fetches, a frozen store."""
+"""Faults that degrade a running server: slow fetches, a frozen store, connections that fall silent,
+names that lead elsewhere."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,8 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from harness.core.capabilities import CanPause, CanSlowFetches
+from harness.core.connection_capabilities import CanMisname, CanSilence
 from harness.core.protocols import Cluster
-from nemesis.fault import REPLICA, Aim, FaultChoice, FaultEntry
+from nemesis.fault import ONE, REPLICA, Aim, FaultChoice, FaultEntry
 from nemesis.node_fault import NodeFault
 
 
@@ -85,5 +87,38 @@ FAULTS: Final = (
             ),
         ),
         aim=Aim(role="store", target="one"),
+    ),
+    FaultEntry(
+        name="half-open",
+        text="the connections that a server has with others fall silent, and new ones work",
+        seen="the packet filter of its pod has dropped a packet of such a connection",
+        gone="its packet filter has no such rule any more",
+        make=partial(
+            Degraded,
+            Degradation(
+                CanSilence,
+                inject=lambda connections, nodes: connections.silence(nodes),
+                revert=lambda connections, nodes: connections.end_silence(nodes),
+                shows=lambda connections, node: connections.silenced(node),
+            ),
+        ),
+        aim=ONE,
+    ),
+    FaultEntry(
+        name="misnamed-keepers",
+        text="the name of each ZooKeeper server leads a replica to the next one, when it next "
+        "connects",
+        seen="a name resolves to the address of another server",
+        gone="each name resolves to that of its own server",
+        make=partial(
+            Degraded,
+            Degradation(
+                CanMisname,
+                inject=lambda names, nodes: names.misname(nodes),
+                revert=lambda names, nodes: names.end_misnaming(nodes),
+                shows=lambda names, node: names.misnamed(node),
+            ),
+        ),
+        aim=REPLICA,
     ),
 )

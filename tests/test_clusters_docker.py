@@ -27,6 +27,7 @@ from harness.core.capabilities import (
     CanStopFetches,
     ReportsLeader,
 )
+from harness.core.connection_capabilities import CanMisname, CanSilence
 from harness.core.errors import ClusterError, FaultError, UsageError
 from harness.core.topology import Link
 
@@ -148,6 +149,33 @@ def test_a_cut_that_rejects_resets_connections_of_these_links_alone(
     cluster.part(CanPartition).mend()
     assert set(cluster.part(CanReject).resetting(asked).values()) == {False}
     assert all(cluster.part(CanPartition).reachable(asked).values())
+
+
+def test_connections_that_are_open_fall_silent_and_new_ones_work(cluster: DockerCluster) -> None:
+    connections = cluster.part(CanSilence)
+    links = [link for link in THREE.links() if "ch1" in (link.source, link.target)]
+    connections.silence(["ch1"])
+    # Pings of its session are dropped, and it opens another one while the fault is in force.
+    wait_until(lambda: connections.silenced("ch1"), "a packet was dropped")
+    wait_until(lambda: "DROP" in in_pod(cluster, "ch1", "iptables", "-S"), "the rules are there")
+    assert all(cluster.part(CanPartition).reachable(links).values())
+    wait_until(lambda: replica.has_session(cluster.endpoint("ch1")) is None, "a session works")
+    assert not connections.silenced("ch2")
+    connections.end_silence(["ch1"])
+    connections.end_silence(["ch1"])
+    assert not connections.silenced("ch1")
+    assert "DROP" not in in_pod(cluster, "ch1", "iptables", "-S")
+
+
+def test_names_of_zookeeper_servers_lead_one_replica_to_the_next(cluster: DockerCluster) -> None:
+    names = cluster.part(CanMisname)
+    other = in_pod(cluster, "ch2", "getent", "ahostsv4", "zk2").split()[0]
+    names.misname(["ch1"])
+    assert in_pod(cluster, "ch1", "getent", "ahostsv4", "zk1").split()[0] == other
+    assert (names.misnamed("ch1"), names.misnamed("ch2")) == (True, False)
+    names.end_misnaming(["ch1"])
+    names.end_misnaming(["ch1"])
+    assert not names.misnamed("ch1")
 
 
 def test_a_one_way_cut_is_one_way(cluster: DockerCluster) -> None:

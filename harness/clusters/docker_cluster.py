@@ -8,6 +8,7 @@ from compose.plan import Images
 from compose.render import render
 from compose.settings import Settings
 from harness.clusters.clocks import NodeClocks, prepare_clocks
+from harness.clusters.connections import OpenConnections, ServerNames
 from harness.clusters.containers import Containers
 from harness.clusters.disks import NodeDisks, write_program
 from harness.clusters.engine import engine_request, outlasting
@@ -49,6 +50,8 @@ class DockerCluster(Reachable):
 
     parts: ClassVar[tuple[type, ...]] = (
         Links,
+        OpenConnections,
+        ServerNames,
         LinkQuality,
         Processes,
         Upgrades,
@@ -119,6 +122,8 @@ class DockerCluster(Reachable):
         data = {pod.node.name: pod.data for pod in containers.plan.pods}
         super().__init__(
             links,
+            OpenConnections(agents, addresses),
+            ServerNames(agents, addresses, topology.keepers),
             LinkQuality(agents, addresses, links.is_cut),
             self._processes,
             Upgrades(containers, self._processes, self._readiness),
@@ -256,6 +261,8 @@ class DockerCluster(Reachable):
         """End whatever faults an earlier process has left."""
         clocks = self.part(NodeClocks)
         self.part(Links).mend()
+        self.part(OpenConnections).end_silence(self.topology.names)
+        self.part(ServerNames).end_misnaming(self.topology.replicas)
         self.part(LinkQuality).restore_links()
         self._processes.resume(self.topology.names)
         self.part(NodeDisks).heal_disks()

@@ -1,9 +1,10 @@
-"""Parts of clusters that need no Docker engine: parallel calls, and excerpts of logs."""
+"""Parts of clusters that need no Docker engine: parallel calls, logs, tables of connections."""
 
 import threading
 
 import pytest
 
+from harness.clusters.connections import established
 from harness.clusters.logs import informative_lines
 from harness.clusters.parallel import on_each
 from harness.core.errors import ClusterError
@@ -53,3 +54,16 @@ def test_long_lines_are_cut_and_only_the_last_ones_are_told() -> None:
     told = informative_lines(text).splitlines()
     assert [line.split()[1] for line in told] == [str(n) for n in range(25, 40)]
     assert {len(line) for line in told} == {401}
+
+
+SOCKETS = """\
+  sl  local_address rem_address   st tx_queue rx_queue
+   4: 00000000:2331 00000000:0000 0A 00000000:00000000
+   6: 040015AC:B7F4 020015AC:0885 01 00000000:00000000
+   7: 0000000000000000FFFF0000020015AC:0885 0000000000000000FFFF0000040015AC:B7F4 01 00000000
+   8: 040015AC:B7F6 020015AC:0885 06 00000000:00000000
+"""
+
+
+def test_connections_that_are_open_are_read_from_the_table_of_either_family() -> None:
+    assert [*established(SOCKETS)] == [(47092, "172.21.0.2", 2181), (2181, "172.21.0.4", 47092)]

@@ -427,7 +427,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path, what: str, why: str)
         ("orphaned-insert", "no file of any replica refers to data/"),
     ],
 )
-def test_a_reproduction_runs_without_the_harness_and_removes_its_servers(
+def test_a_reproduction_and_its_control_run_without_the_harness_and_remove_their_servers(
     name: str, told: str, tmp_path: Path
 ) -> None:
     write_files(tmp_path, exported(name).files())
@@ -436,16 +436,12 @@ def test_a_reproduction_runs_without_the_harness_and_removes_its_servers(
     images = {f"{role.upper()}_IMAGE": tag for role, tag in tags.items()}
     images["PROXY_IMAGE"] = built.pod
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "PROJECT": f"exported-{name}"}
-    ended = subprocess.run(
-        [tmp_path / "reproduce.sh"],
-        env={**environment, **images},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
+    ended = _run_script(tmp_path, {**environment, **images, "KEEP": "1"})
+    control = _run_script(tmp_path, {**environment, **images, "CONTROL": "1"})
     assert ended.returncode == 1, ended.stdout + ended.stderr
-    assert f"REPRODUCED: {name}\n  {told}" in ended.stdout
+    assert f"\nREPRODUCED: {name}\n  {told}" in ended.stdout
+    assert control.returncode == 0, control.stdout + control.stderr
+    assert control.stdout.endswith(f"NOT REPRODUCED: {name}, without its faults\n")
     left = subprocess.run(
         ["docker", "ps", "-aq", "--filter", f"label=com.docker.compose.project=exported-{name}"],
         capture_output=True,
@@ -453,3 +449,14 @@ def test_a_reproduction_runs_without_the_harness_and_removes_its_servers(
         check=True,
     )
     assert left.stdout == ""
+
+
+def _run_script(directory: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [directory / "reproduce.sh"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )

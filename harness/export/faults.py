@@ -70,6 +70,8 @@ PROXY_TEXTS: Final[Mapping[str, str]] = {
 """The same of commands to the proxy; what a rule does depends on it."""
 BREAK_STORE: Final = "break_store"
 """Name of the command that gives the proxy before the object store a rule."""
+FAULT_NAMES: Final = (*FAULT_TEXTS, *PROXY_TEXTS, BREAK_STORE)
+"""Names of all commands, which a control leaves out."""
 REFUSED: Final[tuple[tuple[str, str], ...]] = (("disk-", "it makes a file system fail on command"),)
 """Families that a shell cannot make, by the beginning of their names, with the reasons."""
 

@@ -20,7 +20,7 @@ from harness.core.errors import HarnessError
 from harness.core.op import Call
 from harness.core.topology import Role
 from harness.export.errors import NotExportableError
-from harness.export.faults import FAULT_TEXTS, refuse_family
+from harness.export.faults import FAULT_NAMES, FAULT_TEXTS, refuse_family
 from harness.export.final_calls import FinalCalls, final_calls
 from harness.export.findings import STATEMENT_ROWS, FindingRule, rule_of
 from harness.export.play import Play, PlayedCall
@@ -281,7 +281,7 @@ class ExportedScenario:
 
 def library_text() -> str:
     """Return the functions of reproduce.sh, which are the same for every scenario."""
-    return render_template("library.sh.j2", fault_texts=FAULT_TEXTS)
+    return render_template("library.sh.j2", fault_texts=FAULT_TEXTS, fault_names=FAULT_NAMES)
 
 
 def _title(text: str) -> str:

@@ -87,6 +87,8 @@ EXPORTED = [
     *ON_A_STORE,
 ]
 STAND_IN = Path(__file__).parent / "upstream"
+SIGNATURES = Path(__file__).parent / "upstream_stubs"
+"""What the package takes and returns upstream."""
 KEEPER = re.compile(r"\bzk(\d)")
 
 

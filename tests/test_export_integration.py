@@ -2,6 +2,9 @@
 
 import ast
 import builtins
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ from export_cases import (
     EXPORTED,
     ON_A_STORE,
     PROXIED,
+    SIGNATURES,
     export_by_command,
     exported,
     run_test,
@@ -40,6 +44,25 @@ def test_a_scenario_becomes_a_test_in_python(name: str, tmp_path: Path) -> None:
     sent = [one.text for _, several in exported(name).play.calls for one in several]
     texts = {node.value for node in ast.walk(module) if isinstance(node, ast.Constant)}
     assert texts.issuperset(sent)
+
+
+def test_every_call_of_upstreams_package_has_a_signature_that_it_has_there(tmp_path: Path) -> None:
+    for name in {*EXPORTED} - {*PROXIED, *ON_A_STORE}:
+        write_test(name, tmp_path)
+    broken = (tmp_path / "test_pending_merged" / "test.py").read_text()
+    (tmp_path / "broken.py").write_text(broken.replace("kill=True", "at_once=True"))
+    options = ["--config-file=", "--check-untyped-defs", "--ignore-missing-imports"]
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "--no-incremental", "--no-error-summary", "."],
+        env={**os.environ, "MYPYPATH": str(SIGNATURES)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (error,) = (line for line in checked.stdout.splitlines() if ": error: " in line)
+    assert error.startswith("broken.py:")
+    assert 'Unexpected keyword argument "at_once" for "stop_clickhouse"' in error
 
 
 def test_settings_become_files_of_the_servers_own_directories(tmp_path: Path) -> None:

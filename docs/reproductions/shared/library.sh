@@ -147,7 +147,7 @@ final_objects() {
 
 begun() { echo "$2" > "$WORK/pid.$1"; }
 join() { wait "$(cat "$WORK/pid.$1")"; }
-must() { ask "$1" 30 "$2" "$3" > "$WORK/must" || give_up "$1: $3: $(cat "$WORK/must")"; }
+must() { ask "$1" 120 "$2" "$3" > "$WORK/must" || give_up "$1: $3: $(cat "$WORK/must")"; }
 
 # --- servers and faults ----------------------------------------------------------------------------
 

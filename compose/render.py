@@ -9,6 +9,7 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from compose.plan import DISK_FILE, DISK_PROGRAM, ClusterPlan, Server
+from harness.core.dialect import COORDINATED, Mechanism
 from harness.core.topology import Node
 
 _AUTHORITIES: Final = "store-authorities.pem"
@@ -46,6 +47,8 @@ def config_files(plan: ClusterPlan, node: Node, peer: str = "{}") -> dict[str, s
             server=server,
             bucket=plan.bucket,
             authorities_name=_AUTHORITIES,
+            coordinated=COORDINATED,
+            Mechanism=Mechanism,
         )
         for name in server.files
     }

@@ -61,7 +61,12 @@ KEEPER = Engine(role=Role.ZOOKEEPER, version="3.8.0", build="of Debian bookworm"
         (
             "24.8.4",
             set(Mechanism)
-            - {Mechanism.TABLE_LEADER, Mechanism.LIGHTWEIGHT_UPDATES, Mechanism.PROJECTIONS},
+            - {
+                Mechanism.TABLE_LEADER,
+                Mechanism.LIGHTWEIGHT_UPDATES,
+                Mechanism.PROJECTIONS,
+                Mechanism.SERIAL_IDS,
+            },
         ),
         ("25.8.2", set(Mechanism) - {Mechanism.TABLE_LEADER}),
     ],

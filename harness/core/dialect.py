@@ -48,6 +48,8 @@ class Version:
 
 FIRST: Final = Version(18, 16, 1)
 """Version of the servers of old runs, whose files do not name it."""
+COORDINATED: Final = "/clickhouse/coordinated"
+"""Path in ZooKeeper below which servers have KeeperMap tables and series of generateSerialID."""
 
 
 class Mechanism(StrEnum):
@@ -115,6 +117,10 @@ class Mechanism(StrEnum):
     lacks it, 25.8 has it."""
     BACKUPS = "backups"
     """BACKUP and RESTORE; in 24.8 at the latest."""
+    SERIAL_IDS = "generateSerialID"
+    """Numbers of a series, which is a node in ZooKeeper; since 25.1."""
+    KEEPER_MAP = "KeeperMap tables"
+    """Table engine KeeperMap with `keeper_map_strict_mode`; in 24.8 at the latest."""
     TRANSACTION_LOG = "ZooKeeper's transaction log"
     """ClickHouse Keeper lacks it: it writes a log in another format."""
 
@@ -154,6 +160,8 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.PROJECTIONS: Version(25, 8),
     Mechanism.BACKUPS: Version(24, 8),
     Mechanism.LIGHTWEIGHT_UPDATES: Version(25, 7),
+    Mechanism.SERIAL_IDS: Version(25, 1),
+    Mechanism.KEEPER_MAP: Version(24, 8),
 }
 _UNTIL: Final[Mapping[Mechanism, Version]] = {Mechanism.TABLE_LEADER: Version(20, 5)}
 """First version without the mechanism."""

@@ -6,7 +6,14 @@ from math import inf
 from msgspec import structs
 
 from checkers.consistency.linearizable import Linearizable
-from checkers.consistency.objects import RegisterObject
+from checkers.consistency.objects import (
+    ACQUIRE,
+    NEXT,
+    RELEASE,
+    MutexObject,
+    RegisterObject,
+    SerialObject,
+)
 from checkers.consistency.session import SESSION_GUARANTEES
 from checkers.ladder import Level
 from checkers.sets.convergence import Convergence
@@ -59,6 +66,23 @@ def register_checkers(*, faults_expected: bool) -> tuple[Checker, ...]:
         Stats(min_ok=least, faults_expected=faults_expected, final_read="final-read"),
         Linearizable("linearizable", RegisterObject()),
         Linearizable("sequential", RegisterObject()),
+    )
+
+
+def serial_checkers(*, faults_expected: bool) -> tuple[Checker, ...]:
+    """Return the checkers of series of numbers."""
+    taken, final = NEXT
+    return (
+        Stats(min_ok={taken: 10}, faults_expected=faults_expected, final_read=final),
+        Linearizable("linearizable", SerialObject()),
+    )
+
+
+def mutex_checkers(*, faults_expected: bool) -> tuple[Checker, ...]:
+    """Return the checkers of mutexes."""
+    return (
+        Stats(min_ok={ACQUIRE: 10, RELEASE: 10}, faults_expected=faults_expected),
+        Linearizable("linearizable", MutexObject()),
     )
 
 

@@ -25,7 +25,7 @@ from typing import Final
 import pyporcupine
 
 from checkers.conclusion import Findings, anomaly
-from checkers.consistency.calls import Calls, Consistency
+from checkers.consistency.calls import Consistency, ConstrainingCalls
 from checkers.consistency.objects import ObjectModel, SetObject
 from checkers.phrasing import during, listed, number
 from harness.core.clock import WallClock
@@ -42,7 +42,7 @@ LEAST_S: Final = 1e-3
 class KeyCalls:
     """The constraining calls of a key, and what is already decided about them."""
 
-    calls: Calls
+    calls: ConstrainingCalls
     decided: dict[Consistency, pyporcupine.ObjectResult] = field(default_factory=dict)
     """Results found so far, within any budget."""
 
@@ -51,7 +51,7 @@ class KeyCalls:
 class KeyVerdict:
     """The verdict on one key."""
 
-    calls: Calls
+    calls: ConstrainingCalls
     result: pyporcupine.ObjectResult | None
     """pyporcupine's result; None if no time was left for the key."""
     anomaly: Anomaly | None = None
@@ -139,12 +139,12 @@ class Linearizable:
             found.add_anomalies(one.kind, [one])
         for reason in _doubts(keys):
             found.add_doubt(reason)
-        of = number(len(keys), "key")
+        of, answers = number(len(keys), "key"), number(reads, self.model.answer)
         return found.verdict(
             checked=sum([len(one.calls) for one in judged]) if reads else 0,
-            broken=f"{len(broken)} of {of} not {self.name} ({number(reads, 'read')})",
-            nothing="no read was answered",
-            held=f"{of} {self.name} ({number(reads, 'read')})",
+            broken=f"{len(broken)} of {of} not {self.name} ({answers})",
+            nothing=f"no {self.model.answer} was answered",
+            held=f"{of} {self.name} ({answers})",
             figures={
                 "keys": len(keys),
                 "reads_ok": reads,
@@ -212,7 +212,7 @@ def _by_key(history: History, model: ObjectModel) -> tuple[KeyCalls, ...]:
 
 
 def _witness(
-    history: History, calls: Calls, result: pyporcupine.ObjectResult, model: ObjectModel
+    history: History, calls: ConstrainingCalls, result: pyporcupine.ObjectResult, model: ObjectModel
 ) -> Anomaly:
     """Return the anomaly with its witness in words: the calls in order of time, then why no order
     explains them."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.core.capabilities import CanIntercept
+from harness.core.dialect import COORDINATED
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from nemesis.family import Needs, Watch
@@ -40,6 +41,8 @@ STORED = ["/zero_copy/", "/replicas/", "/parts/"]
 has those of a commit, too."""
 UNLOCKED = ["/zero_copy/"]
 """Word of the request that releases a lock of a part's objects."""
+WRITTEN = [f"{COORDINATED}/"]
+"""Word of a request about a KeeperMap table or a series of generateSerialID."""
 FINISH = ["/finished/"]
 """Words of the transaction that records that a host has finished a task of the DDL queue."""
 
@@ -131,6 +134,36 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
         {
             "channel": "zookeeper", "edge": "response", "do": "cut", "words": UNLOCKED,
             "without": ["/replicas/", "part_exclusive_lock"], "op": "write",
+        },
+    ),
+    "coordinated-cut-request": (
+        "a write to a KeeperMap table or a series does not reach ZooKeeper, and the session's "
+        "connection ends",
+        {
+            "channel": "zookeeper", "edge": "request", "do": "cut", "words": WRITTEN, "op": "write",
+        },
+    ),
+    "coordinated-cut-response": (
+        "a write to a KeeperMap table or a series reaches ZooKeeper, its answer does not come "
+        "back, and the connection ends",
+        {
+            "channel": "zookeeper", "edge": "response", "do": "cut", "words": WRITTEN,
+            "op": "write",
+        },
+    ),
+    "coordinated-drop-response": (
+        "from the answer to a write to a KeeperMap table or a series on, nothing comes back, while "
+        "the connection stays open",
+        {
+            "channel": "zookeeper", "edge": "response", "do": "drop", "words": WRITTEN,
+            "op": "write",
+        },
+    ),
+    "coordinated-delay-request": (
+        "writes to KeeperMap tables and series reach ZooKeeper a second late",
+        {
+            "channel": "zookeeper", "edge": "request", "do": "delay", "words": WRITTEN,
+            "op": "write", "delay_s": DELAY_S,
         },
     ),
     "ddl-drop-finish": (

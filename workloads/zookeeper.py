@@ -31,9 +31,9 @@ from harness.core.ranges import quoted, unknown_name, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
-from harness.generators.choose import per_key
 from harness.generators.order import final_reads_on
 from harness.generators.timing import rate
+from workloads.keyed_calls import ENDLESS, calls_on_keys, register_call
 from workloads.options import PacedOptions
 from workloads.zookeeper_clients import (
     FINAL,
@@ -47,12 +47,8 @@ from workloads.zookeeper_clients import (
     ZooKeeperClient,
 )
 
-ENDLESS: Final = 1_000_000_000
-"""Number of calls that no run makes."""
 HOLD_ONE_IN: Final = 800
 """Number of calls of which one keeps a session alive by reads alone, which takes nine seconds."""
-CAS_REACH = 4
-"""Number of the latest values of which a cas expects one, so that some match and some do not."""
 REGISTER: Final = "register"
 TICK_S: Final = 2.0
 """Time by which a server may end a session late: it looks for expired ones once a tick."""
@@ -186,13 +182,7 @@ def _ephemeral_call(own: Seed, number: int, options: ZkRegisterOptions) -> Call:
 
 
 def _register_call(own: Seed, number: int, options: ZkRegisterOptions) -> Call:
-    kind = own.below(number, 3 if options.register == "cas" else 2)
-    if kind == 0:
-        return Call(f=READ)
-    if kind == 1 or number == 0:
-        return Call(f="write", value=number)
-    expected = max(0, number - 1 - own.below(-1 - number, CAS_REACH))
-    return Call(f=CAS, value=(expected, number))
+    return register_call(own, number, with_cas=options.register == "cas")
 
 
 def _register_checkers(
@@ -336,8 +326,8 @@ class ZooKeeperWorkload:
     def generator(self) -> Generator:
         """Return the shape's calls on a few keys at a time."""
         one_key = self.shape.one_key
-        calls = per_key(
-            self.seed.child("keys"),
+        calls = calls_on_keys(
+            self.seed,
             self._on_key,
             keys=1 if one_key else self.options.keys,
             ops_per_key=ENDLESS if one_key else self.options.ops_per_key,

@@ -33,7 +33,7 @@ from workloads.scenarios.catalogue import SCENARIOS
 ENGINE = Engine(role=Role.CLICKHOUSE, version=NEWEST_ENGINE.version, build=NEWEST_ENGINE.build)
 KEEPER = Engine(role=Role.ZOOKEEPER, version="3.8.0")
 TOPOLOGY = Topology.of(replicas=3, keepers=3)
-_NO_TABLES = ("zk-register", "zookeeper", "config-reload")
+_NO_TABLES = ("zk-register", "zookeeper", "config-reload", "serial")
 """Workloads whose sessions create nothing in ClickHouse."""
 _ROOMS = ("harness", "workloads", "nemesis")
 _STATEMENT = re.compile(
@@ -54,6 +54,7 @@ _NOT_SERVER_SETTINGS = frozenset(
         "zookeeper",
         "merge_tree",
         "distributed_ddl",
+        "keeper_map_path_prefix",
         "users_config",
         "default_profile",
         "format_schema_path",

@@ -26,6 +26,7 @@ from workloads.phantom import PhantomOptions, phantom
 from workloads.quorum_durability import quorum_durability
 from workloads.quorum_set import QuorumSet, QuorumSetOptions
 from workloads.replication import ReplicationOptions, replication
+from workloads.serial import SerialOptions, serial
 from workloads.statement_presets import (
     DropPartitionOptions,
     MutationsOptions,
@@ -78,6 +79,12 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         ZooKeeperOptions,
         ZooKeeperWorkload,
         simulated=True,
+    ),
+    "serial": CatalogueEntry(
+        "generateSerialID on any server: the numbers of a series are unique, and increase with "
+        "real time without a gap that no lost call explains; try coordinated-cut-response",
+        SerialOptions,
+        serial,
     ),
     "quorum-durability": CatalogueEntry(
         "quorum inserts, and ZooKeeper's /quorum: on a quorum when acknowledged, one at a time, "

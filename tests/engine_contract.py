@@ -119,7 +119,12 @@ def _needs_cluster(created: tuple[str, str]) -> bool:
     """Return whether the object can be created only on a server that is part of a cluster."""
     return any(
         text in created[1]
-        for text in ("ENGINE = Distributed(", "ENGINE = Replicated(", "storage_policy = ")
+        for text in (
+            "ENGINE = Distributed(",
+            "ENGINE = Replicated(",
+            "ENGINE = KeeperMap(",
+            "storage_policy = ",
+        )
     )
 
 

@@ -34,6 +34,8 @@ ServerSetting: TypeAlias = Literal[
     "insert_quorum",
     "insert_quorum_parallel",
     "insert_quorum_timeout",
+    "keeper_map_strict_mode",
+    "keeper_max_retries",
     "lightweight_delete_mode",
     "lightweight_deletes_sync",
     "max_execution_time",

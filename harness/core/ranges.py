@@ -165,6 +165,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "quorum": Range(0, 32, word=AUTO),
     "quorum_timeout_ms": _MILLISECONDS,
     "keys": Range(1, 10_000),
+    "retries": Range(0, 1_000),
     "tables": Range(1, 100),
     "ops_per_key": _ROWS,
     "values_per_key": _ROWS,

@@ -19,6 +19,7 @@ from workloads.ddl import DdlOptions, DdlWorkload
 from workloads.dedup import DedupOptions, dedup
 from workloads.distributed import DistributedOptions, DistributedWorkload
 from workloads.failed_parts import FailedPartsOptions, failed_parts
+from workloads.keeper_map import KeeperMapOptions, keeper_map
 from workloads.liveness_nodes import LivenessNodesOptions, liveness_nodes
 from workloads.merges import MergesOptions, merges
 from workloads.options import WorkloadOptions
@@ -79,6 +80,13 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         ZooKeeperOptions,
         ZooKeeperWorkload,
         simulated=True,
+    ),
+    "keeper-map": CatalogueEntry(
+        "rows of a KeeperMap table, written and read on any server, in the shape that -o shape=… "
+        "names: registers, compare-and-sets, sets, mutexes; try coordinated-cut-response, and "
+        "-o retries=0",
+        KeeperMapOptions,
+        keeper_map,
     ),
     "serial": CatalogueEntry(
         "generateSerialID on any server: the numbers of a series are unique, and increase with "

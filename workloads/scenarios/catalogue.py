@@ -22,6 +22,7 @@ from workloads.scenarios.inserts import (
     PHANTOM_PART,
     TORN_INSERT,
 )
+from workloads.scenarios.keeper_map import DELETED_TWICE, REFUSED_ITSELF, REPEATED_INSERT
 from workloads.scenarios.leaders import TWO_LEADERS
 from workloads.scenarios.object_store import (
     ATTACH_OWN_COPY,
@@ -152,6 +153,9 @@ _EVERY = (
     MUTATED_TWICE,
     RENAMED_AWAY,
     STUCK_RENAME,
+    REPEATED_INSERT,
+    REFUSED_ITSELF,
+    DELETED_TWICE,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

@@ -42,7 +42,7 @@ has those of a commit, too."""
 UNLOCKED = ["/zero_copy/"]
 """Word of the request that releases a lock of a part's objects."""
 WRITTEN = [f"{COORDINATED}/"]
-"""Word of a request about a KeeperMap table or a series of generateSerialID."""
+"""Word of a request about a KeeperMap table, a series or the log of transactions."""
 FINISH = ["/finished/"]
 """Words of the transaction that records that a host has finished a task of the DDL queue."""
 
@@ -137,30 +137,30 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
         },
     ),
     "coordinated-cut-request": (
-        "a write to a KeeperMap table or a series does not reach ZooKeeper, and the session's "
-        "connection ends",
+        "a write to a KeeperMap table, a series or a transaction log does not reach "
+        "ZooKeeper, and the session's connection ends",
         {
             "channel": "zookeeper", "edge": "request", "do": "cut", "words": WRITTEN, "op": "write",
         },
     ),
     "coordinated-cut-response": (
-        "a write to a KeeperMap table or a series reaches ZooKeeper, its answer does not come "
-        "back, and the connection ends",
+        "a write to a KeeperMap table, a series or a transaction log reaches ZooKeeper, its "
+        "answer does not come back, and the connection ends",
         {
             "channel": "zookeeper", "edge": "response", "do": "cut", "words": WRITTEN,
             "op": "write",
         },
     ),
     "coordinated-drop-response": (
-        "from the answer to a write to a KeeperMap table or a series on, nothing comes back, while "
-        "the connection stays open",
+        "from the answer to a write to a KeeperMap table, a series or a transaction log "
+        "on, nothing comes back, while the connection stays open",
         {
             "channel": "zookeeper", "edge": "response", "do": "drop", "words": WRITTEN,
             "op": "write",
         },
     ),
     "coordinated-delay-request": (
-        "writes to KeeperMap tables and series reach ZooKeeper a second late",
+        "writes to KeeperMap tables, series and transaction logs reach ZooKeeper a second late",
         {
             "channel": "zookeeper", "edge": "request", "do": "delay", "words": WRITTEN,
             "op": "write", "delay_s": DELAY_S,

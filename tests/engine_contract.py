@@ -55,6 +55,8 @@ _NOT_SERVER_SETTINGS = frozenset(
         "merge_tree",
         "distributed_ddl",
         "keeper_map_path_prefix",
+        "allow_experimental_transactions",
+        "transaction_log",
         "users_config",
         "default_profile",
         "format_schema_path",

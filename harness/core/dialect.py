@@ -49,7 +49,7 @@ class Version:
 FIRST: Final = Version(18, 16, 1)
 """Version of the servers of old runs, whose files do not name it."""
 COORDINATED: Final = "/clickhouse/coordinated"
-"""Path in ZooKeeper below which servers have KeeperMap tables and series of generateSerialID."""
+"""Path in ZooKeeper below which servers have KeeperMap tables, series and transaction logs."""
 
 
 class Mechanism(StrEnum):
@@ -121,6 +121,8 @@ class Mechanism(StrEnum):
     """Numbers of a series, which is a node in ZooKeeper; since 25.1."""
     KEEPER_MAP = "KeeperMap tables"
     """Table engine KeeperMap with `keeper_map_strict_mode`; in 24.8 at the latest."""
+    TRANSACTIONS = "transactions"
+    """BEGIN TRANSACTION on MergeTree tables, experimental; in 24.8 at the latest."""
     TRANSACTION_LOG = "ZooKeeper's transaction log"
     """ClickHouse Keeper lacks it: it writes a log in another format."""
 
@@ -162,6 +164,7 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.LIGHTWEIGHT_UPDATES: Version(25, 7),
     Mechanism.SERIAL_IDS: Version(25, 1),
     Mechanism.KEEPER_MAP: Version(24, 8),
+    Mechanism.TRANSACTIONS: Version(24, 8),
 }
 _UNTIL: Final[Mapping[Mechanism, Version]] = {Mechanism.TABLE_LEADER: Version(20, 5)}
 """First version without the mechanism."""

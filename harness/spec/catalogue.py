@@ -20,6 +20,7 @@ from workloads.dedup import DedupOptions, dedup
 from workloads.distributed import DistributedOptions, DistributedWorkload
 from workloads.failed_parts import FailedPartsOptions, failed_parts
 from workloads.keeper_map import KeeperMapOptions, keeper_map
+from workloads.list_append import TransactionsOptions, transactions
 from workloads.liveness_nodes import LivenessNodesOptions, liveness_nodes
 from workloads.merges import MergesOptions, merges
 from workloads.options import WorkloadOptions
@@ -93,6 +94,12 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         "real time without a gap that no lost call explains; try coordinated-cut-response",
         SerialOptions,
         serial,
+    ),
+    "transactions": CatalogueEntry(
+        "transactions of MergeTree tables, which read lists and append to them: snapshot isolation "
+        "on each server; try kill-clickhouse, coordinated-cut-response",
+        TransactionsOptions,
+        transactions,
     ),
     "quorum-durability": CatalogueEntry(
         "quorum inserts, and ZooKeeper's /quorum: on a quorum when acknowledged, one at a time, "
@@ -261,6 +268,7 @@ CHECKERS: Mapping[str, str] = {
     "writes-follow-reads": "a write is seen only with what its process had read before it",
     "sequential": "one order of all calls explains every read, and keeps each process's order",
     "linearizable": "one order of all calls explains every read, and keeps real time",
+    "isolation": "transactions on lists satisfy a level of isolation",
     "atomic": "an insert of several values is seen whole or not at all",
     "answers": "every call made after the heal is eventually answered",
     "availability": "which servers answer without ZooKeeper, and while other replicas are dead",

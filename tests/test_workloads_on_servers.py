@@ -3,6 +3,7 @@ brought about for real. Less than two minutes, on two busy cores."""
 
 import re
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from harness.spec.workload_options import options_of
 from harness.store.journal import read_history
 from harness.store.store import RunDirectory, Store
 from workloads.dedup import DedupOptions, TokenInsert, dedup
+from workloads.serial import SERIES_PATH
 
 HOLDING = "insert-async,insert-spread,update,delete,delete-from,drop,truncate,optimize,deduplicate"
 """Statements that take no rows from a table, so that every order of them is a promised one."""
@@ -111,6 +113,12 @@ def test_quorums_are_accused_only_where_zookeepers_log_has_the_servers_at_fault(
         ("zookeeper", ["shape=ephemeral"], 3, "ephemeral-nodes", VALID),
         ("zookeeper", ["shape=watch"], 3, "watches", VALID),
         ("zookeeper", ["shape=children"], 3, "linearizable", VALID),
+        ("serial", [], 3, "linearizable", VALID),
+        ("keeper-map", ["shape=cas"], 3, "linearizable", VALID),
+        ("keeper-map", ["shape=set"], 3, "set-full", VALID),
+        ("keeper-map", ["shape=mutex"], 3, "linearizable", VALID),
+        ("keeper-map", ["shape=mutex", "strict=false"], 3, "linearizable", INVALID),
+        ("transactions", [], 3, "isolation", VALID),
         ("dedup", [], 4, "dedup", VALID),
         ("dedup", ["deduplicate=false"], 4, "dedup", INVALID),
         ("replication", [], 4, "parts", VALID),
@@ -140,6 +148,25 @@ def test_without_faults(
     judgement, _ = judged(servers, tmp_path, name, *words, seconds=seconds)
     verdicts = verdicts_of(judgement)
     assert verdicts[decisive].status is status, verdicts[decisive].summary
+
+
+@pytest.mark.containers
+def test_a_series_that_is_lost_gives_its_numbers_again(
+    servers: DockerCluster, tmp_path: Path
+) -> None:
+    """The node of a series is removed, as a restore of ZooKeeper's data from before it would do."""
+    trial = trial_of(servers, tmp_path, "serial", seconds=3)
+
+    def remove(phase: Phase, note: str) -> None:
+        if phase is Phase.FINAL_READS and not note:
+            with closing(servers.zookeeper(servers.topology.keepers)) as zookeeper:
+                for name in zookeeper.ask("get_children", SERIES_PATH):
+                    zookeeper.ask("delete", f"{SERIES_PATH}/{name}")
+
+    trial.monitor.listeners.append(remove)
+    verdicts = verdicts_of(execute(trial).judgement)
+    linearizable = verdicts["linearizable"]
+    assert (linearizable.status, linearizable.figures["keys"]) == (INVALID, 3)
 
 
 def docker(*words: str) -> None:
@@ -226,6 +253,8 @@ def test_with_a_small_window_some_retries_come_at_once_and_the_dedup_checker_cou
         ("merges", "sync=3", "sync=3': expected a whole number from -1 to 2"),
         ("alter", "alters=0", "alters=0': expected a whole number from 1 to 1,000"),
         ("phantom", "quorum=4", "--quorum 4: expected 2 to 3"),
+        ("keeper-map", "shape=queue", "shape 'queue' is unknown; expected one of register, cas"),
+        ("transactions", "isolation=snapshot", "isolation 'snapshot' is unknown; did you mean"),
         (
             "liveness-nodes",
             "slack-s=0",

@@ -5,8 +5,8 @@ is a row in a partition of its own, so that a mutation changes the part of one l
 part that another open transaction has changed is refused (341), and its transaction rolled back.
 
 What commits is to satisfy snapshot isolation: a transaction reads what had committed when it began
-(TransactionLog::beginTransaction), and of two at one time that change a row one is refused. It is to
-respect real time, because a COMMIT returns when later transactions see it
+(TransactionLog::beginTransaction), and of two at one time that change a row one is refused. Real
+time is kept, because a COMMIT returns when later transactions see it
 (`wait_changes_become_visible_after_commit_mode`, by default wait_unknown), so that what was
 acknowledged is in the last reads. Statements outside of transactions read what has not committed,
 so that reads are transactions too.

@@ -47,6 +47,9 @@ REFUSED = {
     "discarded-copy": "a disk that fails on command",
     "stuck-rename": "finding statement-reads: impossible",
     "sole-mover": "finding objects: holds",
+    "repeated-insert": "waits for what its statements do not show",
+    "refused-itself": "finding set-full: phantom",
+    "deleted-twice": "finding linearizable: cycle",
 }
 """Why the others cannot be exported."""
 

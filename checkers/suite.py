@@ -81,7 +81,8 @@ def serial_checkers(*, faults_expected: bool) -> tuple[Checker, ...]:
 def mutex_checkers(*, faults_expected: bool) -> tuple[Checker, ...]:
     """Return the checkers of mutexes."""
     return (
-        Stats(min_ok={ACQUIRE: 10, RELEASE: 10}, faults_expected=faults_expected),
+        # Most calls end as fail, because another client holds the mutex.
+        Stats(min_ok={ACQUIRE: 5, RELEASE: 5}, min_ok_total=10, faults_expected=faults_expected),
         Linearizable("linearizable", MutexObject()),
     )
 

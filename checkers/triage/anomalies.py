@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from checkers.availability.answers import unanswered
 from checkers.phrasing import seconds
 from checkers.replication.agreed import agreed_of
-from checkers.sets.key_sets import READS
+from checkers.sets.key_sets import INSERT, READS
 from checkers.triage import answers
 from checkers.triage.events import departures
 from checkers.triage.evidence import Evidence
@@ -87,6 +87,20 @@ def _kept_failed(anomaly: Anomaly, evidences: Evidences) -> str:
     return ""
 
 
+def _refused_itself(anomaly: Anomaly, evidences: Evidences) -> str:
+    """Every INSERT of the value was refused because its row exists, and nobody else adds it: the
+    first try of one of them did."""
+    tries = [
+        pair
+        for pair in evidences[0].calls(INSERT)
+        if (pair.invoke.key, pair.invoke.value) == (anomaly.key, anomaly.value)
+    ]
+    errors = [(pair.end and pair.end.error) or "" for pair in tries]
+    if not tries or not all("REFUSED: " in error and "(Node exists)" in error for error in errors):
+        return ""
+    return f"op #{tries[0].invoke.index} inserted the row of value {anomaly.value}, and was refused"
+
+
 def _went_back(anomaly: Anomaly, evidences: Evidences) -> str:
     """last_part was set to the part whose quorum had just ended, which is lower."""
     _, evidence, _ = evidences
@@ -124,6 +138,9 @@ def _of_the_last_answer(errors: re.Pattern[str], signature: answers.Signature) -
 EVERY: Final[Mapping[str, Callable[[History], Iterator[Anomaly]]]] = {"answers": unanswered}
 """Functions that return all anomalies of a checker whose verdict lists a few, by checker."""
 SIGNATURES: Final[Mapping[tuple[str, str], Sequence[tuple[str, Signature]]]] = {
+    ("set-full", "phantom"): (("refused-itself", _refused_itself),),
+    ("sequential", "phantom"): (("refused-itself", _refused_itself),),
+    ("linearizable", "phantom"): (("refused-itself", _refused_itself),),
     ("protocol", "quorum-too-small"): (("uncounted-quorum", _uncounted),),
     ("protocol", "last-part"): (("uncounted-quorum", _uncounted),),
     ("durability", "acknowledged-early"): (("uncounted-quorum", _uncounted),),

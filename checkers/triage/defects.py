@@ -189,6 +189,9 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
     ("stuck-rename", _TODAY, None, "",
      "the same in a partition with parts, and another RENAME of the column looks for the name "
      "between"),
+    ("refused-itself", Version(25, 8), None, "StorageKeeperMapSink::finalize",
+     "a strict INSERT into a KeeperMap table was refused because its own first try had added the "
+     "row"),
     ("overlapped", _TODAY, None, "documented",
      "a statement read its source before another changed it, and committed after that"),
     ("stale-replace", _TODAY, None, "#73697",

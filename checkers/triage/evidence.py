@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final
 
+from checkers.conclusion import mapping_of
 from checkers.replication.audited import server_logs
+from checkers.replication.conformance import conformance_of
 from checkers.replication.protocol import Fact, facts_of, versions_of
 from checkers.triage.events import Event, Events, doubts_of, traces_of
 from harness.core.dialect import FIRST, Version
@@ -242,8 +244,8 @@ def evidence_of(history: History) -> Evidence:
         return found
     said = traces_of(history)
     if not said:
-        audit = server_logs(history)
-        versions = _versions(audit.versions) if audit else ()
+        audit, report = server_logs(history), mapping_of(conformance_of(history))
+        versions = _versions(audit.versions if audit else report.get("versions") or ())
         return Evidence(versions, doubts=["the run recorded nothing of them"])
     trace = said[0]
     if len(said) > 1:

@@ -77,7 +77,10 @@ class Following:
             (TRACE, {**self._servers, **_trace(root, trace, zero_s), "gaps": gaps, "dates": dates})
             for root, trace in self._follower.traces.items()
         ]
-        return [*found, (CONFORMANCE, {"tables": tables, "gaps": gaps}), *traces]
+        report: dict[str, Json] = {"tables": tables, "gaps": gaps}
+        if not traces:  # which would say so
+            report["versions"] = self._servers.get("versions")
+        return [*found, (CONFORMANCE, report), *traces]
 
 
 @contextmanager

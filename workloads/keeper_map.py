@@ -31,7 +31,7 @@ from harness.core.ranges import unknown_name, validate_numbers
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered
-from workloads.keeper_map_clients import MapClient, MutexClient, RegisterClient, SetClient
+from workloads.keeper_map_clients import MapClient, MutexClient, RowClient, SetClient
 from workloads.keyed_calls import calls_on_keys, register_call
 from workloads.options import PacedOptions
 from workloads.table import TableWorkload
@@ -89,7 +89,7 @@ class KeeperMapOptions(PacedOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class MapShape:
     """What is done to the rows of a KeeperMap table, and who judges it."""
 
     promise: str
@@ -114,27 +114,27 @@ def _evenly(*fs: str) -> Callable[[Seed, int], Call]:
     return call
 
 
-SHAPES: Final[Mapping[str, Shape]] = {
-    "register": Shape(
+SHAPES: Final[Mapping[str, MapShape]] = {
+    "register": MapShape(
         promise="linearizable writes and sequentially consistent reads (KeeperMap)",
         call=lambda own, number: register_call(own, number, with_cas=False),
-        client=RegisterClient,
+        client=RowClient,
         checkers=lambda _, faults: register_checkers(faults_expected=faults),
     ),
-    "cas": Shape(
+    "cas": MapShape(
         promise="fetching and updating data will succeed only if it's executed atomically "
         "(KeeperMap, Updates)",
         call=lambda own, number: register_call(own, number, with_cas=True),
-        client=RegisterClient,
+        client=RowClient,
         checkers=lambda _, faults: register_checkers(faults_expected=faults),
     ),
-    "set": Shape(
+    "set": MapShape(
         promise="if the key exists, an exception is thrown (KeeperMap, Inserts)",
         call=_evenly("read", "insert"),
         client=SetClient,
         checkers=lambda promise, faults: set_checkers(promise, faults_expected=faults),
     ),
-    "mutex": Shape(
+    "mutex": MapShape(
         promise="fetching and deleting data will succeed only if it can be executed atomically "
         "(KeeperMap, Deletes)",
         call=_evenly(ACQUIRE, RELEASE),

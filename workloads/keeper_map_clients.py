@@ -61,7 +61,7 @@ class MapClient:
         self.connection.close()
 
 
-class RegisterClient(MapClient):
+class RowClient(MapClient):
     """Reads, writes and compare-and-sets of one row for each key."""
 
     @property

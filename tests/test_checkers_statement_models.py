@@ -7,16 +7,9 @@ from itertools import combinations, permutations, product
 from msgspec import UNSET, structs
 
 from checkers.statements.calls import Effect, StatementCall
-from checkers.statements.effects import (
-    Copies,
-    Copy,
-    Sees,
-    Shown,
-    StatementStep,
-    explains,
-    in_tables,
-)
+from checkers.statements.effects import explains, in_tables
 from checkers.statements.orders import final_states
+from checkers.statements.steps import Copies, Copy, Sees, Shown, StatementStep
 
 
 def orders(steps: list[StatementStep]) -> Iterator[tuple[StatementStep, ...]]:

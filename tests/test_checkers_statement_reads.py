@@ -22,8 +22,8 @@ from statement_rows_cases import (
 from test_checkers_statement_models import by_definition, some_steps
 
 from checkers.statements.calls import READ_ROWS, Effect
-from checkers.statements.effects import Sees
 from checkers.statements.reads import StatementReads
+from checkers.statements.steps import Sees
 from harness.core.verdict import Status
 
 PROCESS = count(10_000)

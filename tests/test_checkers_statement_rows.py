@@ -38,8 +38,8 @@ from statement_rows_cases import (
     update,
 )
 
-from checkers.statements.effects import RowState, Sees
 from checkers.statements.rows import StatementRows, kind_of
+from checkers.statements.steps import RowState, Sees
 from harness.core.verdict import Status
 
 VERDICTS = {

@@ -6,9 +6,9 @@ from statement_rows_cases import AT_REST, ONE, OPTIMIZE, REPLACE, both_show, cal
 
 from checkers.statements import rows
 from checkers.statements.calls import Effect, StatementCall
-from checkers.statements.effects import Sees, StatementStep
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.rows import StatementRows
+from checkers.statements.steps import Sees, StatementStep
 from harness.core.verdict import Status
 
 

@@ -52,6 +52,9 @@ class Effect(StrEnum):
     """May remove copies that equal another one."""
     AGAIN = "again"
     """Sends the block of an insert once more: adds a copy unless there is one."""
+    EXCHANGE = "exchange"
+    """Gives two tables each other's names, on the replica that is asked: it changes no row, but
+    what later statements there mean."""
     NONE = "none"
     """Changes no row."""
 
@@ -77,6 +80,8 @@ class StatementCall(msgspec.Struct, frozen=True):
     view: str | UnsetType = UNSET
     """Table of a materialized view, which receives a copy of each row that is inserted, also by a
     SELECT into the view's source."""
+    on_each: bool = False
+    """Whether every replica makes it, each on its own tables."""
     update: int | UnsetType = UNSET
     """Number of the update that is appended, or of the value with which a row is inserted, as if
     its insert were an update, too; no other statement has it."""

@@ -12,85 +12,26 @@ and lets each have the value of its insert and any of the row's updates, once.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import combinations, product
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol
 
 from msgspec import UNSET
 
-from checkers.statements.calls import Effect, StatementCall
+from checkers.statements.calls import Effect
+from checkers.statements.steps import (
+    FOREVER,
+    FORGETTING,
+    INSERTING,
+    Copies,
+    Copy,
+    RowState,
+    Sees,
+    Shown,
+    StatementStep,
+)
 
-Copy: TypeAlias = tuple[int, ...]
-"""One copy of a row: the numbers of its updates, in the order in which it took them."""
-Copies: TypeAlias = tuple[Copy, ...]
-"""Copies of a row in one place, in ascending order."""
-Shown: TypeAlias = tuple[tuple[str, Copies], ...]
-"""Copies of a row by table, without the tables that have none."""
-TO_ANOTHER: Final = (Effect.MOVE, Effect.REPLACE, Effect.COPY, Effect.SELECT, Effect.FETCH)
-"""Effects on two tables."""
-_INSERTING: Final = (Effect.INSERT, Effect.AGAIN)
-TAKING: Final = (*TO_ANOTHER, Effect.DETACH)
-"""Effects on what a replica has of a table."""
-_FORGETTING: Final = (Effect.DELETE, Effect.DETACH, Effect.MOVE, Effect.REPLACE)
-FOREVER: Final = 1 << 62
 MANY: Final = 3
 """Number of copies that stands for itself and all above."""
-
-
-class Sees(StrEnum):
-    """What a statement sees of a table from which it takes rows."""
-
-    ACKNOWLEDGED = "acknowledged"
-    """All that was acknowledged."""
-    LOCAL = "local"
-    """What its replica has."""
-
-
-class StatementStep(NamedTuple):
-    """A statement on the row."""
-
-    place: int
-    """Its place among the calls of the history."""
-    begin: int
-    """Index of the op that began it."""
-    end: int | None
-    """Index of the op that ended it; None if it may take effect at any later time, or never."""
-    node: str | None
-    call: StatementCall
-    killed: bool = False
-    """Whether it is a mutation that another statement may have stopped."""
-
-    @property
-    def is_partial(self) -> bool:
-        """Return whether it may change some copies of the row and not others."""
-        return self.killed or self.call.one_part
-
-    @property
-    def least(self) -> int:
-        """Return how many of the copies it changes at least, if it is partial."""
-        return int(self.call.one_part and self.end is not None and not self.killed)
-
-    @property
-    def is_taking(self) -> bool:
-        """Return whether it takes rows from a table."""
-        return self.call.effect in TAKING
-
-
-class RowState(NamedTuple):
-    """State of one row."""
-
-    places: tuple[tuple[str, Any], ...] = ()
-    """What is in each place, a table or "table@replica" where copies were put aside: the copies, or
-    their number. Only places that have some, in ascending order."""
-    memory: frozenset[tuple[Any, ...]] = frozenset()
-    """What later statements may fall back on, but need not: what a COPY, a REPLACE of an empty
-    partition, which works as a COPY, or an insert added, which the next COPY or SELECT may take for
-    a duplicate, and what tables had before."""
-
-    def put(self, changed: Mapping[str, Any], memory: Iterable[tuple[Any, ...]] = ()) -> "RowState":
-        """Return the state after these places have other contents, and with more memory."""
-        places = {place: now for place, now in {**dict(self.places), **changed}.items() if now}
-        return RowState(tuple(sorted(places.items())), self.memory.union(memory))
 
 
 class RowModel(Protocol):
@@ -120,7 +61,7 @@ class Exact:
         call, places = step.call, dict(state.places)
         table, have = call.table, places.get(call.table, ())
         match call.effect:
-            case Effect.NONE | Effect.KILL:
+            case Effect.NONE | Effect.KILL | Effect.EXCHANGE:
                 return {state}
             case Effect.INSERT | Effect.AGAIN:
                 return {
@@ -218,7 +159,7 @@ class LocalView:
         call, places = step.call, dict(state.places)
         table, have = call.table, places.get(call.table, 0)
         match call.effect:
-            case Effect.NONE | Effect.APPEND | Effect.CLEAR | Effect.KILL:
+            case Effect.NONE | Effect.APPEND | Effect.CLEAR | Effect.KILL | Effect.EXCHANGE:
                 return {state}
             case Effect.INSERT | Effect.AGAIN:
                 return {
@@ -331,7 +272,7 @@ def _forgotten(steps: Sequence[StatementStep]) -> frozenset[int]:
     forgot = [
         (one.call.to if one.call.effect is Effect.REPLACE else one.call.table, one.begin)
         for one in steps
-        if one.call.effect in _FORGETTING
+        if one.call.effect in FORGETTING
     ]
     return frozenset(
         step.place
@@ -378,7 +319,7 @@ def explains(
 def _may_have(copy: Copy, steps: Sequence[StatementStep]) -> bool:
     """Return whether a copy may have this list: the value of an insert, unless that was cleared,
     and any of the updates, once."""
-    values = {step.call.value for step in steps if step.call.effect in _INSERTING}
+    values = {step.call.value for step in steps if step.call.effect in INSERTING}
     has_value = copy[:1] in values and copy[:1] != ()
     cleared = any(step.call.effect is Effect.CLEAR for step in steps)
     updates = {step.call.update for step in steps if step.call.effect is Effect.APPEND}

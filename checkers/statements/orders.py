@@ -4,15 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.statements.effects import (
-    RowModel,
-    RowState,
-    Sees,
-    StatementStep,
-    is_replacing,
-    merged,
-    model_of,
-)
+from checkers.statements.effects import RowModel, is_replacing, merged, model_of
+from checkers.statements.names import meanings
+from checkers.statements.steps import RowState, Sees, StatementStep
 
 STATES_MAX: Final = 20_000
 """Number of states after which a search gives up."""
@@ -62,7 +56,8 @@ class _Search:
             for step in under_way:
                 if step.place in one.done:
                     continue
-                states = self.model.after(step, one.state)
+                meant = meanings(step)
+                states = {s for one_of in meant for s in self.model.after(one_of, one.state)}
                 unsure = one.unsure | {step.place} if step.end is None else one.unsure
                 waiting += [_Reached(state, one.done | {step.place}, unsure) for state in states]
                 self.budget -= len(states)
@@ -78,7 +73,8 @@ def final_states(
     """Return the states in which the row may be after all steps, in any order that keeps real time:
     a step takes effect once between its begin and its end; one of unknown outcome at any time after
     its begin, or never. `halves` is that of `model_of`. Raises TooManyOrdersError."""
-    search = _Search(model_of(sees, steps, halves=halves), budget)
+    meant = [one for step in steps for one in meanings(step)]
+    search = _Search(model_of(sees, meant, halves=halves), budget)
     reached = [_Reached(RowState(), frozenset(), frozenset())]
     under_way: list[StatementStep] = []
     events = [(step.begin, 0, step) for step in steps]

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from checkers.look import decode
 from checkers.phrasing import seconds, where
 from checkers.statements.calls import FINAL_ROWS, Effect, RowsShown, StatementCall
-from checkers.statements.effects import FOREVER, Shown, StatementStep
+from checkers.statements.names import named, tables_of
+from checkers.statements.steps import FOREVER, Shown, StatementStep
 from harness.core.history import History, Pair
 from harness.core.op import Kind
 
@@ -71,9 +72,14 @@ def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Coun
             elif pair.kind is not Kind.FAIL:
                 partition.statements.append(step)
     kills = [step for step in everywhere if step.call.effect is Effect.KILL]
+    exchanges = [step for step in everywhere if step.call.effect is Effect.EXCHANGE]
+    kills = [named(step, exchanges) for step in kills]
     for partition in found.values():
+        for inserts in (partition.inserts, partition.refused):
+            inserts |= {row: named(step, exchanges) for row, step in inserts.items()}
         statements = sorted((*partition.statements, *everywhere), key=lambda step: step.begin)
-        partition.statements = [_if_killed(step, kills) for step in statements]
+        known = [named(step, exchanges) for step in statements]
+        partition.statements = [_if_killed(step, kills) for step in known]
     return found, acknowledged
 
 
@@ -95,7 +101,7 @@ def _if_killed(step: StatementStep, kills: Sequence[StatementStep]) -> Statement
     for kill in kills:
         ended_before = kill.end is not None and kill.end < step.begin
         made_before = made and step.end is not None and step.end < kill.begin
-        if kill.call.table == step.call.table and not ended_before and not made_before:
+        if tables_of(kill) & tables_of(step) and not ended_before and not made_before:
             return step._replace(end=None, killed=True)
     return step
 

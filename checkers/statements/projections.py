@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from checkers.statements.effects import Shown
 from checkers.statements.partitions import StatementPartition
+from checkers.statements.steps import Shown
 
 
 class ProjectedRow(NamedTuple):

@@ -44,8 +44,8 @@ from checkers.conclusion import Findings, anomaly
 from checkers.look import decode
 from checkers.phrasing import number, seconds
 from checkers.statements.calls import READ_ROWS, Effect, RowsShown
-from checkers.statements.effects import Copy, Shown, StatementStep
 from checkers.statements.partitions import StatementPartition, partitions_of, rows_shown
+from checkers.statements.steps import Copy, Shown, StatementStep
 from checkers.taken import taken_of
 from harness.core.clock import WallClock
 from harness.core.history import History, Pair

@@ -58,15 +58,8 @@ from checkers.conclusion import Findings, anomaly
 from checkers.phrasing import FEW, during, listed, number
 from checkers.quiescence import quiescence_of
 from checkers.statements.calls import Effect
-from checkers.statements.effects import (
-    FOREVER,
-    RowState,
-    Sees,
-    Shown,
-    StatementStep,
-    explains,
-    in_tables,
-)
+from checkers.statements.effects import explains, in_tables
+from checkers.statements.names import tables_of
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.partitions import (
     StatementPartition,
@@ -75,6 +68,7 @@ from checkers.statements.partitions import (
     partitions_of,
 )
 from checkers.statements.projections import projected_rows
+from checkers.statements.steps import FOREVER, RowState, Sees, Shown, StatementStep
 from checkers.taken import not_promised, taken_of
 from harness.core.clock import WallClock
 from harness.core.history import History
@@ -91,9 +85,9 @@ TOLD_MAX = 30
 class _Class(NamedTuple):
     """What the rows of one class have in common."""
 
-    insert: tuple[int, int, str, bool]
-    """Number of events of statements before the begin and the end of its insert, its table, and
-    whether it has a value."""
+    insert: tuple[int, int, frozenset[str], bool]
+    """Number of events of statements before the begin and the end of its insert, the tables that it
+    may mean, and whether it has a value."""
     touching: tuple[int, ...]
     """Places of the statements that touch it."""
     shown: Shown
@@ -250,7 +244,7 @@ class _Judge:
         touching = tuple(step.place for step in steps if step is not insert)
         value = insert.call.update
         class_ = _Class(
-            (begin, end, insert.call.table, value is not UNSET), touching, _unnamed(shown, value)
+            (begin, end, tables_of(insert), value is not UNSET), touching, _unnamed(shown, value)
         )
         if class_ not in self._known:
             self._known[class_] = self._explained(steps, shown)

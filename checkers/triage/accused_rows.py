@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from checkers.phrasing import seconds
-from checkers.statements.effects import Copies, Sees, Shown, StatementStep, explains
+from checkers.statements.effects import explains
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.rows import RowViolation
+from checkers.statements.steps import Copies, Sees, Shown, StatementStep
 from checkers.triage.events import Event, Events, ended_ns, tables_by_path
 from checkers.triage.evidence import BlockRange, version_of
 from checkers.triage.missing import LATE_NS

@@ -12,7 +12,7 @@ from functools import partial
 
 from checkers.phrasing import seconds
 from checkers.statements.calls import Effect
-from checkers.statements.effects import StatementStep
+from checkers.statements.steps import StatementStep
 from checkers.triage.accused_rows import DATED_NS, AccusedRow
 from checkers.triage.events import Event, ended_ns
 from checkers.triage.evidence import BlockRange, version_of

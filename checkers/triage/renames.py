@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from checkers.phrasing import seconds
-from checkers.statements.effects import Shown
 from checkers.statements.partitions import StatementPartition, partitions_of
 from checkers.statements.reads import Read, reads_of
 from checkers.statements.rows import RowViolation
+from checkers.statements.steps import Shown
 from checkers.triage.accused_rows import AccusedRow, tables_by_name, with_row
 from checkers.triage.events import Event
 from checkers.triage.evidence import BlockRange, Evidence

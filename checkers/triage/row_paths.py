@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from checkers.statements.calls import Effect
-from checkers.statements.effects import Copies, Copy, Shown, StatementStep
+from checkers.statements.steps import Copies, Copy, Shown, StatementStep
 from checkers.triage.accused_rows import DATED_NS, AccusedRow
 from checkers.triage.events import Event, ended_ns
 from checkers.triage.evidence import BlockRange, version_of

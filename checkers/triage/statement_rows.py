@@ -14,10 +14,11 @@ from msgspec import structs
 
 from checkers.phrasing import seconds
 from checkers.statements.calls import Effect
-from checkers.statements.effects import Sees, StatementStep, explains, in_tables
+from checkers.statements.effects import explains, in_tables
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.partitions import partitions_of
 from checkers.statements.rows import HALF_MOVED, RowViolation, violations_of
+from checkers.statements.steps import Sees, StatementStep
 from checkers.triage.accused_rows import AccusedRow, tables_by_name, with_row
 from checkers.triage.detached import fetched_over, forgotten_mutation, stranded_part
 from checkers.triage.events import Events, ended_ns, kills

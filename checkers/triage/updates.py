@@ -10,7 +10,7 @@ from functools import partial
 
 from checkers.phrasing import seconds
 from checkers.statements.calls import Effect, StatementCall
-from checkers.statements.effects import StatementStep
+from checkers.statements.steps import StatementStep
 from checkers.triage.accused_rows import DATED_NS, AccusedRow
 from checkers.triage.events import Event, Events, ended_ns
 from checkers.triage.evidence import BlockRange

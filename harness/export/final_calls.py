@@ -7,8 +7,9 @@ from typing import Final
 from checkers.look import decode
 from checkers.replication.objects import FINAL_LOOK, FINAL_STORE
 from checkers.statements.calls import FINAL_ROWS, StatementCall
-from checkers.statements.effects import RowState, Sees, StatementStep, in_tables
+from checkers.statements.effects import in_tables
 from checkers.statements.orders import TooManyOrdersError, final_states
+from checkers.statements.steps import RowState, Sees, StatementStep
 from harness.clients.sent_statement import SentStatement
 from harness.core.op import Call, Done, Kind, Op
 from harness.core.protocols import Context, Generator, Pending, Ready, Worker

@@ -268,6 +268,41 @@ def test_a_projection_shows_the_rows_of_tables_that_merge_none_of_them() -> None
         StatementsOptions(projection=True, engine="summing").validate(Topology.of())
 
 
+def test_an_exchange_is_of_two_tables_that_are_known_by_their_paths() -> None:
+    options = StatementsOptions(statements="exchange,drop")
+    options.validate(Topology.of())
+    assert options.shape.exchanged
+    assert not StatementsOptions().shape.exchanged
+    values = [convert(c.value, StatementCall) for c in calls_of(options, 600) if c.f == "exchange"]
+    assert len(values) > 5
+    assert {(value.table, value.to) for value in values} == {("t", "u"), ("u", "t")}
+    assert not any(value.on_each for value in values)
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"tables": 3}, "tables=3"),
+        ({"view": True}, "view"),
+        ({"reads": True}, "reads"),
+        ({"statements": "exchange,drop-part"}, "drop-part"),
+    ],
+)
+def test_an_exchange_is_refused_beside_what_it_makes_ambiguous(more: dict, named: str) -> None:
+    with pytest.raises(UsageError, match=f"{named} beside tables that are exchanged: expected"):
+        StatementsOptions(**{"statements": "exchange", **more}).validate(Topology.of())
+
+
+def test_in_a_replicated_database_every_replica_makes_an_exchange() -> None:
+    options = StatementsOptions(statements="exchange", replicated=True)
+    options.validate(Topology.of())
+    assert Mechanism.REPLICATED_DATABASES in options.needs
+    assert options.shape.replicated
+    calls = [call for call in calls_of(options, 600) if call.f == "exchange"]
+    assert all(convert(call.value, StatementCall).on_each for call in calls)
+    assert len(calls) > 5
+
+
 @pytest.mark.parametrize("engine", ["summing", "aggregating"])
 def test_an_engine_that_counts_rows_keeps_all_of_them(engine: str) -> None:
     rows = [convert(c.value, StatementCall) for c in calls_of(StatementsOptions(engine=engine), 50)]

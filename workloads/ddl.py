@@ -28,7 +28,7 @@ from harness.clients.clickhouse import (
     failed_read,
     failed_write,
 )
-from harness.clients.replicated_table import drop_database
+from harness.clients.replicated_table import create_replicated_database, drop_database
 from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Call, Done, Json, Kind, Op
@@ -193,11 +193,8 @@ class _DdlSession:
         try:
             for node, connection in self._connections.items():
                 shard = self._cluster.topology.node(node).shard
-                connection.command(
-                    f"CREATE DATABASE {self._database} ENGINE = "
-                    f"Replicated('/harness/{self._token}/database', 's{shard}', '{node}')",
-                    {"allow_experimental_database_replicated": 1},
-                )
+                path = f"/harness/{self._token}/database"
+                create_replicated_database(connection, self._database, path, node, f"s{shard}")
             node, connection = next(iter(self._connections.items()))
             for statement in (
                 *self._objects(),

@@ -6,7 +6,7 @@ from string import Formatter
 from typing import Final, TypeAlias
 
 from checkers.statements.calls import Effect
-from checkers.statements.effects import TAKING, TO_ANOTHER
+from checkers.statements.steps import TAKING, TO_ANOTHER
 from harness.clients.clickhouse import SettingName
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
@@ -114,7 +114,7 @@ class StatementKind:
         except ValueError as error:
             raise UsageError(f"statement {name}: {error} in {self.sql!r}") from None
         of_table = self.effect is not Effect.FETCH and "staging" not in self.placeholders
-        expected = {"table": of_table, "to": self.effect in TO_ANOTHER}
+        expected = {"table": of_table, "to": self.effect in (*TO_ANOTHER, Effect.EXCHANGE)}
         expected |= {"update": self.effect is Effect.APPEND, "path": self.effect is Effect.FETCH}
         for part, needed in expected.items():
             if (part in self.placeholders) != needed:

@@ -409,6 +409,15 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         weight=0.2,
         by_name=True,
     ),
+    "exchange": StatementKind(
+        sql="EXCHANGE TABLES {table} AND {to}",
+        effect=Effect.EXCHANGE,
+        text="gives two tables each other's names, on the replica that is asked",
+        promise=f"{_MANUAL}/exchange",
+        needs=(Mechanism.ATOMIC_DATABASES,),
+        weight=0.4,
+        by_name=True,
+    ),
     "reattach": StatementKind(
         sql="DETACH TABLE {table} SYNC; ATTACH TABLE {table}",
         effect=Effect.NONE,

@@ -5,9 +5,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from checkers.statements.calls import Effect
-from harness.clients.clickhouse import ClickHouse
-from harness.clients.replicated_table import ReplicatedTable, TableSchema, drop_database
+from harness.clients.clickhouse import ClickHouse, DatabaseError
+from harness.clients.replicated_table import (
+    ReplicatedTable,
+    TableSchema,
+    create_replicated_database,
+    drop_database,
+)
 from harness.core.dialect import Mechanism
+from harness.core.errors import ClusterError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
 from workloads.statement_kinds import StatementKind
@@ -96,6 +102,11 @@ class TableShape:
     """Engine of the tables, a name of `ENGINES`."""
     tables: int = len(TABLES)
     """Number of replicated tables."""
+    replicated: bool = False
+    """Whether these are in one Replicated database, whose log has the statements that change what a
+    table is."""
+    exchanged: bool = False
+    """Whether statements give the tables each other's names."""
     settings: Mapping[str, int] = field(default_factory=dict)
     """Settings of the tables beside those that their statements need."""
 
@@ -124,9 +135,14 @@ def tables_of(
     cluster: Cluster, token: str, schema: TableSchema, shape: TableShape
 ) -> Mapping[str, ReplicatedTable]:
     """Return the tables by name, in the order in which they are created."""
-    tables = {
-        name: ReplicatedTable(cluster, f"{token}_{name}", schema) for name in names_of(shape.tables)
-    }
+    tables: dict[str, ReplicatedTable] = {}
+    for name in names_of(shape.tables):
+        if shape.replicated:
+            tables[name] = TableOfDatabase(cluster, token, name, schema)
+        elif shape.exchanged:
+            tables[name] = TableOfPath(cluster, f"{token}_{name}", schema)
+        else:
+            tables[name] = ReplicatedTable(cluster, f"{token}_{name}", schema)
     if shape.view or shape.late_view:
         source = tables[TABLES[0]].name
         columns = ENGINES[shape.engine].columns
@@ -138,6 +154,80 @@ def tables_of(
             cluster, f"{token}_{STAGING}", replace(schema, engine="MergeTree", ttl="")
         )
     return tables
+
+
+class TableOfPath(ReplicatedTable):
+    """Table that may have another name on each replica: it is what its path in ZooKeeper says."""
+
+    def condition_on(self, node: str) -> str:
+        """Return the condition that selects the table by its name on a replica now. Raises
+        DatabaseError."""
+        database, table = self._place_by(self._on(node))
+        return f"database = '{database}' AND table = '{table}'"
+
+    def name_by(self, connection: ClickHouse) -> str:
+        """Return the name that the table has on the replica of a connection now. Raises
+        DatabaseError."""
+        return ".".join(self._place_by(connection))
+
+    def _place_by(self, connection: ClickHouse) -> tuple[str, str]:
+        rows = connection.rows(
+            f"SELECT database, table FROM system.replicas WHERE zookeeper_path = '{self.path}'",
+            (str, str),
+        )
+        if not rows:
+            raise DatabaseError(60, f"there is no table of {self.path}")
+        database, table = rows[0]
+        return database, table
+
+
+class TableOfDatabase(TableOfPath):
+    """Table in a Replicated database that it shares with others."""
+
+    def __init__(self, cluster: Cluster, token: str, name: str, schema: TableSchema) -> None:
+        """Name the table and the database, which is that of all tables with the same token."""
+        super().__init__(cluster, f"{token}_{name}", schema)
+        self.database = f"harness_{token}"
+        self.name = f"{self.database}.{name}"
+        self._log = f"/harness/{token}/database"
+
+    def create(self) -> None:
+        """Create the database on every replica, and the table through the first one. Raises
+        ClusterError."""
+        node = self.replicas[0]
+        try:
+            for node in self.replicas:
+                create_replicated_database(self._on(node), self.database, self._log, node)
+            node = self.replicas[0]
+            self._on(node).command(
+                self.definition(self.path.removesuffix("1") + "{shard}", "{replica}"),
+                {"database_replicated_allow_replicated_engine_arguments": 1},
+            )
+        except DatabaseError as error:
+            self.close()
+            raise ClusterError(f"{node}: the table was not made: {error}") from error
+
+    def pending(self) -> Sequence[str]:
+        """Return why the table is not at rest, or a replica has yet to execute statements of the
+        database's log, a reason each."""
+        reasons: list[str] = []
+        for node in self.replicas:
+            try:
+                last, done = self._on(node).row(
+                    "SELECT (SELECT toUInt32(value) FROM system.zookeeper WHERE "
+                    f"path = '{self._log}' AND name = 'max_log_ptr'), (SELECT toUInt32(value) "
+                    f"FROM system.zookeeper WHERE path = '{self._log}/replicas/1|{node}' "
+                    "AND name = 'log_ptr')",
+                    (int, int),
+                )
+            except DatabaseError as error:
+                reasons.append(f"{node} does not answer: {error.text}")
+                continue
+            if done < last:
+                reasons.append(
+                    f"{node} has yet to execute {last - done} statements of its database"
+                )
+        return [*reasons, *super().pending()]
 
 
 class ViewTarget(ReplicatedTable):
@@ -158,11 +248,7 @@ class ViewTarget(ReplicatedTable):
         DatabaseError."""
         super().create_on(connection, node)
         if self._late:
-            connection.command(
-                f"CREATE DATABASE IF NOT EXISTS {self._view_database} "
-                f"ENGINE = Replicated('{self.path}/view', '1', '{node}')",
-                {"allow_experimental_database_replicated": 1},
-            )
+            create_replicated_database(connection, self._view_database, f"{self.path}/view", node)
         else:
             connection.command(
                 f"CREATE MATERIALIZED VIEW {self.view} TO {self.name} AS "

@@ -6,34 +6,28 @@ updates that it has seen; what a replica shows at rest is judged row by row, by 
 may have touched it (`statement_table`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final
 
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from checkers.ladder import Level
-from checkers.look import decode, encode
-from checkers.statements.calls import FINAL_ROWS, READ_ROWS, Effect, RowsShown, StatementCall
-from checkers.statements.effects import Sees
+from checkers.look import encode
+from checkers.statements.calls import FINAL_ROWS, READ_ROWS, Effect, StatementCall
 from checkers.statements.reads import StatementReads
 from checkers.statements.rows import StatementRows
+from checkers.statements.steps import Sees
 from checkers.stats import Stats
 from harness.clients.clickhouse import (
-    ClickHouse,
     DatabaseError,
-    QuerySettings,
     connect,
-    failed_read,
-    failed_write,
 )
-from harness.clients.replicated_table import ReplicatedTable
 from harness.clients.several_tables import SeveralTables
 from harness.clients.table_session import ClientWithFunctions
-from harness.core.dialect import Dialect, Mechanism
+from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
-from harness.core.op import Call, Done, Kind, Op, Value
-from harness.core.outcomes import UNSENT
+from harness.core.op import Call, Op
 from harness.core.protocols import Cluster, Context, Generator, Step, Workload
 from harness.core.ranges import unknown_name, validate_numbers
 from harness.core.seed import Seed
@@ -41,20 +35,17 @@ from harness.core.topology import Topology
 from harness.generators.calls import numbered, sequence
 from harness.generators.choose import mix
 from workloads.options import PacedOptions
-from workloads.statement_kinds import SEPARATOR, StatementKind
+from workloads.statement_client import StatementsClient
+from workloads.statement_kinds import StatementKind
 from workloads.statement_table import STATEMENTS, statement_named
 from workloads.statement_tables import (
     ENGINES,
     EXPIRED,
-    LATE_VIEW,
     SCRIPTED,
     STAGING,
     TABLES,
     VIEW,
-    StagingTable,
-    TableEngine,
     TableShape,
-    ViewTarget,
     names_of,
     tables_of,
 )
@@ -66,13 +57,8 @@ CALLS: Final = 100
 """Number of calls after which others take their place, so that few statements touch a row."""
 READS: Final = 0.25
 """Number of reads for each statement."""
-NOT_USED: Final = 584
-"""Code of the error with which a server says that it can use no projection."""
 SELECTED: Final = 4
 """A condition on rows selects one in this many."""
-REFUSALS: Final = frozenset({UNSENT, 164, 202})
-"""Codes of errors with which a statement certainly did nothing: no connection, read-only by its
-settings, too many queries. Any other may follow a part of the work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +91,9 @@ class StatementsOptions(PacedOptions):
     one of a row's copies in a partition; "summing" and "aggregating", whose merges count them."""
     projection: bool = False
     """Whether the tables have a projection, whose rows are compared with those of its table."""
+    replicated: bool = False
+    """Whether the tables are in one Replicated database, on whose log statements are that change
+    what a table is."""
     sees: str = Sees.ACKNOWLEDGED.value
     """What a statement sees of a table from which it takes rows: "acknowledged": all that was
     acknowledged; "local": what its replica has, which is all that the manual says."""
@@ -132,7 +121,14 @@ class StatementsOptions(PacedOptions):
             engine=self.engine,
             tables=self.tables,
             projection=self.projection,
+            replicated=self.replicated,
+            exchanged=self.exchanged,
         )
+
+    @property
+    def exchanged(self) -> bool:
+        """Return whether some statement gives tables each other's names."""
+        return any(kind.effect is Effect.EXCHANGE for kind in self.chosen.values())
 
     @property
     def needs(self) -> tuple[Mechanism, ...]:
@@ -140,11 +136,14 @@ class StatementsOptions(PacedOptions):
         needs = [need for kind in self.chosen.values() for need in kind.needs]
         needs += [Mechanism.PROJECTIONS] * self.projection
         needs += [Mechanism.VIEWS] * self.view + [Mechanism.ROW_TTL] * self.ttl
+        needs += [Mechanism.REPLICATED_DATABASES] * self.replicated
         return tuple(dict.fromkeys(needs))
 
     @property
     def unsimulated(self) -> str:
         """Option that simulated servers do not understand; "" if there is none."""
+        if self.replicated:
+            return "-o replicated=true"
         return f"-o engine={self.engine}" if self.engine != "merge" else ""
 
     def validate(self, topology: Topology) -> None:  # noqa: ARG002
@@ -159,7 +158,22 @@ class StatementsOptions(PacedOptions):
             raise UsageError(f"projection with engine {self.engine}: expected engine merge")
         if self.sees not in list(Sees):
             raise UsageError(f"sees {unknown_name(self.sees, [sees.value for sees in Sees])}")
-        _ = self.chosen
+        self._validate_names()
+
+    def _validate_names(self) -> None:
+        """Raise UsageError if tables get each other's names beside what looks for its tables more
+        than once."""
+        if not self.exchanged:
+            return
+        parts = [name for name, kind in self.chosen.items() if "part" in kind.placeholders]
+        others = {f"tables={self.tables}": self.tables != len(TABLES), "view": self.view}
+        others |= {"reads": self.reads} | dict.fromkeys(parts, True)
+        for name, is_chosen in others.items():
+            if is_chosen:
+                raise UsageError(
+                    f"{name} beside tables that are exchanged: expected tables=2, no view, no "
+                    "reads, and no statement on a part"
+                )
 
 
 def statements(
@@ -266,6 +280,8 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
                 call = structs.replace(call, also=key - PARTITIONS)
         if "to" in placeholders:
             call = structs.replace(call, to=to)
+        if kind.effect is Effect.EXCHANGE and options.replicated:
+            call = structs.replace(call, on_each=True)
         if kind.effect is Effect.SELECT and options.view and to == TABLES[0]:
             call = structs.replace(call, view=VIEW)
         if "update" in placeholders:
@@ -322,7 +338,7 @@ class StatementsSession(SeveralTables):
         engine = ENGINES[self._options.engine]
         projection = self._options.projection
         dialect = self._cluster.engines.on(node)
-        return _StatementsClient(
+        return StatementsClient(
             connection, dialect, self.tables, chosen, engine, projection=projection
         )
 
@@ -362,129 +378,3 @@ class StatementsSession(SeveralTables):
             if count:
                 reasons.append(f"{node} still runs {count} statements")
         return reasons
-
-
-class _StatementsClient:
-    """Client that executes the statements of its calls on one replica."""
-
-    def __init__(
-        self,
-        connection: ClickHouse,
-        dialect: Dialect,
-        tables: Mapping[str, ReplicatedTable],
-        chosen: Mapping[str, StatementKind],
-        engine: TableEngine,
-        *,
-        projection: bool,
-    ) -> None:
-        self._connection = connection
-        self._dialect = dialect
-        self._tables = tables
-        self._names = {name: table.name for name, table in tables.items()}
-        view = tables.get(VIEW)
-        if isinstance(view, ViewTarget):
-            self._names[LATE_VIEW] = view.view
-        self._shown = [n for n, table in tables.items() if not isinstance(table, StagingTable)]
-        self._chosen = chosen
-        self._engine = engine
-        self._projection = projection
-
-    def invoke(self, op: Op) -> Done:
-        """Execute the statement, or read the rows of a partition."""
-        if op.f in (FINAL_ROWS, READ_ROWS):
-            try:
-                return Done(Kind.OK, encode(self._rows(op)))
-            except DatabaseError as error:
-                return failed_read(error)
-        try:
-            return Done(Kind.OK, self._execute(op))
-        except DatabaseError as error:
-            done = failed_write(error)
-            # An insert that is refused where its view writes may have added its own row.
-            whole = self._chosen[op.f].is_one_block and VIEW not in self._tables
-            certain = whole or error.code in REFUSALS
-            return done if certain or done.kind is Kind.INFO else Done(Kind.INFO, error=done.error)
-
-    def function_of(self, f: str) -> Callable[..., object]:
-        """Return the function that makes the calls of this name."""
-        return self._rows if f in (FINAL_ROWS, READ_ROWS) else self._execute
-
-    def close(self) -> None:
-        """Close the connection; idempotent."""
-        self._connection.close()
-
-    def _execute(self, op: Op) -> Value:
-        """Execute the statements of a call. Return its value, with the rows of the part that it
-        names. Raises DatabaseError."""
-        kind, call = self._chosen[op.f], decode(op, StatementCall)
-        name = call.table.partition("@")[0]
-        settings = cast(QuerySettings, self._dialect.query_settings(call.settings))
-        table = self._names[name]
-        if call.row is not UNSET:
-            partitions = [op.key] if call.also is UNSET else [op.key, call.also]
-            rows = [(p, call.row, [*call.value]) for p in partitions]
-            self._connection.insert(f"{table} (p, id, v)", rows, settings)
-            return op.value
-        if call.synced and "@" not in call.table:
-            self._connection.command(f"SYSTEM SYNC REPLICA {table}")
-        part = self._part(op, name) if call.one_part else ""
-        if part:
-            call = structs.replace(call, rows=self._connection.numbers(
-                f"SELECT DISTINCT id FROM {table} WHERE _part = '{part}' ORDER BY id"
-            ))  # fmt: skip
-        sql = kind.sql.format(
-            table=table,
-            to=self._names[call.to] if call.to is not UNSET else "",
-            staging=self._names.get(STAGING, ""),
-            columns=self._engine.columns,
-            part=part,
-            path=self._tables[name].path,
-            view=self._names.get(VIEW, ""),
-            node=op.node,
-            p=op.key,
-            index=op.index,
-            update=0 if call.update is UNSET else call.update,
-            where=call.condition(op.key),
-        )
-        for statement in sql.split(SEPARATOR):
-            self._connection.command(statement, settings)
-        return encode(call)
-
-    def _part(self, op: Op, name: str) -> str:
-        """Return one of the parts that the replica has of a partition. Raises DatabaseError if it
-        has none."""
-        rows = self._connection.rows(
-            "SELECT name FROM system.parts WHERE active AND rows > 0 AND "
-            f"database = '{self._tables[name].database}' AND partition_id = '{op.key}' "
-            f"ORDER BY sipHash64(name, '{op.index}') LIMIT 1",
-            (str,),
-        )
-        if not rows:
-            raise DatabaseError(UNSENT, f"{op.node} has no part of partition {op.key} of {name}")
-        return str(rows[0][0])
-
-    def _rows(self, op: Op) -> RowsShown:
-        without = "optimize_use_projections = 0" if self._projection else ""
-        tables = {name: self._rows_of(name, op, without) for name in self._shown}
-        if not self._projection:
-            return RowsShown(tables)
-        projections = {}
-        for name in self._shown:
-            try:
-                projections[name] = self._rows_of(name, op, "force_optimize_projection = 1")
-            except DatabaseError as error:
-                if error.code != NOT_USED:
-                    raise
-        return RowsShown(tables, projections)
-
-    def _rows_of(self, name: str, op: Op, settings: str) -> list[tuple[int, list[int], int]]:
-        """Return the rows of a partition of a table. Raises DatabaseError."""
-        return [
-            (row, [*updates], copies)
-            for row, updates, copies in self._connection.rows(
-                f"SELECT id, v, {self._engine.copies} FROM {self._names[name]} "
-                f"WHERE p = {op.key:d} GROUP BY id, v ORDER BY id, v"
-                + (f" SETTINGS {settings}" if settings else ""),
-                (int, list, int),
-            )
-        ]

@@ -21,6 +21,7 @@ from harness.core.protocols import Cluster
 ServerSetting: TypeAlias = Literal[
     "allow_experimental_database_replicated",
     "async_insert",
+    "database_replicated_allow_replicated_engine_arguments",
     "deduplicate_blocks_in_dependent_materialized_views",
     "distributed_ddl_task_timeout",
     "enable_lightweight_update",

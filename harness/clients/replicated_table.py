@@ -66,6 +66,18 @@ def drop_database(
     return left
 
 
+def create_replicated_database(
+    connection: ClickHouse, database: str, path: str, node: str, shard: str = "1"
+) -> None:
+    """Create a Replicated database on one node, with its log below this path of ZooKeeper. Raises
+    DatabaseError."""
+    connection.command(
+        f"CREATE DATABASE IF NOT EXISTS {database} "
+        f"ENGINE = Replicated('{path}', '{shard}', '{node}')",
+        {"allow_experimental_database_replicated": 1},
+    )
+
+
 class ReplicatedTable:
     """Replicated table in a database and under a ZooKeeper path of its own."""
 
@@ -97,17 +109,31 @@ class ReplicatedTable:
     def create_on(self, connection: ClickHouse, node: str) -> None:
         """Create the table on one replica, whose database exists. A subclass that overrides it may
         execute any statements. Raises DatabaseError."""
+        connection.command(self.definition(self.path, node))
+
+    def definition(self, path: str, replica: str) -> str:
+        """Return the statement that creates the table with these arguments of its engine."""
         known = self._cluster.engines.dialect.table_settings(self._schema.settings)
         settings = ", ".join(f"{k} = {v!r}" for k, v in known.items())
         projection = self._schema.projection
         projection = f", PROJECTION r ({projection})" if projection else ""
-        connection.command(
+        return (
             f"CREATE TABLE {self.name} ({self._schema.columns}{projection}) "
-            f"ENGINE = {self._schema.engine.format(path=self.path, replica=node)} "
+            f"ENGINE = {self._schema.engine.format(path=path, replica=replica)} "
             f"PARTITION BY {self._schema.partition_by} ORDER BY {self._schema.order_by}"
             + (f" TTL {self._schema.ttl}" if self._schema.ttl else "")
             + (f" SETTINGS {settings}" if settings else "")
         )
+
+    def condition_on(self, node: str) -> str:  # noqa: ARG002
+        """Return the condition that selects this table of a replica in the tables of `system`. A
+        subclass may ask the replica. Raises DatabaseError."""
+        return f"database = '{self.database}'"
+
+    def name_by(self, connection: ClickHouse) -> str:  # noqa: ARG002
+        """Return the name that the table has on the replica of a connection now. Raises
+        DatabaseError."""
+        return self.name
 
     def unfinished_mutations(self) -> Sequence[str]:
         """Return a reason for each replica with an active part that a mutation has yet to change,
@@ -128,7 +154,7 @@ class ReplicatedTable:
                 )
                 known[node] = self._mutations(
                     node,
-                    f"SELECT mutation_id FROM system.mutations WHERE database = '{self.database}'",
+                    f"SELECT mutation_id FROM system.mutations WHERE {self.condition_on(node)}",
                 )
                 undone = self._mutations_to_do(node)
             except DatabaseError as error:
@@ -191,9 +217,9 @@ class ReplicatedTable:
             "SELECT uniq(mutation_id) FROM ("
             "SELECT mutation_id, p AS partition_id, n FROM system.mutations ARRAY JOIN "
             "block_numbers.partition_id AS p, block_numbers.number AS n "
-            f"WHERE database = '{self.database}') AS ordered ALL INNER JOIN ("
+            f"WHERE {self.condition_on(node)}) AS ordered ALL INNER JOIN ("
             "SELECT partition_id, data_version FROM system.parts "
-            f"WHERE active AND database = '{self.database}') AS held "
+            f"WHERE active AND {self.condition_on(node)}) AS held "
             "USING partition_id WHERE data_version < n",
             (int,),
         )
@@ -203,7 +229,7 @@ class ReplicatedTable:
         rows = self._on(node).rows(
             "SELECT is_readonly, is_session_expired, queue_size, parts_to_check, log_pointer, "
             "active_replicas, total_replicas FROM system.replicas "
-            f"WHERE database = '{self.database}'",
+            f"WHERE {self.condition_on(node)}",
             (int,) * 7,
         )
         if not rows:
@@ -259,12 +285,12 @@ class ReplicatedTable:
         try:
             parts, rows = self._on(node).row(
                 "SELECT count(), sum(rows) FROM system.parts "
-                f"WHERE active AND database = '{self.database}'",
+                f"WHERE active AND {self.condition_on(node)}",
                 (int, int),
             )
             queue, check = self._on(node).row(
                 "SELECT sum(queue_size), sum(parts_to_check) FROM system.replicas "
-                f"WHERE database = '{self.database}'",
+                f"WHERE {self.condition_on(node)}",
                 (int, int),
             )
             active = self._parts(node) if with_parts else None
@@ -280,7 +306,8 @@ class ReplicatedTable:
         than from metadata."""
         columns = ", ".join(c.split()[0] for c in self._schema.columns.split(","))
         found = self._on(node).rows(
-            f"SELECT _part, count(), sum(cityHash64({columns})) FROM {self.name} GROUP BY _part",
+            f"SELECT _part, count(), sum(cityHash64({columns})) "
+            f"FROM {self.name_by(self._on(node))} GROUP BY _part",
             (str, int, int),
         )
         return {part: [int(rows), f"{total:016x}"] for part, rows, total in sorted(found)}

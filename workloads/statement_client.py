@@ -1,0 +1,163 @@
+"""Client of the workload `statements`, which executes its calls on one replica."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, cast
+
+from msgspec import UNSET, structs
+
+from checkers.look import decode, encode
+from checkers.statements.calls import FINAL_ROWS, READ_ROWS, RowsShown, StatementCall
+from harness.clients.clickhouse import (
+    ClickHouse,
+    DatabaseError,
+    QuerySettings,
+    failed_read,
+    failed_write,
+)
+from harness.clients.replicated_table import ReplicatedTable
+from harness.core.dialect import Dialect
+from harness.core.op import Done, Kind, Op, Value
+from harness.core.outcomes import UNSENT
+from workloads.statement_kinds import SEPARATOR, StatementKind
+from workloads.statement_tables import (
+    LATE_VIEW,
+    STAGING,
+    VIEW,
+    StagingTable,
+    TableEngine,
+    ViewTarget,
+)
+
+NOT_USED: Final = 584
+"""Code of the error with which a server says that it can use no projection."""
+
+REFUSALS: Final = frozenset({UNSENT, 164, 202})
+"""Codes of errors with which a statement certainly did nothing: no connection, read-only by its
+settings, too many queries. Any other may follow a part of the work."""
+
+
+class StatementsClient:
+    """Client that executes the statements of its calls on one replica."""
+
+    def __init__(
+        self,
+        connection: ClickHouse,
+        dialect: Dialect,
+        tables: Mapping[str, ReplicatedTable],
+        chosen: Mapping[str, StatementKind],
+        engine: TableEngine,
+        *,
+        projection: bool,
+    ) -> None:
+        self._connection = connection
+        self._dialect = dialect
+        self._tables = tables
+        self._names = {name: table.name for name, table in tables.items()}
+        view = tables.get(VIEW)
+        if isinstance(view, ViewTarget):
+            self._names[LATE_VIEW] = view.view
+        self._shown = [n for n, table in tables.items() if not isinstance(table, StagingTable)]
+        self._chosen = chosen
+        self._engine = engine
+        self._projection = projection
+
+    def invoke(self, op: Op) -> Done:
+        """Execute the statement, or read the rows of a partition."""
+        if op.f in (FINAL_ROWS, READ_ROWS):
+            try:
+                return Done(Kind.OK, encode(self._rows(op)))
+            except DatabaseError as error:
+                return failed_read(error)
+        try:
+            return Done(Kind.OK, self._execute(op))
+        except DatabaseError as error:
+            done = failed_write(error)
+            # An insert that is refused where its view writes may have added its own row.
+            whole = self._chosen[op.f].is_one_block and VIEW not in self._tables
+            certain = whole or error.code in REFUSALS
+            return done if certain or done.kind is Kind.INFO else Done(Kind.INFO, error=done.error)
+
+    def function_of(self, f: str) -> Callable[..., object]:
+        """Return the function that makes the calls of this name."""
+        return self._rows if f in (FINAL_ROWS, READ_ROWS) else self._execute
+
+    def close(self) -> None:
+        """Close the connection; idempotent."""
+        self._connection.close()
+
+    def _execute(self, op: Op) -> Value:
+        """Execute the statements of a call. Return its value, with the rows of the part that it
+        names. Raises DatabaseError."""
+        kind, call = self._chosen[op.f], decode(op, StatementCall)
+        name = call.table.partition("@")[0]
+        settings = cast(QuerySettings, self._dialect.query_settings(call.settings))
+        table = self._names[name]
+        if call.row is not UNSET:
+            partitions = [op.key] if call.also is UNSET else [op.key, call.also]
+            rows = [(p, call.row, [*call.value]) for p in partitions]
+            self._connection.insert(f"{table} (p, id, v)", rows, settings)
+            return op.value
+        if call.synced and "@" not in call.table:
+            self._connection.command(f"SYSTEM SYNC REPLICA {table}")
+        part = self._part(op, name) if call.one_part else ""
+        if part:
+            call = structs.replace(call, rows=self._connection.numbers(
+                f"SELECT DISTINCT id FROM {table} WHERE _part = '{part}' ORDER BY id"
+            ))  # fmt: skip
+        sql = kind.sql.format(
+            table=table,
+            to=self._names[call.to] if call.to is not UNSET else "",
+            staging=self._names.get(STAGING, ""),
+            columns=self._engine.columns,
+            part=part,
+            path=self._tables[name].path,
+            view=self._names.get(VIEW, ""),
+            node=op.node,
+            p=op.key,
+            index=op.index,
+            update=0 if call.update is UNSET else call.update,
+            where=call.condition(op.key),
+        )
+        for statement in sql.split(SEPARATOR):
+            self._connection.command(statement, settings)
+        return encode(call)
+
+    def _part(self, op: Op, name: str) -> str:
+        """Return one of the parts that the replica has of a partition. Raises DatabaseError if it
+        has none."""
+        rows = self._connection.rows(
+            "SELECT name FROM system.parts WHERE active AND rows > 0 AND "
+            f"concat(database, '.', table) = '{self._names[name]}' AND partition_id = '{op.key}' "
+            f"ORDER BY sipHash64(name, '{op.index}') LIMIT 1",
+            (str,),
+        )
+        if not rows:
+            raise DatabaseError(UNSENT, f"{op.node} has no part of partition {op.key} of {name}")
+        return str(rows[0][0])
+
+    def _rows(self, op: Op) -> RowsShown:
+        without = "optimize_use_projections = 0" if self._projection else ""
+        tables = {name: self._rows_of(name, op, without) for name in self._shown}
+        if not self._projection:
+            return RowsShown(tables)
+        projections = {}
+        for name in self._shown:
+            try:
+                projections[name] = self._rows_of(name, op, "force_optimize_projection = 1")
+            except DatabaseError as error:
+                if error.code != NOT_USED:
+                    raise
+        return RowsShown(tables, projections)
+
+    def _rows_of(self, name: str, op: Op, settings: str) -> list[tuple[int, list[int], int]]:
+        """Return the rows of a partition of a table. Raises DatabaseError."""
+        return [
+            (row, [*updates], copies)
+            for row, updates, copies in self._connection.rows(
+                f"SELECT id, v, {self._engine.copies} "
+                f"FROM {self._tables[name].name_by(self._connection)} "
+                f"WHERE p = {op.key:d} GROUP BY id, v ORDER BY id, v"
+                + (f" SETTINGS {settings}" if settings else ""),
+                (int, list, int),
+            )
+        ]

@@ -40,11 +40,12 @@ def by_definition(
 def _is_forgotten(step, steps) -> bool:
     """Return whether the block of an insert may have been forgotten when it is sent again."""
     forgets = {"delete": "table", "detach": "table", "move": "table", "replace": "to"}
+    before = [other for other in steps if step.end is None or other.begin < step.end]
     return any(
         getattr(other.call, forgets[other.call.effect]) == step.call.table
-        for other in steps
-        if other.call.effect in forgets and (step.end is None or other.begin < step.end)
-    )
+        for other in before
+        if other.call.effect in forgets
+    ) or any(other.call.reshapes and other.call.table == step.call.table for other in before)
 
 
 def _play(order, places, copied, past, sees, half) -> set[Shown]:
@@ -66,7 +67,7 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
     views = {have, *(_earlier(step, past) if sees is Sees.LOCAL else ())}
     there = places.get(call.to, ()) if isinstance(call.to, str) else ()
     match call.effect:
-        case Effect.NONE | Effect.KILL:
+        case Effect.NONE | Effect.KILL | Effect.EXCHANGE:
             go({})
         case Effect.INSERT | Effect.AGAIN:
             for changed in _inserted(step, places, copied):
@@ -86,8 +87,9 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
             aside = f"{call.table}@{step.node}"
             gone = places.get(aside, ())
             other = f"{call.table}@{'ch2' if step.node == 'ch1' else 'ch1'}"
-            for left in _left_aside(places.get(other, ()), gone):
-                go({call.table: (*have, *gone), aside: (), other: left})
+            for some, rest in _hits(step, gone):
+                for left in _left_aside(places.get(other, ()), some):
+                    go({call.table: (*have, *some), aside: rest, other: left})
         case Effect.DETACH:
             for changed in _detached(step, places, views, sees):
                 go(changed)
@@ -249,7 +251,7 @@ def some_steps(draw: random.Random) -> list[StatementStep]:
         to = "u" if table == "t" else "t"
         at += draw.randint(0, 3)
         end = None if draw.random() < 0.2 else at + draw.randint(1, 9)
-        one_part = effect in (Effect.DELETE, Effect.DETACH) and draw.random() < 0.5
+        one_part = effect in (Effect.DELETE, Effect.DETACH, Effect.ATTACH) and draw.random() < 0.5
         killed = effect in (Effect.APPEND, Effect.CLEAR, Effect.DELETE) and draw.random() < 0.3
         end = None if killed else end
         synced, view = draw.random() < 0.3, "v" if viewed else UNSET
@@ -258,6 +260,8 @@ def some_steps(draw: random.Random) -> list[StatementStep]:
         )
         if not place and draw.random() < 0.4:
             call = structs.replace(call, update=UNSET)
+        if effect is Effect.NONE:
+            call = structs.replace(call, reshapes=draw.random() < 0.5)
         last = end and end * 100 + 50 + place
         steps.append(StatementStep(place, at * 100 + place, last, "ch1", call, killed))
     return steps

@@ -290,6 +290,20 @@ VERDICTS = {
         (ONE, DETACH, BACK_ON_CH1, BACK_ON_CH2, both_show(t=[(1, [], 1)])),
         (Status.VALID, []),
     ),
+    "a part that was put aside may be attached by itself, or be another part than the row's": (
+        (ONE, DETACH, call("attach-part", "attach", 42, 44, one_part=True), both_show(t=HERE)),
+        (Status.VALID, []),
+    ),
+    "a part that was put aside is attached once by its replica": (
+        (
+            ONE,
+            DETACH,
+            call("attach-part", "attach", 42, 44, one_part=True),
+            call("attach-part", "attach", 46, 48, one_part=True),
+            both_show(t=[(1, [], 2)]),
+        ),
+        (Status.INVALID, ["doubled"]),
+    ),
     "two replicas attach what each has put aside": (
         (ONE, DETACH, BACK_ON_CH1, BACK_ON_CH2, both_show(t=[(1, [], 2)])),
         (Status.VALID, []),

@@ -19,6 +19,7 @@ from statement_rows_cases import (
 from checkers.statements.rows import StatementRows
 from harness.core.verdict import Status
 
+RESHAPED = call("column-add", "none", 10, 12, key=None, reshapes=True)
 VERDICTS = {
     "a block that is sent again is new where a move has forgotten it": (
         (
@@ -29,6 +30,19 @@ VERDICTS = {
             both_show(t=[(1, [], 2)]),
         ),
         (Status.VALID, []),
+    ),
+    "a block that is sent again after its table got a column is another one": (
+        (ONE, RESHAPED, again(1, 30, 40), both_show(t=[(1, [], 2)])),
+        (Status.VALID, []),
+    ),
+    "a token is the same after its table got a column": (
+        (
+            ONE,
+            RESHAPED,
+            again(1, 30, 40, settings={"insert_deduplication_token": "row 1"}),
+            both_show(t=[(1, [], 2)]),
+        ),
+        (Status.INVALID, ["doubled"]),
     ),
     "the table of a view has each row that was inserted": (
         (VIEWED, OPTIMIZE, both_show(t=[(1, [], 1)])),

@@ -99,7 +99,8 @@ class StatementsClient:
             return op.value
         if call.synced and "@" not in call.table:
             self._connection.command(f"SYSTEM SYNC REPLICA {table}")
-        part = self._part(op, name) if call.one_part else ""
+        aside = self._aside(op, name) if "aside" in kind.placeholders else ""
+        part = self._part(op, name) if call.one_part and not aside else ""
         if part:
             call = structs.replace(call, rows=self._connection.numbers(
                 f"SELECT DISTINCT id FROM {table} WHERE _part = '{part}' ORDER BY id"
@@ -110,6 +111,7 @@ class StatementsClient:
             staging=self._names.get(STAGING, ""),
             columns=self._engine.columns,
             part=part,
+            aside=aside,
             path=self._tables[name].path,
             view=self._names.get(VIEW, ""),
             node=op.node,
@@ -133,6 +135,19 @@ class StatementsClient:
         )
         if not rows:
             raise DatabaseError(UNSENT, f"{op.node} has no part of partition {op.key} of {name}")
+        return str(rows[0][0])
+
+    def _aside(self, op: Op, name: str) -> str:
+        """Return one of the parts that the replica has put aside of a partition. Raises
+        DatabaseError if it has none."""
+        rows = self._connection.rows(
+            "SELECT name FROM system.detached_parts WHERE reason = '' AND "
+            f"concat(database, '.', table) = '{self._names[name]}' AND partition_id = '{op.key}' "
+            f"ORDER BY sipHash64(name, '{op.index}') LIMIT 1",
+            (str,),
+        )
+        if not rows:
+            raise DatabaseError(UNSENT, f"{op.node} has put aside no part of {op.key} of {name}")
         return str(rows[0][0])
 
     def _rows(self, op: Op) -> RowsShown:

@@ -20,7 +20,7 @@ ANY_WAIT: Final[Drawn] = (("replication_alter_partitions_sync", (0, 1, 2)),)
 ANY_MUTATION: Final[Drawn] = (("mutations_sync", (0, 1, 2)),)
 PATCHED: Final = {"enable_block_number_column": 1, "enable_block_offset_column": 1}
 """Settings of tables whose rows are patched."""
-_NAMES: Final = ("table", "to", "staging", "columns", "part", "where", "path")
+_NAMES: Final = ("table", "to", "staging", "columns", "part", "aside", "where", "path")
 _NUMBERS: Final = ("p", "update", "index")
 PLACEHOLDERS: Final = (*_NAMES, *_NUMBERS)
 """Names that the text of a statement may have in braces."""
@@ -36,9 +36,10 @@ class StatementKind:
     """Its text, or several that are executed one after the other, separated by "; ". {table} and
     {to} are tables, {staging} is a plain one of the replica, {path} that of the first table in
     ZooKeeper, {columns} are their columns, {p:d} is the partition, {part} one of its parts,
+    {aside} one that the replica that is asked has put aside,
     {update:d} the number of an update that no other statement has, {index:d} the index of the call,
-    {where} the condition on the rows that it touches. Without {p:d}, {where} and
-    {part} it acts on whole tables. After that of an insert come the rows."""
+    {where} the condition on the rows that it touches. Without {p:d}, {where},
+    {part} and {aside} it acts on whole tables. After that of an insert come the rows."""
     effect: Effect
     """What it does to a copy of a row that it touches."""
     text: str
@@ -54,6 +55,8 @@ class StatementKind:
     """Whether "all" leaves it out, because it gets in the way of others."""
     spread: bool = False
     """Whether it inserts its row into two partitions."""
+    reshapes: bool = False
+    """Whether it changes the columns, by which a server tells equal blocks."""
     needs: Sequence[Mechanism] = ()
     """Mechanisms that the servers must have."""
 
@@ -87,7 +90,12 @@ class StatementKind:
     @property
     def has_partition(self) -> bool:
         """Return whether it touches rows of one partition."""
-        return self.inserts_row or bool({"p", "where", "part"} & self.placeholders)
+        return self.inserts_row or self.has_part or bool({"p", "where"} & self.placeholders)
+
+    @property
+    def has_part(self) -> bool:
+        """Return whether it acts on one part."""
+        return bool({"part", "aside"} & self.placeholders)
 
     @property
     def is_one_block(self) -> bool:

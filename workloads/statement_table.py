@@ -274,6 +274,15 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         settings=ANY_WAIT,
         weight=0.5,
     ),
+    "attach-part": StatementKind(
+        sql="ALTER TABLE {table} ATTACH PART '{aside}'",
+        effect=Effect.ATTACH,
+        text="adds one part that the replica that is asked has put aside",
+        promise=f"{_PARTITION}#attach-partitionpart",
+        settings=ANY_WAIT,
+        needs=(Mechanism.NAMED_PARTS,),
+        weight=0.5,
+    ),
     "fetch": StatementKind(
         sql="ALTER TABLE {to} FETCH PARTITION {p:d} FROM '{path}'",
         effect=Effect.FETCH,
@@ -381,6 +390,7 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         needs=(Mechanism.ALTER_IN_LOG,),
         weight=0.2,
         by_name=True,
+        reshapes=True,
     ),
     "column-add": StatementKind(
         sql="ALTER TABLE {table} ADD COLUMN IF NOT EXISTS w UInt8 DEFAULT 7 AFTER p",
@@ -390,6 +400,7 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         settings=ANY_WAIT,
         weight=0.2,
         by_name=True,
+        reshapes=True,
     ),
     "column-drop": StatementKind(
         sql="ALTER TABLE {table} DROP COLUMN IF EXISTS w",
@@ -399,6 +410,7 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         settings=ANY_WAIT,
         weight=0.2,
         by_name=True,
+        reshapes=True,
     ),
     "rename": StatementKind(
         sql="RENAME TABLE {table} TO {table}_away, {table}_away TO {table}",

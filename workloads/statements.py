@@ -165,7 +165,7 @@ class StatementsOptions(PacedOptions):
         than once."""
         if not self.exchanged:
             return
-        parts = [name for name, kind in self.chosen.items() if "part" in kind.placeholders]
+        parts = [name for name, kind in self.chosen.items() if kind.has_part]
         others = {f"tables={self.tables}": self.tables != len(TABLES), "view": self.view}
         others |= {"reads": self.reads} | dict.fromkeys(parts, True)
         for name, is_chosen in others.items():
@@ -288,7 +288,9 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
             call = structs.replace(call, update=unique)
         if "where" in placeholders:
             call = structs.replace(call, one_in=SELECTED, rest=own.below(2, SELECTED))
-        if "part" in placeholders:
+        if kind.reshapes:
+            call = structs.replace(call, reshapes=True)
+        if kind.has_part:
             call = structs.replace(call, one_part=True)
         if kind.settings:
             settings = {

@@ -82,6 +82,8 @@ class StatementCall(msgspec.Struct, frozen=True):
     SELECT into the view's source."""
     on_each: bool = False
     """Whether every replica makes it, each on its own tables."""
+    reshapes: bool = False
+    """Whether it changes the columns, so that a block that is sent again is not the same one."""
     update: int | UnsetType = UNSET
     """Number of the update that is appended, or of the value with which a row is inserted, as if
     its insert were an update, too; no other statement has it."""

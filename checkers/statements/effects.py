@@ -86,8 +86,9 @@ class Exact:
             case Effect.ATTACH:
                 gone = places.get(f"{table}@{step.node}", ())
                 return {
-                    state.put({table: _sorted(have, gone), **left})
-                    for left in _attached(step, self.asides, places, gone)
+                    state.put({table: _sorted(have, some), **left})
+                    for some in (_selections(gone) if call.one_part else [gone])
+                    for left in _attached(step, self.asides, places, some)
                 }
             case Effect.DETACH:
                 return {
@@ -179,8 +180,9 @@ class LocalView:
             case Effect.ATTACH:
                 gone = places.get(f"{table}@{step.node}", 0)
                 return {
-                    self._put(step, state, {table: have + gone, **left})
-                    for left in _attached(step, self.asides, places, gone)
+                    self._put(step, state, {table: have + some, **left})
+                    for some in range(0 if call.one_part else gone, gone + 1)
+                    for left in _attached(step, self.asides, places, some)
                 }
             case Effect.DETACH:
                 own = _of(table, self.asides)
@@ -268,17 +270,19 @@ def model_of(sees: Sees, steps: Sequence[StatementStep], *, halves: bool = False
 
 def _forgotten(steps: Sequence[StatementStep]) -> frozenset[int]:
     """Return the places of the inserts that are sent again to a table which may have forgotten
-    their block: DROP, DETACH, MOVE and REPLACE forget those of the partition."""
+    their block: DROP, DETACH, MOVE and REPLACE forget those of the partition. Where columns have
+    changed, which the sum of a block counts, it is another block, unless it has a token."""
     forgot = [
-        (one.call.to if one.call.effect is Effect.REPLACE else one.call.table, one.begin)
+        (one.call.to if one.call.effect is Effect.REPLACE else one.call.table, one)
         for one in steps
-        if one.call.effect in FORGETTING
+        if one.call.effect in FORGETTING or one.call.reshapes
     ]
     return frozenset(
         step.place
         for step in steps
-        for table, begin in forgot
-        if table == step.call.table and begin < (step.end or FOREVER)
+        for table, one in forgot
+        if table == step.call.table and one.begin < (step.end or FOREVER)
+        if not (one.call.reshapes and "insert_deduplication_token" in step.call.settings)
     )
 
 
@@ -400,13 +404,21 @@ def _attached(
     step: StatementStep, asides: Iterable[str], places: Mapping[str, Any], gone: Any
 ) -> Iterator[dict[str, Any]]:
     """Yield what an ATTACH may leave aside on each replica, given what it attaches, copies or their
-    number: nothing on its own, and of that any part on the others, which use their copy of a part
+    number: the rest on its own, and of that any part on the others, which use their copy of a part
     instead of fetching it, or ignore it as a duplicate when they attach it later."""
     own = f"{step.call.table}@{step.node}"
     others = [aside for aside in _of(step.call.table, asides) if aside != own]
     choices = [_without_some(places[aside], gone) if aside in places else (0,) for aside in others]
-    for left in product(*choices):
-        yield {own: type(gone)(), **dict(zip(others, left, strict=True))}
+    rest = _without(places[own], gone) if step.call.one_part and own in places else (type(gone)(),)
+    for kept, *left in product(rest, *choices):
+        yield {own: kept, **dict(zip(others, left, strict=True))}
+
+
+def _without(now: Any, gone: Any) -> Iterable[Any]:
+    """Return what is left of copies, or of their number, without all of those that are gone."""
+    if not isinstance(now, int):
+        return (_minus(now, gone),)
+    return range(now - gone, now + 1 if now >= MANY else now - gone + 1)
 
 
 def _without_some(now: Any, gone: Any) -> Iterable[Any]:

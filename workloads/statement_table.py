@@ -427,7 +427,6 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         text="gives two tables each other's names, on the replica that is asked",
         promise=f"{_MANUAL}/exchange",
         needs=(Mechanism.ATOMIC_DATABASES,),
-        weight=0.4,
         by_name=True,
     ),
     "reattach": StatementKind(

@@ -82,6 +82,7 @@ EXPORTED = [
     "overwritten-update",
     "forgotten-mutation",
     "stranded-part",
+    "forgotten-partition",
     "fetched-over",
     *PROXIED,
     *ON_A_STORE,

@@ -11,7 +11,7 @@ from workloads.scenarios.alters import (
     UNDONE_ALTER,
 )
 from workloads.scenarios.clones import UNCOUNTED_CLONE, UNWAITED_CLONE
-from workloads.scenarios.detached import FETCHED_OVER, STRANDED_PART
+from workloads.scenarios.detached import FETCHED_OVER, FORGOTTEN_PARTITION, STRANDED_PART
 from workloads.scenarios.disks import ACKNOWLEDGED_FAILURE, DISCARDED_COPY
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
 from workloads.scenarios.inserts import (
@@ -149,6 +149,7 @@ _EVERY = (
     OVERWRITTEN_UPDATE,
     FORGOTTEN_MUTATION,
     STRANDED_PART,
+    FORGOTTEN_PARTITION,
     FETCHED_OVER,
     MUTATED_TWICE,
     RENAMED_AWAY,

@@ -1,11 +1,13 @@
-"""Scripts that show which of the parts that were put aside ATTACH PARTITION leaves there."""
+"""Scripts that show which of the parts that were put aside ATTACH PARTITION leaves there, and what
+FORGET PARTITION loses."""
 
 from checkers.statements.calls import Effect, StatementCall
 from harness.core.dialect import Mechanism
-from harness.generators.script import Do
+from harness.generators.script import Do, Rest
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.statements import FINDING, call_of, insert_row
 from workloads.scenarios.updates import WAITED
+from workloads.statement_tables import TableShape
 from workloads.statements import StatementsOptions, scripted_statements
 
 OPTIONS = StatementsOptions(statements="optimize,detach,attach,fetch")
@@ -46,4 +48,30 @@ FETCHED_OVER = Scenario(
     ),
     finding=Finding(FINDING, "stale-copy"),
     needs=OPTIONS.needs,
+)
+
+_SHORT_LIVED = TableShape(settings={"old_parts_lifetime": 1, "cleanup_delay_period": 1})
+_ON_ITS_REPLICA = StatementCall(Effect.NONE, "t")
+_DROPPED = StatementCall(Effect.DELETE, "t", settings={"replication_alter_partitions_sync": 1})
+FORGOTTEN_PARTITION = Scenario(
+    name="forgotten-partition",
+    text="a partition is dropped and forgotten while a replica has yet to execute the drop, whose "
+    "range then spans the part of the next insert: the replica never gets its row",
+    workload=scripted_statements(
+        "scenario-forgotten-partition", StatementsOptions(statements="drop"), _SHORT_LIVED
+    ),
+    steps=(
+        Do(insert_row(1, "ch1")),
+        Do(call_of("sync-replica", "ch2", _ON_ITS_REPLICA)),
+        Do(call_of("sync-replica", "ch3", _ON_ITS_REPLICA)),
+        Do(call_of("stop-queues", "ch2", _ON_ITS_REPLICA)),
+        Do(call_of("drop", "ch1", _DROPPED)),
+        Do(call_of("sync-replica", "ch3", _ON_ITS_REPLICA)),
+        Rest(20.0),  # until ch1 has removed the old parts
+        Do(call_of("forget-partition", "ch1", _ON_ITS_REPLICA)),
+        Do(insert_row(2, "ch3")),
+        Do(call_of("start-queues", "ch2", _ON_ITS_REPLICA)),
+    ),
+    finding=Finding(FINDING, "diverged"),
+    needs=(Mechanism.NAMED_PARTS,),
 )

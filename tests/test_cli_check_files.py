@@ -389,7 +389,7 @@ def test_a_picture_is_drawn_of_one_file(check: Check, tmp_path: Path) -> None:
     [
         (["*.log", "--model", "cas-register"], "--picture draws one file, and these are 2"),
         (["latest"], "--picture is for files"),
-        (["register-ok.log", "--model", "list-append"], "--picture is not for transactions"),
+        (["tools/bank.edn", "--model", "bank"], "--picture is not for invariants"),
     ],
 )
 def test_a_picture_of_anything_else_is_refused(

@@ -53,6 +53,10 @@ def test_write_skew_is_shown_by_lines(check: Check) -> None:
     isolation = file["isolation"]
     assert isolation["violated"] == ["repeatable-read"]
     assert "strict-serializable" in isolation["also_violated"]
+    assert isolation["witness"] == [
+        {"lines": [1, 3], "operations": [0, 1]},
+        {"lines": [2, 4], "operations": [0, 1]},
+    ]
     (anomaly,) = isolation["anomalies"]
     assert (anomaly["name"], anomaly["transactions"]) == ("G2-item", [[1, 3], [2, 4]])
     assert anomaly["text"] == [
@@ -68,6 +72,26 @@ def test_what_people_read(check: Check) -> None:
     assert status == 1
     assert "skew.edn: not serializable: G2-item; violated: repeatable-read" in printed
     assert "T0 is lines 1–3, process 0: r :x → [], append :y 1" in printed
+
+
+def test_the_part_that_suffices_leaves_out_the_rest(check: Check) -> None:
+    text = SKEW.replace("[:append :y 1]]", "[:append :y 1] [:append :z 1]]")
+    status, printed = check("skew.edn", text, "--model", "list-append")
+    assert status == 1
+    part = printed.split("this part of the history suffices")[1].splitlines()[1:3]
+    assert [line.strip() for line in part] == [
+        "T0 is lines 1–3, process 0: r :x → [], append :y 1",
+        "T1 is lines 2–4, process 1: r :y, append :x 1",
+    ]
+
+
+def test_a_picture_of_transactions(check: Check, tmp_path: Path) -> None:
+    picture = tmp_path / "out.html"
+    arguments = ("--model", "list-append", "--picture", str(picture))
+    assert check("skew.edn", SKEW, *arguments)[0] == 1
+    page = picture.read_text()
+    assert "T0 < T1, because" not in page  # no text of the file can begin a tag
+    assert "T0 \\u003c T1, because T0 read key ':x' without T1's append of 1" in page
 
 
 def test_a_level_that_allows_it_is_valid(check: Check) -> None:

@@ -92,6 +92,34 @@ def test_an_anomaly_violates_the_levels_that_forbid_it(
         assert (status == "INVALID") == expected, level
 
 
+@pytest.mark.parametrize(
+    ("text", "witness", "ops"),
+    [
+        # Neither the reads of z nor the third transaction belong to the write skew.
+        ("rx ay1 rz | ry ax1 rz2 | az2", [0, 1], [[0, 1], [0, 1]]),
+        # Somebody has to have read both appends, to show their order.
+        ("ax1 ay1 | ax2 ay2 | rx12 | ry21 | rx1", [0, 1, 2, 3], [[0, 1], [0, 1], [0], [0]]),
+        ("rx1 ay5 | ax1! az4 | rz4", [0, 1], [[0], [0]]),
+        # Without the append of 1 by the third, both would have read the empty list.
+        ("rx1 ax2 | rx1 ax3 | ax1", [0, 1], [[0, 1], [0, 1]]),
+        ("ax1 | rx1 ry", [], []),
+    ],
+)
+def test_a_witness_has_what_shows_the_anomaly_and_nothing_else(
+    text: str, witness: list[int], ops: list[list[int]]
+) -> None:
+    result = check_transactions(transactions(text), "list-append")
+    assert (result.witness, result.witness_ops) == (witness, ops)
+
+
+def test_a_witness_of_registers_has_who_shows_the_order_of_versions() -> None:
+    """That 2 replaced 1 shows only because the third wrote 2 after it had read 1."""
+    history = transactions("wx1 rz | rx2 ry | rx1 wx2 wy7", model="rw-register")
+    result = check_transactions(history, "rw-register")
+    assert names(result)[0] == "G-single"
+    assert (result.witness, result.witness_ops) == ([1, 2], [[0, 1], [1, 2]])
+
+
 def timed(*rows: tuple[int, int, int, str]) -> list[Transaction]:
     """Return transactions of (process, call, ret, operations)."""
     made = []

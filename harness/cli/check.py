@@ -52,6 +52,7 @@ from harness.importers.files import check_files as judge_files
 from harness.importers.files import exit_status, files
 from harness.importers.judge import MEMORY_MB, TIME_S, CheckParameters, draw_file, reads_of
 from harness.importers.options import MODEL_NAMES, ORDERS, CheckOptions, parameters, refuse
+from harness.importers.transactions import TransactionParameters, draw_transactions
 from harness.report.run_files import draw
 from harness.spec.workload_options import workload_of
 from harness.store.store import LATEST, RunDirectory, Store, run_in
@@ -290,6 +291,8 @@ def _check_files(
         )
     if options.picture and isinstance(given, CheckParameters):
         draw_file(judged[0], given, Path(options.picture))
+    elif options.picture and isinstance(given, TransactionParameters):
+        draw_transactions(judged[0], given, Path(options.picture))
     if as_json:
         print_json(check_files.as_json(judged))
     else:

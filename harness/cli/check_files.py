@@ -19,7 +19,7 @@ from harness.core.verdict import Status, worst
 from harness.importers.files import exit_status
 from harness.importers.judge import FileVerdict
 from harness.importers.phrasing import WitnessLine, explain, failures, witness
-from harness.importers.transactions import in_words
+from harness.importers.transactions import in_words, smallest_part
 
 SHOWN_MAX: Final = 5
 """Number of malformed lines and of keys of a file that are printed; the JSON has all."""
@@ -66,6 +66,10 @@ def _isolation(reading: Reading, result: TransactionsResult) -> dict[str, Any]:
     return {
         "violated": result.violated,
         "also_violated": result.also_violated,
+        "witness": [
+            {"lines": reading.lines[at], "operations": ops}
+            for at, ops in zip(result.witness, result.witness_ops, strict=True)
+        ],
         "anomalies": [
             {
                 "name": anomaly.name,
@@ -166,6 +170,7 @@ def _reasons(judged: Sequence[FileVerdict]) -> Iterator[RenderableType]:
                 yield Text(f"  {anomaly.name}{many}", "bold")
                 for sentence in in_words(one.reading, anomaly):
                     yield Padding(Text(sentence), (0, 0, 0, 4))
+            yield from _smallest_part(one)
             for finding in () if one.invariant is None else one.invariant.findings[:SHOWN_MAX]:
                 yield from _finding(one.reading, finding)
             for result in one.deciding[:SHOWN_MAX]:
@@ -176,6 +181,15 @@ def _reasons(judged: Sequence[FileVerdict]) -> Iterator[RenderableType]:
                 yield _witness(one.reading, result)
             if len(one.deciding) > SHOWN_MAX:
                 yield Text(f"and {number(len(one.deciding) - SHOWN_MAX, 'more key')}", "dim")
+
+
+def _smallest_part(one: FileVerdict) -> Iterator[RenderableType]:
+    """Yield the smallest part of a history of transactions that suffices for its verdict."""
+    if one.isolation is not None and one.isolation.witness:
+        yield Text()
+        yield Text("  this part of the history suffices", "bold")
+        for sentence in smallest_part(one.reading, one.isolation):
+            yield Padding(Text(sentence), (0, 0, 0, 4))
 
 
 def _finding(reading: Reading, finding: Finding) -> Iterator[RenderableType]:

@@ -2,7 +2,8 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import EllipsisType
@@ -129,7 +130,7 @@ def draw_file(one: FileVerdict, parameters: CheckParameters, to: Path) -> None:
     UsageError if the page cannot be written."""
     if not one.read:
         return
-    try:
+    with writing_picture(to):
         pyporcupine.visualize(
             one.reading.operations,
             parameters.model,
@@ -140,6 +141,13 @@ def draw_file(one: FileVerdict, parameters: CheckParameters, to: Path) -> None:
             memory_mb=parameters.memory_mb,
             title=one.path,
         )
+
+
+@contextmanager
+def writing_picture(to: Path) -> Iterator[None]:
+    """Raise UsageError if the picture cannot be written."""
+    try:
+        yield
     except OSError as error:
         raise UsageError(f"--picture {str(to)!r}: {error}; expected a file to write") from error
 

@@ -21,7 +21,7 @@ ORDERS: tuple[Consistency, ...] = get_args(Consistency)
 LINEARIZABLE = "linearizable"
 WITH_INITIAL = ("counter-bounds", "bank")
 """Invariants that have an initial value."""
-OPERATION_OPTIONS = ("initial", "keyed", "failed_cas", "picture")
+OPERATION_OPTIONS = ("initial", "keyed", "failed_cas")
 MODEL_NAMES = (*MODELS, *TRANSACTION_MODELS, *INVARIANTS)
 """All values of --model but those of the user's own."""
 REGISTER_OPTIONS = ("writes_follow_reads", "sequential_keys", "linearizable_keys")

@@ -2,16 +2,17 @@
 
 import re
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
 
 import pyporcupine
 from pyporcupine.importers.record import Malformed, Reading
 from pyporcupine.importers.transactions import TransactionModel
 
 from harness.core.verdict import Status
-from harness.importers.judge import MEMORY_MB, TIME_S, FileVerdict
+from harness.importers.judge import MEMORY_MB, TIME_S, FileVerdict, writing_picture
 
 SERIALIZABLE: Final = "serializable"
 _NAMED: Final = re.compile(r"\bT(\d+)\b")
@@ -42,22 +43,37 @@ def judge_transactions(
         return FileVerdict(path, Status.UNKNOWN, reading)
     began = time.perf_counter()
     try:
-        result = pyporcupine.check_transactions(
-            reading.transactions,
-            parameters.model,
-            consistency=parameters.consistency,
-            writes_follow_reads=parameters.writes_follow_reads,
-            sequential_keys=parameters.sequential_keys,
-            linearizable_keys=parameters.linearizable_keys,
-            time_s=parameters.time_s,
-            memory_mb=parameters.memory_mb,
-        )
+        result = pyporcupine.check_transactions(reading.transactions, **_arguments(parameters))
     except pyporcupine.HistoryError as error:
         bad = _refused(reading, str(error))
         return FileVerdict(path, Status.UNKNOWN, Reading(malformed=[bad], format=reading.format))
     took_s = time.perf_counter() - began
     status, reason = Status(result.status), _reason(result)
     return FileVerdict(path, status, reading, (), took_s, reason, isolation=result)
+
+
+def draw_transactions(one: FileVerdict, parameters: TransactionParameters, to: Path) -> None:
+    """Draw the transactions of a file that was read. Judges it again, with the same budgets. Raises
+    UsageError if the page cannot be written."""
+    if not one.read:
+        return
+    arguments = _arguments(parameters)
+    with writing_picture(to):
+        pyporcupine.visualize_transactions(
+            one.reading.transactions, path=to, title=one.path, **arguments
+        )
+
+
+def _arguments(parameters: TransactionParameters) -> dict[str, Any]:
+    """Return the arguments of the judge that have the names of its parameters."""
+    return {field.name: getattr(parameters, field.name) for field in fields(parameters)}
+
+
+def smallest_part(reading: Reading, result: pyporcupine.TransactionsResult) -> Sequence[str]:
+    """Return the transactions of the witness, each with its lines in the file and the operations
+    that belong to it."""
+    pieces = zip(result.witness, result.witness_ops, strict=True)
+    return [f"T{at} is {_shown(reading, at, set(ops))}" for at, ops in pieces]
 
 
 def in_words(reading: Reading, anomaly: pyporcupine.Anomaly) -> Sequence[str]:
@@ -72,11 +88,13 @@ def _positions(reading: Reading) -> set[int]:
     return set(range(len(reading.transactions)))
 
 
-def _shown(reading: Reading, at: int) -> str:
+def _shown(reading: Reading, at: int, ops: Container[int] | None = None) -> str:
+    """Return a transaction in words: all of its operations, or those at these positions."""
     call, end = reading.lines[at]
     where = f"line {call}" if call == end else f"lines {call}–{'' if end is None else end}"
     one = reading.transactions[at]
-    steps = ", ".join(_step(*step) for step in one.micro_ops)
+    kept = [step for at, step in enumerate(one.micro_ops) if ops is None or at in ops]
+    steps = ", ".join(_step(*step) for step in kept)
     ended = {"ok": "", "info": ", outcome unknown", "fail": ", failed"}[one.outcome]
     return f"{where}, process {one.process}: {steps}{ended}"
 

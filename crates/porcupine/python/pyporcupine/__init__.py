@@ -28,6 +28,7 @@ from pyporcupine._pyporcupine import (
     check_invariant,
     check_transactions,
     visualize,
+    visualize_transactions,
 )
 from pyporcupine.events import from_events
 from pyporcupine.importers.files import (
@@ -74,4 +75,5 @@ __all__ = [
     "read",
     "read_transactions",
     "visualize",
+    "visualize_transactions",
 ]

@@ -180,6 +180,15 @@ class TransactionsResult:
     def also_violated(self) -> list[str]:
         """The other levels, which are violated with them."""
     @property
+    def witness(self) -> list[int]:
+        """Positions of the transactions of a smallest part of the history that still shows the
+        first anomaly that the level forbids; empty if the history is not INVALID, or if no part
+        was found in time."""
+    @property
+    def witness_ops(self) -> list[list[int]]:
+        """By transaction of the witness: the positions of the micro-operations that belong to it.
+        The lists that they read count without the elements whose appends do not."""
+    @property
     def transactions(self) -> int:
         """Number of transactions."""
     def raise_if_invalid(self) -> None:
@@ -576,6 +585,32 @@ def visualize(
     10,000 operations move without a visible delay.
 
     Returns the same as `check`. Raises the same exceptions, and OSError."""
+
+def visualize_transactions(
+    history: Sequence[Transaction],
+    model: Literal["list-append", "rw-register"],
+    *,
+    path: str | PathLike[str],
+    consistency: str = "serializable",
+    writes_follow_reads: bool = True,
+    sequential_keys: bool = False,
+    linearizable_keys: bool = False,
+    time_s: float | None = 10.0,
+    memory_mb: float | None = 1000.0,
+    title: str = "History",
+    unit: Literal["ns", "us", "ms", "s"] | None = None,
+    bands: Iterable[tuple[int, int | None, str]] | None = (),
+) -> TransactionsResult:
+    """Judge a list of transactions and draw it into one self-contained HTML file at `path`.
+
+    Transactions are intervals, with a row for each client. The page lists the anomalies in
+    sentences, those that the level forbids first. The dependencies of the chosen one are arrows
+    from transaction to transaction. The witness, the smallest part of the history that still shows
+    the first, is listed with the micro-operations that belong to it. Drag to pan, use the wheel to
+    zoom, search to find values. `unit` is the unit of the times. `bands` are time spans with a
+    text, such as faults; one that ends with None has no end.
+
+    Returns the same as `check_transactions`. Raises the same exceptions, and OSError."""
 
 @final
 class Unknown:

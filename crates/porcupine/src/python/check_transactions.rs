@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyList, PyString};
 
 use super::check::{budget_of, memory_mb};
 use super::list_rows::as_list;
@@ -10,17 +10,20 @@ use super::source::stream_of;
 use super::transaction_result::TransactionsResult;
 use super::{refused, transaction, HistoryError};
 use crate::arrow::transactions::{ArrowTransactions, Bad};
+use crate::budget::Budget;
+use crate::rows::BadRow;
+use crate::transactions::history::History;
 use crate::transactions::levels::Level;
-use crate::transactions::{self, Assumptions, Model};
+use crate::transactions::{self, witness, Answer, Assumptions, Model};
 
 /// What the keys hold. In Python: `Literal["list-append", "rw-register"]`.
-type TransactionModel = str;
+pub type TransactionModel = str;
 /// The transactions. In Python: `Sequence[Transaction] | ArrowColumns`.
 type PyTransactions = PyAny;
 /// Their micro-operations. In Python: `ArrowColumns | None`.
 type PyMicroOpColumns = PyAny;
 /// A level. In Python: `str`.
-type LevelName = str;
+pub type LevelName = str;
 
 #[doc = include_str!("check_transactions.txt")]
 #[pyfunction]
@@ -43,29 +46,22 @@ pub fn check_transactions(
     time_s: Option<f64>,
     memory_mb: Option<f64>,
 ) -> PyResult<TransactionsResult> {
-    let assumptions = Assumptions {
-        writes_follow_reads,
-        sequential_keys,
-        linearizable_keys,
-    };
-    let model = parse_model(model, assumptions)?;
-    let level = parse_level(consistency)?;
-    let budget = budget_of(time_s, memory_mb)?;
-    let lists = model == Model::ListAppend;
+    let question = Question::new(
+        model,
+        consistency,
+        Assumptions {
+            writes_follow_reads,
+            sequential_keys,
+            linearizable_keys,
+        },
+    )?;
     let Some(calls) = stream_of("history", history)? else {
         if micro_ops.is_some() {
             return Err(PyTypeError::new_err(
                 "micro_ops is for a history in Arrow columns; a Transaction has its own",
             ));
         }
-        let owned = transaction::read(&as_list(history)?, lists)?;
-        let answer = py.detach(|| {
-            let history = owned.history();
-            let limits = budget.to_decide(1, 1);
-            transactions::check(&history, model, level, &limits).map(|a| (a, history.len()))
-        });
-        let (answer, count) = answer.map_err(refused)?;
-        return TransactionsResult::new(py, answer, count);
+        return check_list(&as_list(history)?, &question, time_s, memory_mb);
     };
     let ops = micro_ops
         .map(|ops| stream_of("micro_ops", ops))
@@ -75,21 +71,84 @@ pub fn check_transactions(
             "micro_ops is missing, expected Arrow columns, as history is",
         ));
     };
+    let budget = budget_of(time_s, memory_mb)?;
     let answer = py.detach(|| {
-        let mut tables = ArrowTransactions::new(calls, ops, lists)?;
+        let mut tables = ArrowTransactions::new(calls, ops, question.lists())?;
         let history = tables.history()?;
-        let limits = budget.to_decide(1, 1);
-        let answer = transactions::check(&history, model, level, &limits);
-        answer.map(|a| (a, history.len())).map_err(Bad::Row)
+        question.answer(&history, &budget).map_err(Bad::Row)
     });
-    let (answer, count) = answer.map_err(|bad| match bad {
+    let answer = answer.map_err(|bad| match bad {
         Bad::Column(text) => HistoryError::new_err(text),
         Bad::Row(row) => refused(row),
         Bad::MicroOp(row) => {
             HistoryError::new_err(format!("micro_ops: row {}: {}", row.row, row.text))
         }
     })?;
-    TransactionsResult::new(py, answer, count)
+    TransactionsResult::new(py, answer)
+}
+
+/// Judges transactions of Python.
+pub fn check_list(
+    history: &Bound<'_, PyList>,
+    question: &Question,
+    time_s: Option<f64>,
+    memory_mb: Option<f64>,
+) -> PyResult<TransactionsResult> {
+    let budget = budget_of(time_s, memory_mb)?;
+    let owned = transaction::read(history, question.lists())?;
+    let py = history.py();
+    let answer = py.detach(|| question.answer(&owned.history(), &budget));
+    TransactionsResult::new(py, answer.map_err(refused)?)
+}
+
+/// What is asked of a history.
+pub struct Question {
+    model: Model,
+    level: Level,
+}
+
+/// The answer to it, and the smallest part of the history that suffices for it.
+pub struct Answered {
+    pub answer: Answer,
+    /// By transaction of the witness: its position, and those of its micro-operations.
+    pub witness: Vec<(u32, Vec<u32>)>,
+    pub transactions: usize,
+}
+
+impl Question {
+    pub fn new(model: &str, consistency: &str, assumptions: Assumptions) -> PyResult<Self> {
+        Ok(Self {
+            model: parse_model(model, assumptions)?,
+            level: parse_level(consistency)?,
+        })
+    }
+
+    /// Whether the level forbids the anomaly of a name.
+    pub fn forbids(&self, anomaly: &str) -> bool {
+        self.level.forbids_name(anomaly)
+    }
+
+    /// Whether keys hold lists.
+    fn lists(&self) -> bool {
+        self.model == Model::ListAppend
+    }
+
+    fn answer(&self, history: &History, budget: &Budget) -> Result<Answered, BadRow> {
+        let limits = budget.to_decide(1, 1);
+        let answer = transactions::check(history, self.model, self.level, &limits)?;
+        let limits = budget.to_explain(budget.end_of_explaining(), 1, 1);
+        let pieces = witness::smallest(history, self.model, self.level, &answer, limits);
+        let positions = |piece: witness::Piece| {
+            let first = history.ops(piece.transaction).start as u32;
+            let ops = piece.ops.iter().map(|op| op - first).collect();
+            (piece.transaction, ops)
+        };
+        Ok(Answered {
+            answer,
+            witness: pieces.into_iter().map(positions).collect(),
+            transactions: history.len(),
+        })
+    }
 }
 
 fn parse_model(name: &str, assumptions: Assumptions) -> PyResult<Model> {

@@ -11,10 +11,12 @@ mod list_rows;
 mod model;
 mod operation;
 mod outcome;
+mod picture;
 mod source;
 mod transaction;
 mod transaction_result;
 mod visualize;
+mod visualize_transactions;
 
 use pyo3::prelude::*;
 
@@ -110,7 +112,11 @@ fn pyporcupine(module: &Bound<'_, PyModule>) -> PyResult<()> {
         check_transactions::check_transactions,
         module
     )?)?;
-    module.add_function(wrap_pyfunction!(visualize::visualize, module)?)
+    module.add_function(wrap_pyfunction!(visualize::visualize, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        visualize_transactions::visualize_transactions,
+        module
+    )?)
 }
 
 fn refused(bad: BadRow) -> PyErr {

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyString};
 use pyo3::IntoPyObjectExt;
 
+use super::picture::Bar;
 use crate::process::Names;
 
 /// A client. Numbers come before names. In Python: `int | str`.
@@ -92,6 +93,17 @@ pub struct Operation {
     pub ret: Option<i64>,
     #[pyo3(get)]
     pub output: OptionalValue,
+}
+
+impl Operation {
+    /// Returns the interval that shows it.
+    pub fn bar(&self) -> Bar<'_> {
+        Bar {
+            client: &self.process,
+            call: self.call,
+            ret: self.ret,
+        }
+    }
 }
 
 #[pymethods]

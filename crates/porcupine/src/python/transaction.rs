@@ -7,6 +7,7 @@ use pyo3::IntoPyObjectExt;
 use rustc_hash::FxHashMap;
 
 use super::operation::Process;
+use super::picture::Bar;
 use super::HistoryError;
 use crate::process::Names;
 use crate::transactions::columns::{Columns, Owned};
@@ -15,6 +16,8 @@ use crate::transactions::words;
 
 /// A client. In Python: `int | str`.
 type PyProcess = PyAny;
+/// Transactions. In Python: `Sequence[Transaction]`.
+pub type PyTransactionList = PyAny;
 /// The micro-operations. In Python: `Sequence[Sequence[Any]]`.
 type PyMicroOps = PyAny;
 /// How it ended. In Python: `Literal["ok", "info", "fail"]`.
@@ -37,12 +40,23 @@ type OptionalOutcomeName = Option<String>;
 pub struct Transaction {
     process: Process,
     #[pyo3(get)]
-    micro_ops: Py<PyMicroOps>,
+    pub micro_ops: Py<PyMicroOps>,
     #[pyo3(get)]
     call: i64,
     #[pyo3(get)]
     ret: Option<i64>,
-    outcome: Outcome,
+    pub outcome: Outcome,
+}
+
+impl Transaction {
+    /// Returns the interval that shows it.
+    pub fn bar(&self) -> Bar<'_> {
+        Bar {
+            client: &self.process,
+            call: self.call,
+            ret: self.ret.filter(|_| self.outcome != Outcome::Unknown),
+        }
+    }
 }
 
 #[pymethods]

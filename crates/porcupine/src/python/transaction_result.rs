@@ -3,10 +3,11 @@
 use pyo3::prelude::*;
 use pyo3::IntoPyObjectExt;
 
+use super::check_transactions::Answered;
 use super::outcome::{raise, refuse_truth_test, restorer, status_of, StatusName};
 use super::NoReturn;
 use crate::transactions::findings::{self, Finding};
-use crate::transactions::{Answer, Kinds, PROCESS, REALTIME, RW, WR, WW};
+use crate::transactions::{Kinds, PROCESS, REALTIME, RW, WR, WW};
 
 /// A kind of dependency. In Python: `Literal["ww", "wr", "rw", "process", "realtime"]`.
 type DependencyKind = String;
@@ -20,11 +21,11 @@ type AnomalyName = String;
 /// same process; realtime: the first returned before the second was called.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct Dependency {
-    from_txn: u32,
-    to_txn: u32,
-    kind: DependencyKind,
+    pub from_txn: u32,
+    pub to_txn: u32,
+    pub kind: DependencyKind,
     /// Such as "T2 read T1's append of 5 to key 34". T1 is the transaction at position 1.
-    why: String,
+    pub why: String,
 }
 
 fn kind_name(kind: Kinds) -> &'static str {
@@ -73,16 +74,16 @@ impl Dependency {
 /// internal.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct Anomaly {
-    name: AnomalyName,
+    pub name: AnomalyName,
     /// Number of instances; of cycles: of groups of transactions whose worst cycles they are.
-    count: usize,
+    pub count: usize,
     /// Positions of the transactions of one instance: those of a cycle in its order, others
     /// ascending.
-    transactions: Vec<u32>,
+    pub transactions: Vec<u32>,
     /// The dependencies of a cycle, of which the last leads back to the first transaction.
-    cycle: Vec<Py<Dependency>>,
+    pub cycle: Vec<Py<Dependency>>,
     /// The instance in sentences.
-    text: String,
+    pub text: String,
 }
 
 impl Anomaly {
@@ -125,22 +126,35 @@ impl Anomaly {
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct TransactionsResult {
     /// INVALID if an anomaly shows that the level forbids.
-    status: StatusName,
+    pub status: StatusName,
     /// A clause for human readers.
-    reason: String,
+    pub reason: String,
     /// The anomalies, also those that the level allows, the worst first.
-    anomalies: Vec<Py<Anomaly>>,
+    pub anomalies: Vec<Py<Anomaly>>,
     /// The weakest levels that the anomalies violate. The orders in time that the level does not
     /// respect were not looked at.
     violated: Vec<String>,
     /// The other levels, which are violated with them.
     also_violated: Vec<String>,
+    /// Positions of the transactions of a smallest part of the history that still shows the
+    /// first anomaly that the level forbids; empty if the history is not INVALID, or if no part
+    /// was found in time.
+    pub witness: Vec<u32>,
+    /// By transaction of the witness: the positions of the micro-operations that belong to it.
+    /// The lists that they read count without the elements whose appends do not.
+    pub witness_ops: Vec<Vec<u32>>,
     /// Number of transactions.
     transactions: usize,
 }
 
 impl TransactionsResult {
-    pub fn new(py: Python<'_>, answer: Answer, transactions: usize) -> PyResult<Self> {
+    pub fn new(py: Python<'_>, answered: Answered) -> PyResult<Self> {
+        let Answered {
+            answer,
+            witness,
+            transactions,
+        } = answered;
+        let (witness, witness_ops) = witness.into_iter().unzip();
         let anomalies = answer.findings.into_iter();
         let anomalies = anomalies.map(|found| Py::new(py, Anomaly::new(py, found)?));
         let names = |levels: Vec<crate::transactions::levels::Level>| {
@@ -152,6 +166,8 @@ impl TransactionsResult {
             anomalies: anomalies.collect::<PyResult<_>>()?,
             violated: names(answer.weakest),
             also_violated: names(answer.others),
+            witness,
+            witness_ops,
             transactions,
         })
     }
@@ -176,6 +192,8 @@ impl TransactionsResult {
             &self.anomalies,
             &self.violated,
             &self.also_violated,
+            &self.witness,
+            &self.witness_ops,
             self.transactions,
         );
         Ok((
@@ -230,12 +248,15 @@ pub fn restore_anomaly(
 /// Makes a pickled result again.
 #[pyfunction]
 #[pyo3(name = "_transactions_result")]
+#[allow(clippy::too_many_arguments)]
 pub fn restore_transactions_result(
     status: &str,
     reason: String,
     anomalies: Vec<Py<Anomaly>>,
     violated: Vec<String>,
     also_violated: Vec<String>,
+    witness: Vec<u32>,
+    witness_ops: Vec<Vec<u32>>,
     transactions: usize,
 ) -> PyResult<TransactionsResult> {
     Ok(TransactionsResult {
@@ -244,6 +265,8 @@ pub fn restore_transactions_result(
         anomalies,
         violated,
         also_violated,
+        witness,
+        witness_ops,
         transactions,
     })
 }

@@ -1,39 +1,19 @@
 //! Implements `pyporcupine.visualize`: one HTML file that shows a history and its verdict.
 
-use std::collections::BTreeSet;
-
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList};
 
 use super::check::{check, ConsistencyName, Initial, PyHistory, PyModelArgument};
 use super::custom::operations;
 use super::model::failed;
-use super::operation::{Operation, Process};
+use super::operation::Operation;
 use super::outcome::{ObjectResult, Result};
-
-const PAGE: &str = include_str!("page/page.html");
-const STYLES: [&str; 2] = [
-    include_str!("../../python/pyporcupine/timeline/timeline.css"),
-    include_str!("page/style.css"),
-];
-const SCRIPTS: [&str; 6] = [
-    include_str!("../../python/pyporcupine/timeline/axis.js"),
-    include_str!("../../python/pyporcupine/timeline/bands.js"),
-    include_str!("../../python/pyporcupine/timeline/gestures.js"),
-    include_str!("page/history.js"),
-    include_str!("page/draw.js"),
-    include_str!("page/controls.js"),
-];
-/// Maximum number of characters of an operation's text.
-const LABEL_MAX: usize = 2000;
-/// Integers up to this are exact in JavaScript.
-const EXACT_MAX: i64 = 1 << 53;
+use super::picture::{self, Bar};
 
 /// The unit of times. In Python: `Literal["ns", "us", "ms", "s"]`.
-type Unit = str;
+pub type Unit = str;
 /// Spans of time. In Python: `Iterable[tuple[int, int | None, str]]`.
-type Bands = PyAny;
+pub type Bands = PyAny;
 
 #[doc = include_str!("visualize.txt")]
 #[pyfunction]
@@ -57,7 +37,7 @@ pub fn visualize(
     unit: Option<&Unit>,
     bands: Option<&Bound<'_, Bands>>,
 ) -> PyResult<Result> {
-    let unit_s = unit.map(seconds_per_unit).transpose()?;
+    let data = picture::begin(py, title, consistency, unit, "operation")?;
     let all = operations(history)?;
     let list = PyList::new(py, &all)?.into_any();
     let result = check(
@@ -72,72 +52,15 @@ pub fn visualize(
         true,
         true,
     )?;
-    let data = PyDict::new(py);
-    data.set_item("title", title)?;
-    data.set_item("consistency", consistency)?;
-    data.set_item("unit_s", unit_s)?;
-    let base = columns(py, &data, &all, model.getattr_opt("describe")?.as_ref())?;
-    data.set_item("objects", objects(py, &data, &result)?)?;
-    data.set_item("bands", parse_bands(py, bands, base)?)?;
-    let json = py.import("json")?.call_method1("dumps", (data,))?;
-    // Within a script, only "<" could end the script.
-    let json = json.extract::<String>()?.replace('<', "\\u003c");
-    let page = PAGE
-        .replacen("/*STYLE*/", &STYLES.concat(), 1)
-        .replacen("/*SCRIPT*/", &SCRIPTS.concat(), 1)
-        .replacen("/*DATA*/", &json, 1);
-    std::fs::write(&path, page).map_err(|error| {
-        pyo3::exceptions::PyOSError::new_err(format!("cannot write {}: {error}", path.display()))
-    })?;
-    Ok(result)
-}
-
-fn seconds_per_unit(unit: &str) -> PyResult<f64> {
-    match unit {
-        "ns" => Ok(1e-9),
-        "us" => Ok(1e-6),
-        "ms" => Ok(1e-3),
-        "s" => Ok(1.0),
-        _ => Err(PyValueError::new_err(format!(
-            "unit is {unit:?}, expected \"ns\", \"us\", \"ms\", \"s\", or None (no unit of time)"
-        ))),
-    }
-}
-
-/// Returns the operations as columns, and the time that counts as 0.
-fn columns(
-    py: Python<'_>,
-    data: &Bound<'_, PyDict>,
-    all: &[Py<Operation>],
-    describe: Option<&Bound<'_, PyAny>>,
-) -> PyResult<i64> {
-    let times = || {
-        all.iter()
-            .flat_map(|op| [Some(op.get().call), op.get().ret])
-            .flatten()
-    };
-    let far = times().any(|time| time.unsigned_abs() > EXACT_MAX as u64);
-    let base = if far { times().min().unwrap_or(0) } else { 0 };
-    let clients: BTreeSet<&Process> = all.iter().map(|op| &op.get().process).collect();
-    let clients: Vec<&Process> = clients.into_iter().collect();
-    let client = |op: &Py<Operation>| clients.binary_search(&&op.get().process).ok();
-    data.set_item("client", all.iter().map(client).collect::<Vec<_>>())?;
-    // As texts, because they may exceed JavaScript's exact range.
-    let names: Vec<String> = clients.iter().map(|client| client.to_string()).collect();
-    data.set_item("clients", names)?;
-    let calls: Vec<i64> = all
-        .iter()
-        .map(|op| op.get().call.saturating_sub(base))
-        .collect();
-    let rets = all
-        .iter()
-        .map(|op| op.get().ret.map(|ret| ret.saturating_sub(base)));
-    data.set_item("call", calls)?;
-    data.set_item("ret", rets.collect::<Vec<_>>())?;
+    let bars: Vec<Bar> = all.iter().map(|op| op.get().bar()).collect();
+    let base = picture::add_bars(&data, &bars)?;
+    let describe = model.getattr_opt("describe")?;
     let labels = all.iter().enumerate();
-    let labels = labels.map(|(row, op)| label(py, row, op, describe));
+    let labels = labels.map(|(row, op)| label(py, row, op, describe.as_ref()));
     data.set_item("label", labels.collect::<PyResult<Vec<_>>>()?)?;
-    Ok(base)
+    data.set_item("objects", objects(py, &data, &result)?)?;
+    picture::finish(&data, bands, base, &path)?;
+    Ok(result)
 }
 
 fn label<'py>(
@@ -172,8 +95,7 @@ fn label<'py>(
             pyo3::types::PyString::new(py, &format!("{}{arguments}{output}", op.f))
         }
     };
-    text.into_any()
-        .get_item(pyo3::types::PySlice::new(py, 0, LABEL_MAX as isize, 1))
+    picture::cut(text.as_any())
 }
 
 /// Returns the verdict on each key, and adds the operations' objects to the columns.
@@ -216,33 +138,4 @@ fn one_object<'py>(py: Python<'py>, object: &ObjectResult) -> PyResult<Bound<'py
     }
     made.set_item("others", others)?;
     Ok(made)
-}
-
-/// Parses triples (from, to or None, text) with times on the history's clock.
-fn parse_bands<'py>(
-    py: Python<'py>,
-    bands: Option<&Bound<'py, PyAny>>,
-    base: i64,
-) -> PyResult<Bound<'py, PyList>> {
-    let all = PyList::empty(py);
-    let Some(bands) = bands else {
-        return Ok(all);
-    };
-    for (at, band) in bands.try_iter()?.enumerate() {
-        let band = band?;
-        let triple = band.cast::<PyTuple>().ok().and_then(|t| t.extract().ok());
-        let Some((from, to, label)) = triple else {
-            return Err(PyTypeError::new_err(format!(
-                "band {at} is {}, expected (from, to or None, text) with times as in the history",
-                band.repr()?
-            )));
-        };
-        let (from, to, label): (i64, Option<i64>, String) = (from, to, label);
-        let made = PyDict::new(py);
-        made.set_item("from", from.saturating_sub(base))?;
-        made.set_item("to", to.map(|to| to.saturating_sub(base)))?;
-        made.set_item("label", label)?;
-        all.append(made)?;
-    }
-    Ok(all)
 }

@@ -250,6 +250,12 @@ impl Level {
             .any(|weaker| LEVELS[weaker.0].forbids.contains(&anomaly))
     }
 
+    /// Whether the level or one that it implies forbids the anomaly of a name.
+    pub fn forbids_name(self, name: &str) -> bool {
+        let mut all = Level::all().flat_map(|level| LEVELS[level.0].forbids);
+        all.any(|&anomaly| anomaly.name() == name && self.forbids(anomaly))
+    }
+
     /// Returns the order in time that the level respects.
     pub fn time(self) -> Time {
         let times = [Time::RealTime, Time::Process];

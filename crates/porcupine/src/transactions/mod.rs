@@ -18,6 +18,7 @@ mod paths;
 mod rw_register;
 mod single;
 mod time_order;
+pub mod witness;
 pub mod words;
 
 use crate::budget::Limits;

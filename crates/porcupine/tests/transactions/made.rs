@@ -1,7 +1,7 @@
 //! Makes small random histories of transactions that append to lists.
 
 use pyporcupine::transactions::columns::{Columns, Owned};
-use pyporcupine::transactions::history::Outcome;
+use pyporcupine::transactions::history::{History, Outcome};
 
 use crate::random::Rng;
 
@@ -110,6 +110,57 @@ impl Made {
                 state = own;
                 before.push(state.clone());
             }
+        }
+    }
+
+    /// Copies a history.
+    pub fn of(history: &History, lists: bool) -> Self {
+        let op = |op: usize| {
+            let key = history.keys.of(op);
+            match history.is_read[op] {
+                true => Op::Read(key, history.contents.read(op).to_vec()),
+                false => Op::Append(key, history.contents.value(op)),
+            }
+        };
+        let transaction = |at: usize| Transaction {
+            process: history.process[at],
+            call: history.call[at],
+            ret: history.ret[at],
+            outcome: history.outcome[at],
+            ops: history.ops(at as u32).map(op).collect(),
+        };
+        Self {
+            transactions: (0..history.len()).map(transaction).collect(),
+            lists,
+        }
+    }
+
+    /// Leaves out one operation, what reads found of it, and transactions that have no other.
+    pub fn without(&self, left_out: usize) -> Self {
+        let mut transactions = self.transactions.clone();
+        let mut place = 0;
+        let mut element = None;
+        for transaction in &mut transactions {
+            transaction.ops.retain(|op| {
+                place += 1;
+                if place - 1 != left_out {
+                    return true;
+                }
+                if let Op::Append(_, appended) = op {
+                    element = Some(*appended);
+                }
+                false
+            });
+        }
+        for op in transactions.iter_mut().flat_map(|one| &mut one.ops) {
+            if let Op::Read(_, list) = op {
+                list.retain(|&found| Some(found) != element);
+            }
+        }
+        transactions.retain(|one| !one.ops.is_empty());
+        Self {
+            transactions,
+            lists: self.lists,
         }
     }
 

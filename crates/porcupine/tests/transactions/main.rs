@@ -8,7 +8,9 @@ mod made;
 
 use definition::Satisfied;
 use pyporcupine::budget::Limits;
+use pyporcupine::transactions::columns::Owned;
 use pyporcupine::transactions::levels::Level;
+use pyporcupine::transactions::witness;
 use pyporcupine::transactions::{check, Answer, Assumptions, Model};
 use pyporcupine::verdict::Status;
 use random::Rng;
@@ -70,6 +72,49 @@ fn every_level_is_as_it_is_defined() {
     assert!(invalid.iter().all(|&n| n > 0 && n < count()), "{invalid:?}");
 }
 
+/// A witness violates the level by definition, and shows the anomaly no more without any of its
+/// operations.
+#[test]
+fn a_witness_suffices_and_nothing_of_it_can_be_dropped() {
+    let mut witnesses = 0u64;
+    for seed in 0..count() {
+        let made = made::Made::new(&mut Rng::new(seed), true);
+        for name in EXACT {
+            let level = Level::from_name(name).expect("a level");
+            let answer = judge(&made, Model::ListAppend, name);
+            if answer.status != Status::Invalid {
+                continue;
+            }
+            witnesses += 1;
+            let part = witness_of(&made, Model::ListAppend, name, &answer);
+            let part = made::Made::of(&part.history(), true);
+            let satisfied = Satisfied::new(&part);
+            assert!(!satisfied.level(name), "seed {seed}: {name}: {part:?}");
+            let mut findings = answer.findings.iter();
+            let anomaly = findings.find(|found| level.forbids(found.anomaly));
+            let anomaly = anomaly.expect("it is INVALID").anomaly;
+            let ops = part.transactions.iter().map(|one| one.ops.len()).sum();
+            for left_out in 0..ops {
+                let rest = judge(&part.without(left_out), Model::ListAppend, name);
+                let shows = rest.findings.iter().any(|found| found.anomaly == anomaly);
+                assert!(!shows, "seed {seed}: {name}: {left_out} of {part:?}");
+            }
+        }
+    }
+    println!("{} histories, {witnesses} witnesses", count());
+    assert!(2 * witnesses > count());
+}
+
+/// Returns the witness as a history.
+fn witness_of(made: &made::Made, model: Model, name: &str, answer: &Answer) -> Owned {
+    let level = Level::from_name(name).expect("a level");
+    let columns = made.columns();
+    let history = columns.history();
+    let pieces = witness::smallest(&history, model, level, answer, Limits::default());
+    assert!(!pieces.is_empty(), "{name}: {made:?}");
+    witness::part(&history, model, &pieces)
+}
+
 /// Registers do not show the order of their versions, so violations may be missed.
 #[test]
 fn registers_are_not_accused_wrongly() {
@@ -101,6 +146,14 @@ fn registers_are_not_accused_wrongly() {
                 answer.reason,
                 answer.findings
             );
+            if is_invalid {
+                let part =
+                    made::Made::of(&witness_of(&made, model, name, &answer).history(), false);
+                assert!(
+                    !Satisfied::new(&part).level(name),
+                    "seed {seed}: {name}: {part:?}"
+                );
+            }
             counted.0 += u64::from(violated);
             counted.1 += u64::from(is_invalid);
         }

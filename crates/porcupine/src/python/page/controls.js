@@ -16,7 +16,8 @@ function show(op) {
 }
 function pick(op) { look.picked = op; details(); redraw(); }
 
-const errorOf = object => object.stuck ?? (object.witness.size ? Math.max(...object.witness) : null);
+const last = ops => ops.size ? Math.max(...ops) : null;
+const errorOf = object => object.stuck ?? last(object.witness) ?? (object.anomalies[0]?.forbidden ? last(object.anomalies[0].members) : null);
 function showError() {
   const at = look.object >= 0 && errorOf(objects[look.object]) !== null ? look.object : worst;
   const op = objects.length ? errorOf(objects[at]) : null;
@@ -25,7 +26,7 @@ function showError() {
 }
 /** Brings the whole witness into sight: an operation alone does not say what it contradicts. */
 function widen(object) {
-  const ops = [...object.witness, ...(object.stuck === null ? [] : [object.stuck])];
+  const ops = [...object.witness, ...(anomalyOf(object)?.members ?? []), ...(object.stuck === null ? [] : [object.stuck])];
   const from = Math.min(...ops.map(op => data.call[op])), to = Math.max(...ops.map(op => data.ret[op] ?? data.call[op]));
   const size = Math.max(axis.to - axis.from, (to - from) * 1.24);
   axis.show((from + to - size) / 2, (from + to + size) / 2);
@@ -40,7 +41,7 @@ function verdict() {
   const object = objects[Math.max(look.object, 0)], all = look.object < 0;
   const status = all ? severity[Math.max(...objects.map(o => severity.indexOf(o.status)))] : object?.status ?? "VALID";
   by("status").textContent = status; by("status").className = "status " + status;
-  by("reason").textContent = !objects.length ? "There are no operations." : all ? `${objects.length} keys` : (object.stuck === null ? "" : labels[object.stuck].slice(0, 80) + ": ") + visible(object.reason);
+  by("reason").textContent = !objects.length ? `There are no ${data.noun}s.` : all ? `${objects.length} keys` : (object.stuck === null ? "" : labels[object.stuck].slice(0, 80) + ": ") + visible(object.reason);
   by("error").disabled = !objects.some(o => errorOf(o) !== null);
 }
 
@@ -62,22 +63,24 @@ function details() {
   const lost = data.ret[op] === null, time = value => timeText(value, data.unit_s);
   const facts = [["client", data.clients[data.client[op]]], ["key", data.objects.length > 1 || object.key !== null ? object.name : null],
     ["called", time(data.call[op])], ["returned", lost ? "never" : time(data.ret[op])], ["took", lost ? null : time(data.ret[op] - data.call[op])],
-    ["place", rank === undefined ? "none" : `${rank + 1} of ${order.order.length}`], ["row", op]];
+    ["place", isTransactions ? null : rank === undefined ? "none" : `${rank + 1} of ${order.order.length}`], ["row", op]];
   add(panel, "dl").append(...definitions(facts.filter(([, value]) => value !== null).map(([name, value]) => [name, visible(String(value))])));
-  witnessList(panel, object);
+  anomalyList(panel, object); witnessList(panel, object);
 }
+const isTransactions = data.noun === "transaction";
+const someone = isTransactions ? "a transaction" : "an operation";
 const touched = matchMedia("(hover: none)").matches;
 function summary(panel) {
   const object = objects[look.object];
-  add(panel, "p", `${count.toLocaleString("en")} operations of ${data.clients.length} clients. ${touched ? "Tap an operation; drag to pan, pinch to zoom." : "Hover or click an operation; drag to pan, scroll to zoom."}`);
-  if (object) witnessList(panel, object);
+  add(panel, "p", `${count.toLocaleString("en")} ${data.noun}s of ${data.clients.length} clients. ${touched ? `Tap ${someone}; drag to pan, pinch to zoom.` : `Hover or click ${someone}; drag to pan, scroll to zoom.`}`);
+  if (object) { anomalyList(panel, object); witnessList(panel, object); }
 }
 function witnessList(panel, object) {
   if (!object.witness.size) return;
   add(panel, "h3", `Smallest failing sub-history: ${object.witness.size}`);
   const list = add(panel, "ol");
   for (const op of [...object.witness].sort((a, b) => data.call[a] - data.call[b]).slice(0, 200)) {
-    const button = add(add(list, "li", undefined, object.stuck === op ? "stuck" : ""), "button", labels[op].slice(0, 300));
+    const button = add(add(list, "li", undefined, object.stuck === op ? "stuck" : ""), "button", pieceOf(object, op).slice(0, 300));
     button.addEventListener("click", () => show(op));
   }
 }
@@ -133,7 +136,8 @@ if (objects.length > 1) {
   by("object").addEventListener("change", e => choose(Number(e.target.value)));
 }
 const points = data.consistency === "sequential" ? "placed, with its number in the order" : "placed; the dot is where it takes effect";
-for (const [name, text] of [["ok", points], ["not-due", "in no order"], ["invalid", "cannot be placed"], ["marked", "smallest failing sub-history"], ...(data.bands.length ? [["fault", "faults and other events"]] : [])]) {
+const meanings = isTransactions ? [["invalid", "part of the anomaly"], ["not-due", "other transactions"]] : [["ok", points], ["not-due", "in no order"], ["invalid", "cannot be placed"]];
+for (const [name, text] of [...meanings, ["marked", "smallest failing sub-history"], ...(data.bands.length ? [["fault", "faults and other events"]] : [])]) {
   const item = add(by("legend"), "span");
   add(item, "i", undefined, name);
   item.append(text);

@@ -4,7 +4,7 @@ const pen = canvas.getContext("2d"), mapPen = map.getContext("2d");
 const ROW = 30, BAR = 20;
 const axis = new TimeAxis(canvas, { start, end, first, least: span / Math.max(count, 10) / 20, unit_s: data.unit_s, changed: redraw });
 const bands = new Bands(axis, data.bands.map(band => ({ from: band.from, seen: band.from, to: band.to ?? end, name: visible(band.label), text: "" })));
-const look = { top: 0, object: worst, over: null, picked: null, hits: [], hit: -1 };
+const look = { top: 0, object: worst, over: null, picked: null, hits: [], hit: -1, anomaly: 0 };
 let color = {}, frame = 0, overview = null;
 /** Clients with operations in view, and the row of each client among them. */
 let lanes = [], lane = [];
@@ -52,7 +52,7 @@ function draw() {
   const hits = new Set(look.hits);
   look.drawn = 0;
   for (const client of lines) drawRow(sight(rows[client]), orders, hits);
-  for (const [at, order] of orders) { drawOrder(order); drawStuck(objects[at], height); }
+  for (const [at, order] of orders) { drawOrder(order); drawStuck(objects[at], height); drawCycle(objects[at]); }
   pen.restore();
   pen.strokeStyle = color.rule; line(axis.left - 0.5, bands.height, axis.left - 0.5, height); line(0, bands.height - 0.5, width, bands.height - 0.5);
   axis.drawNames(pen, color, lines.map(client => [(width < 600 ? "" : "client ") + data.clients[client], y(client) + ROW / 2]), bands.height);
@@ -70,7 +70,7 @@ function line(x0, y0, x1, y1) { pen.beginPath(); pen.moveTo(x0, y0); pen.lineTo(
 
 /** The bars of a row. Of those that would be on the same few pixels one is enough, and what stands out is on top. */
 function drawRow(ops, orders, hits) {
-  const out = op => objects[data.object[op]].stuck === op || objects[data.object[op]].witness.has(op) || hits.has(op) || op === focus();
+  const out = op => isBad(objects[data.object[op]], op) || objects[data.object[op]].witness.has(op) || hits.has(op) || op === focus();
   let covered = -Infinity;
   for (const op of ops) {
     const { left, width } = box(op);
@@ -83,15 +83,15 @@ function drawRow(ops, orders, hits) {
 
 function drawBar(op, order, hits) {
   const { left, width, top } = box(op), object = objects[data.object[op]], lost = data.ret[op] === null;
-  const rank = order.rank.get(op), stuck = object.stuck === op;
+  const rank = order.rank.get(op), bad = isBad(object, op);
   look.drawn++;
-  pen.fillStyle = stuck ? color.invalid : rank === undefined ? color["not-due"] : color.ok;
+  pen.fillStyle = bad ? color.invalid : rank === undefined ? color["not-due"] : color.ok;
   const round = Math.min(4, width / 2);
   pen.globalAlpha = lost ? 0.5 : 1;
   if (width <= 4) pen.fillRect(left, top, width, BAR);
   else { pen.beginPath(); pen.roundRect(left, top, width, BAR, lost ? [round, 0, 0, round] : round); pen.fill(); }
   pen.globalAlpha = 1;
-  const ring = stuck ? null : object.witness.has(op) ? color.marked : hits.has(op) ? color.ink : null;
+  const ring = object.stuck === op ? null : object.witness.has(op) ? color.marked : hits.has(op) ? color.ink : null;
   const strong = op === look.picked || op === look.over;
   if (ring || strong) {
     pen.strokeStyle = strong ? color.ink : ring; pen.lineWidth = 2;
@@ -101,7 +101,7 @@ function drawBar(op, order, hits) {
   const from = Math.max(left, axis.left), room = Math.min(left + width, canvas.clientWidth) - from - 12;
   if (room < 14) return;
   pen.font = "12px ui-monospace, 'DejaVu Sans Mono', monospace"; pen.textAlign = "left"; pen.textBaseline = "middle";
-  pen.fillStyle = stuck || (rank !== undefined && !lost) ? color.paper : color.ink;
+  pen.fillStyle = bad || (rank !== undefined && !lost) ? color.paper : color.ink;
   const number = data.consistency === "sequential" && rank !== undefined ? `${rank + 1}. ` : "";
   const chars = [...(number + labels[op]).slice(0, 400)], most = Math.floor(room / 7.25);
   pen.fillText(chars.length <= most ? chars.join("") : chars.slice(0, Math.max(most - 1, 0)).join("") + "…", from + 6, top + BAR / 2 + 0.5, room);

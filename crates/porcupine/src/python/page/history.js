@@ -39,10 +39,15 @@ function placed(order) {
   return { order, rank, point };
 }
 
+/** Anomalies of transactions, those that the level forbids first. */
+function anomaliesOf(object) {
+  const all = (object.anomalies ?? []).map(anomaly => ({ ...anomaly, members: new Set(anomaly.transactions) }));
+  return all.sort((a, b) => b.forbidden - a.forbidden);
+}
 const objects = data.objects.map(object => {
   const others = object.others.map(other => placed(object.order.slice(0, other.keep).concat(other.rest)));
   return { ...object, name: object.key === null ? "–" : visible(String(object.key)),
-    witness: new Set(object.witness), orders: [placed(object.order), ...others] };
+    witness: new Set(object.witness), orders: [placed(object.order), ...others], anomalies: anomaliesOf(object) };
 });
 const severity = ["VALID", "UNKNOWN", "INVALID"];
 const worst = objects.reduce((at, o, i) => severity.indexOf(o.status) > severity.indexOf(objects[at].status) ? i : at, 0);

@@ -1,5 +1,5 @@
 # A fresh machine needs only `make run` or `make test`.
-.PHONY: run spark test test-rust test-python check check-python check-rust bench clean
+.PHONY: run spark test test-rust test-python check check-python check-rust bench wheel clean
 
 # What steps leave behind when they are done: for runs the modules and the images, for checks the
 # linters, for tests the servers of other versions and a browser.
@@ -57,6 +57,10 @@ bench: $(READY)  ## run the benchmarks; GRID=--quick runs fewer
 	.venv/bin/python -m benches.porcupine
 	.venv/bin/python -m benches.fleet 100 1000
 	.venv/bin/python -m benches.porcupine_grid $(GRID)
+
+wheel: $(MODULES)  ## build the wheel of pyporcupine for every Linux, and try it in an empty environment
+	.venv/bin/pip install -q ziglang
+	.venv/bin/python distribution/checker_wheel.py --manylinux
 
 clean:  ## remove what runs left in Docker, then everything that was built
 	[ ! -x .venv/bin/harness ] || .venv/bin/harness clean

@@ -17,11 +17,12 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import checker_wheel
+
 ROOT = Path(__file__).resolve().parent.parent
 CHECKER = ROOT / "crates" / "porcupine"
 CHANGELOGS = (ROOT / "CHANGELOG.md", CHECKER / "CHANGELOG.md")
 UNRELEASED = "not yet released"
-GLIBC = "manylinux2014"
 
 
 def manifests() -> Iterator[tuple[Path, str]]:
@@ -57,10 +58,9 @@ def git(*words: str) -> str:
 
 
 def build() -> None:
-    """Build both wheels into dist/."""
+    """Build both wheels into dist/, and try out that of the checker."""
     out = str(ROOT / "dist")
-    checker = ["--release", "--strip", "--zig", "--compatibility", GLIBC, "--out", out]
-    subprocess.run(["maturin", "build", *checker], cwd=CHECKER, check=True)
+    checker_wheel.try_out(checker_wheel.build(ROOT / "dist", manylinux=True))
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", out, str(ROOT)],
         check=True,

@@ -1,5 +1,6 @@
 """What is distributed: one wheel, one version, and extras that are named where they are missing."""
 
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "distribution"))
+import checker_wheel  # noqa: E402
 import release  # noqa: E402
 import wheel_backend  # noqa: E402
 
@@ -52,3 +54,35 @@ def test_every_manifest_and_changelog_has_the_version() -> None:
     named = [text for text in release.obstacles(version) if "no section" in text]
     assert named == []
     assert any("0.0.0" in text for text in release.obstacles("0.0.0"))
+
+
+def test_a_wheel_is_tried_out_where_nothing_else_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The README's example has to run with the wheel alone, and its failure is an error."""
+    written = wheel(
+        tmp_path / "pyporcupine-0.1.0-cp311-abi3-any.whl",
+        {
+            "pyporcupine/__init__.py": "number = 1\n",
+            "pyporcupine-0.1.0.dist-info/METADATA": (
+                "Metadata-Version: 2.1\nName: pyporcupine\nVersion: 0.1.0\n"
+            ),
+            "pyporcupine-0.1.0.dist-info/WHEEL": (
+                "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            ),
+            "pyporcupine-0.1.0.dist-info/RECORD": "",
+        },
+    )
+    named = written.rename(tmp_path / "pyporcupine-0.1.0-py3-none-any.whl")
+    monkeypatch.setattr(checker_wheel, "CHECKER", tmp_path)
+    (tmp_path / "README.md").write_text("```python\nimport pyporcupine\n```\n```python\n1 / 0\n```")
+    checker_wheel.try_out(named)
+    (tmp_path / "README.md").write_text("```python\nimport pyporcupine, pyarrow\n```")
+    with pytest.raises(subprocess.CalledProcessError):
+        checker_wheel.try_out(named)
+
+
+def test_a_wheel_must_be_for_the_stable_abi() -> None:
+    manylinux = "pyporcupine-0.1.0-cp311-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
+    assert checker_wheel.NAME.match(manylinux)
+    assert not checker_wheel.NAME.match("pyporcupine-0.1.0-cp312-cp312-linux_x86_64.whl")

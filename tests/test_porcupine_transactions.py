@@ -60,7 +60,7 @@ def names(result: TransactionsResult) -> list[str]:
         ("ax1 ay1 | rx1 ry", ["G-single"], ["consistent-view", "repeatable-read"]),
         # The second update is lost, whichever was the first.
         ("rx ax1 | rx ax2", ["G2-item", "lost-update"], ["cursor-stability"]),
-        ("ax1 | rx1 ax2 rx1", ["internal"], ["snapshot-isolation"]),
+        ("ax1 | rx1 ax2 rx1", ["internal"], ["causal"]),
         (
             "rx1 ay9 rx12 | ax1 | ax2",
             ["G-single", "internal"],
@@ -86,7 +86,7 @@ def test_an_anomaly_violates_the_levels_that_forbid_it(
     assert result.status == ("INVALID" if anomalies else "VALID")
     for level in LEVELS:
         expected = level in [*result.violated, *result.also_violated]
-        if level.startswith("str"):
+        if level.startswith("str") or level in ("causal", "prefix"):
             continue
         status = check_transactions(transactions(text), "list-append", consistency=level).status
         assert (status == "INVALID") == expected, level
@@ -118,6 +118,50 @@ def test_a_witness_of_registers_has_who_shows_the_order_of_versions() -> None:
     result = check_transactions(history, "rw-register")
     assert names(result)[0] == "G-single"
     assert (result.witness, result.witness_ops) == ([1, 2], [[0, 1], [1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("text", "causal", "prefix"),
+    [
+        # The second saw the first, and not all that it wrote.
+        ("ax1 ay1 | rx1 ry", "G-causal", "G-causal"),
+        # It missed what the first, which it saw, had itself seen; y was written over since.
+        ("ax1 | rx1 ay1 | ry1 rx | ax2 | rx12", "G-causal", "G-causal"),
+        # It missed the second append of x, and saw what its writer wrote to y.
+        ("ax1 | ax2 ay1 | ry1 rx | rx12", "G-causal", "G-causal"),
+        # A long fork: two readers saw independent writes in different orders.
+        ("ax1 | ay1 | rx1 ry | rx ry1", None, "G-prefix"),
+        # Lost updates and write skew are allowed.
+        ("rx ax1 | rx ax2", None, None),
+        ("rx ay1 | ry ax1", None, None),
+        # The second appended after the first without having seen it, so that who saw the second
+        # need not see what else the first wrote, unless all see the same beginning.
+        ("ax1 ay1 | ax2 az2 | rz2 ry | rx12", None, "G-prefix"),
+        ("ax1 ry1 | ax2 ay1 | rx12", "G1c", "G1c"),
+        ("ax1 | rx1 ax2 rx1", "internal", "internal"),
+    ],
+)
+def test_causal_and_prefix_consistency(text: str, causal: str | None, prefix: str | None) -> None:
+    for level, forbidden in (("causal", causal), ("prefix", prefix)):
+        result = check_transactions(transactions(text), "list-append", consistency=level)
+        assert result.status == ("INVALID" if forbidden else "VALID"), level
+        if forbidden:
+            assert result.reason == f"not {level}: {forbidden}"
+            assert result.witness
+
+
+def test_causality_also_leads_from_one_transaction_of_a_process_to_the_next() -> None:
+    history = timed((0, 0, 1, "ax1"), (0, 2, 3, "ay1"), (1, 0, 9, "ry1 rx"), (2, 0, 9, "rx1"))
+    assert check_transactions(history, "list-append", consistency="causal").status == "VALID"
+    result = check_transactions(history, "list-append", consistency="strong-session-causal")
+    assert result.reason == "not strong-session-causal: G-causal-process"
+    assert result.violated == ["strong-session-causal"]
+    (anomaly,) = [one for one in result.anomalies if one.name == "G-causal-process"]
+    assert [(one.from_txn, one.to_txn, one.kind) for one in anomaly.cycle] == [
+        (2, 0, "rw"),
+        (0, 1, "process"),
+        (1, 2, "wr"),
+    ]
 
 
 def timed(*rows: tuple[int, int, int, str]) -> list[Transaction]:
@@ -190,7 +234,7 @@ def test_many_readers_and_unread_appends_are_ordered_without_a_transaction_befor
         ("rx wy1 | ry wx1", {}, ["G2-item"], ["repeatable-read"]),
         ("wx1! | rx1", {}, ["G1a"], ["read-committed"]),
         ("wx1 wx2 | rx1", {}, ["G1b"], ["read-committed"]),
-        ("wx1 rx2 | wx2", {}, ["internal"], ["snapshot-isolation"]),
+        ("wx1 rx2 | wx2", {}, ["internal"], ["causal"]),
         ("rx1 wx1", {}, ["future-read"], ["read-committed"]),
         ("wx1 ry1 | wy1 rx1", {}, ["G1c"], ["read-committed"]),
         ("rx wx1 | rx wx2", {}, ["G2-item", "lost-update"], ["cursor-stability"]),

@@ -139,8 +139,9 @@ class Anomaly:
     """An anomaly of a history, with one of its instances.
 
     Cycles of dependencies: G0 (only ww), G1c (ww and wr), G-single (one rw), G-nonadjacent
-    (several rw, no two in a row), G2-item (rw after rw); the same with "-process" and "-realtime",
-    if they need that order. Others: garbage, duplicate-elements, cyclic-versions, G1a (aborted
+    (several rw, no two in a row), G2-item (rw after rw), G-causal (one rw, and back by wr),
+    G-prefix (each rw after wr); the same with "-process" and "-realtime", if they need that order.
+    Others: garbage, duplicate-elements, cyclic-versions, G1a (aborted
     read), G1b (intermediate read), dirty-update, incompatible-order, future-read, lost-update,
     internal."""
     @property
@@ -175,7 +176,8 @@ class TransactionsResult:
     @property
     def violated(self) -> list[str]:
         """The weakest levels that the anomalies violate. The orders in time that the level does not
-        respect were not looked at."""
+        respect were not looked at, nor, unless it is one of them, what causal and prefix
+        consistency alone forbid."""
     @property
     def also_violated(self) -> list[str]:
         """The other levels, which are violated with them."""
@@ -520,20 +522,20 @@ def check_transactions(
     `linearizable_keys`: a transaction meets no earlier version of a key than those that returned
     before it was called.
 
-    `consistency` is one of read-uncommitted, read-committed, cursor-stability, consistent-view,
-    snapshot-isolation, repeatable-read, serializable; strong-session-read-uncommitted,
-    strong-session-read-committed, strong-session-snapshot-isolation and
-    strong-session-serializable, which also respect the order of each process;
-    strong-read-uncommitted, strong-read-committed, strong-snapshot-isolation and
-    strict-serializable, which respect real time.
+    `consistency` is one of read-uncommitted, read-committed, causal, prefix, cursor-stability,
+    consistent-view, snapshot-isolation, repeatable-read, serializable;
+    strong-session-read-uncommitted, strong-session-read-committed, strong-session-causal,
+    strong-session-prefix, strong-session-snapshot-isolation and strong-session-serializable,
+    which also respect the order of each process; strong-read-uncommitted, strong-read-committed,
+    strong-snapshot-isolation and strict-serializable, which respect real time.
 
     The history is INVALID if an anomaly shows that the level forbids. Each is proved by the
     transactions that it names. If all versions of the lists were read, a history without
-    anomalies satisfies read-uncommitted, read-committed, snapshot-isolation, serializable, and
-    what respects time with these. If the order of two appends that nobody read is unknown, an
-    anomaly of snapshot isolation may not show; and with registers, any anomaly that rests on an
-    unknown order of versions. A transaction of unknown outcome counts once somebody read
-    something that it wrote. The history is UNKNOWN if no transaction that committed read
+    anomalies satisfies read-uncommitted, read-committed, causal, prefix, snapshot-isolation,
+    serializable, and what respects time with these. If the order of two appends that nobody read
+    is unknown, an anomaly of snapshot isolation may not show; and with registers, any anomaly that
+    rests on an unknown order of versions. A transaction of unknown outcome counts once somebody
+    read something that it wrote. The history is UNKNOWN if no transaction that committed read
     anything, or if a limit was reached before an anomaly was found.
 
     `time_s` and `memory_mb` limit the check, as those of `check` do; the memory of the history

@@ -68,8 +68,9 @@ impl Dependency {
 /// An anomaly of a history, with one of its instances.
 ///
 /// Cycles of dependencies: G0 (only ww), G1c (ww and wr), G-single (one rw), G-nonadjacent
-/// (several rw, no two in a row), G2-item (rw after rw); the same with "-process" and "-realtime",
-/// if they need that order. Others: garbage, duplicate-elements, cyclic-versions, G1a (aborted
+/// (several rw, no two in a row), G2-item (rw after rw), G-causal (one rw, and back by wr),
+/// G-prefix (each rw after wr); the same with "-process" and "-realtime", if they need that order.
+/// Others: garbage, duplicate-elements, cyclic-versions, G1a (aborted
 /// read), G1b (intermediate read), dirty-update, incompatible-order, future-read, lost-update,
 /// internal.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
@@ -132,7 +133,8 @@ pub struct TransactionsResult {
     /// The anomalies, also those that the level allows, the worst first.
     pub anomalies: Vec<Py<Anomaly>>,
     /// The weakest levels that the anomalies violate. The orders in time that the level does not
-    /// respect were not looked at.
+    /// respect were not looked at, nor, unless it is one of them, what causal and prefix
+    /// consistency alone forbid.
     violated: Vec<String>,
     /// The other levels, which are violated with them.
     also_violated: Vec<String>,

@@ -5,29 +5,29 @@ use super::history::NONE;
 
 /// The part of a graph in which cycles are searched for: edges of some kinds.
 ///
-/// With `apart`, no two edges of kind rw may follow each other. Then a state is a vertex and
-/// whether the edge before it was one of kind rw: a cycle of states is a cycle in which rw edges
-/// are never adjacent, also across its ends.
+/// With kinds `apart`, no edge of kind rw may follow an edge of these kinds. Then a state is a vertex
+/// and whether the edge before it was one of them: a cycle of states is a cycle in which an rw edge
+/// never follows one of these kinds, also across its ends.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub graph: &'a Graph,
     pub kinds: Kinds,
-    pub apart: bool,
+    pub apart: Kinds,
 }
 
 impl View<'_> {
     pub fn states(&self) -> usize {
-        self.graph.len() << u32::from(self.apart)
+        self.graph.len() << u32::from(self.apart != 0)
     }
 
     #[inline]
     pub fn vertex(&self, state: u32) -> u32 {
-        state >> u32::from(self.apart)
+        state >> u32::from(self.apart != 0)
     }
 
     /// Iterates over the states of a vertex.
     pub fn states_of(&self, vertex: u32) -> std::ops::Range<u32> {
-        let count = 1 << u32::from(self.apart);
+        let count = 1 << u32::from(self.apart != 0);
         vertex * count..(vertex + 1) * count
     }
 
@@ -38,17 +38,17 @@ impl View<'_> {
         if kind & (self.kinds | super::graph::FREE) == 0 {
             return None;
         }
-        if !self.apart {
+        if self.apart == 0 {
             return Some((to, kind));
         }
-        let was_rw = state & 1 == 1;
+        let was_apart = state & 1 == 1;
         // A further vertex hands on what entered it.
-        let is_rw = match kind {
-            super::graph::FREE => was_rw,
-            _ if kind == RW && was_rw => return None,
-            _ => kind == RW,
+        let is_apart = match kind {
+            super::graph::FREE => was_apart,
+            RW if was_apart => return None,
+            _ => kind & self.apart != 0,
         };
-        Some((2 * to + u32::from(is_rw), kind))
+        Some((2 * to + u32::from(is_apart), kind))
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Cycles {
     pub found: Vec<Found>,
     /// Why cycles of some kinds were not searched for.
     pub undecided: Option<&'static str>,
+    /// The vertices of all cycles.
+    pub members: Vec<u32>,
 }
 
 /// Finds the worst cycle of each component, and then those that order in time makes worse.
@@ -48,8 +50,24 @@ pub fn find(graph: &Graph, core: &[u32], time: Time, limits: &Limits) -> Cycles 
         let worst = cycles.found.iter().map(|found| found.cycle).min();
         let search = Search::new(graph, core, extra, limits);
         search.add(time, worst, &mut cycles);
+        cycles.members = search.all.all.concat();
     }
     cycles
+}
+
+/// Returns a shortest cycle in which each rw edge follows a wr or process edge; nothing if there is
+/// none. Prefix consistency forbids it, because what a transaction missed commits after all that it
+/// saw, and so does all that overwrites it (Cerone, Gotsman & Yang, "Algebraic Laws for Weak
+/// Consistency", CONCUR 2017).
+pub fn find_prefix(graph: &Graph, members: &[u32], extra: Kinds, limits: &Limits) -> Vec<Edge> {
+    let view = View {
+        graph,
+        kinds: WW | WR | RW | extra,
+        apart: RW | WW,
+    };
+    let found = components(view, members);
+    let states = members.iter().flat_map(|&v| view.states_of(v));
+    paths::shortest_cycle(view, states, &found, limits)
 }
 
 /// The components of a graph by the kinds of edges that are allowed in it.
@@ -83,10 +101,10 @@ impl<'a> Search<'a> {
             graph,
             extra,
             limits,
-            ww: components(view(WW, false), core),
-            wr: components(view(WW | WR, false), core),
-            apart: components(view(WW | WR | RW, true), core),
-            all: components(view(WW | WR | RW, false), core),
+            ww: components(view(WW, 0), core),
+            wr: components(view(WW | WR, 0), core),
+            apart: components(view(WW | WR | RW, RW), core),
+            all: components(view(WW | WR | RW, 0), core),
         }
     }
 
@@ -164,10 +182,11 @@ impl<'a> Search<'a> {
     /// Returns the part of the graph in which cycles of a kind are.
     fn view(&self, cycle: Cycle) -> View<'a> {
         let (kinds, apart) = match cycle {
-            Cycle::G0 => (WW, false),
-            Cycle::G1c | Cycle::GSingle => (WW | WR, false),
-            Cycle::GNonadjacent => (WW | WR | RW, true),
-            Cycle::G2Item => (WW | WR | RW, false),
+            Cycle::G0 => (WW, 0),
+            Cycle::G1c | Cycle::GSingle => (WW | WR, 0),
+            Cycle::GNonadjacent => (WW | WR | RW, RW),
+            Cycle::G2Item => (WW | WR | RW, 0),
+            Cycle::GCausal | Cycle::GPrefix => unreachable!("they are no kind of a component"),
         };
         View {
             graph: self.graph,
@@ -187,6 +206,7 @@ impl<'a> Search<'a> {
             Cycle::GSingle => {
                 return paths::shortest_closed(view, &class.first, &self.all, limits);
             }
+            Cycle::GCausal | Cycle::GPrefix => unreachable!("they are no kind of a component"),
         };
         let states = class.vertices.iter().flat_map(|&v| view.states_of(v));
         paths::shortest_cycle(view, states, components, limits)

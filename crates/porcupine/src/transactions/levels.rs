@@ -20,6 +20,10 @@ pub enum Cycle {
     GNonadjacent,
     /// Also rw after rw.
     G2Item,
+    /// One rw that wr, with the order of processes, leads back from.
+    GCausal,
+    /// Also ww and several rw, each of which follows wr or the order of a process.
+    GPrefix,
 }
 
 /// The order in time that a cycle needs besides what the transactions read and wrote.
@@ -58,12 +62,14 @@ pub enum Anomaly {
 }
 
 impl Cycle {
-    pub const ALL: [Cycle; 5] = [
+    pub const ALL: [Cycle; 7] = [
         Cycle::G0,
         Cycle::G1c,
         Cycle::GSingle,
         Cycle::GNonadjacent,
         Cycle::G2Item,
+        Cycle::GCausal,
+        Cycle::GPrefix,
     ];
 }
 
@@ -85,7 +91,7 @@ impl Anomaly {
     }
 }
 
-const CYCLE_NAMES: [[&str; 3]; 5] = [
+const CYCLE_NAMES: [[&str; 3]; 7] = [
     ["G0", "G0-process", "G0-realtime"],
     ["G1c", "G1c-process", "G1c-realtime"],
     ["G-single", "G-single-process", "G-single-realtime"],
@@ -95,6 +101,8 @@ const CYCLE_NAMES: [[&str; 3]; 5] = [
         "G-nonadjacent-realtime",
     ],
     ["G2-item", "G2-item-process", "G2-item-realtime"],
+    ["G-causal", "G-causal-process", "G-causal-realtime"],
+    ["G-prefix", "G-prefix-process", "G-prefix-realtime"],
 ];
 
 /// A level: the levels that it implies, and what it forbids besides what they forbid.
@@ -105,8 +113,8 @@ struct Definition {
 }
 
 /// The levels, each after those that it implies.
-const LEVELS: [Definition; 15] = {
-    use Cycle::{G1c, G2Item, GNonadjacent, GSingle, G0};
+const LEVELS: [Definition; 19] = {
+    use Cycle::{G1c, G2Item, GCausal, GNonadjacent, GPrefix, GSingle, G0};
     use Time::{Nothing, Process, RealTime};
     const fn level(
         name: &'static str,
@@ -142,6 +150,12 @@ const LEVELS: [Definition; 15] = {
                 FutureRead,
             ],
         ),
+        level(
+            "causal",
+            &["read-committed"],
+            &[Cycles(GCausal, Nothing), Internal],
+        ),
+        level("prefix", &["causal"], &[Cycles(GPrefix, Nothing)]),
         level("cursor-stability", &["read-committed"], &[LostUpdate]),
         level(
             "consistent-view",
@@ -150,8 +164,8 @@ const LEVELS: [Definition; 15] = {
         ),
         level(
             "snapshot-isolation",
-            &["consistent-view"],
-            &[Cycles(GNonadjacent, Nothing), Internal],
+            &["consistent-view", "prefix"],
+            &[Cycles(GNonadjacent, Nothing)],
         ),
         level(
             "repeatable-read",
@@ -178,8 +192,18 @@ const LEVELS: [Definition; 15] = {
             &[Cycles(G1c, Process)],
         ),
         level(
+            "strong-session-causal",
+            &["causal", "strong-session-read-committed"],
+            &[Cycles(GCausal, Process)],
+        ),
+        level(
+            "strong-session-prefix",
+            &["prefix", "strong-session-causal"],
+            &[Cycles(GPrefix, Process)],
+        ),
+        level(
             "strong-session-snapshot-isolation",
-            &["snapshot-isolation", "strong-session-read-committed"],
+            &["snapshot-isolation", "strong-session-prefix"],
             &[Cycles(GSingle, Process), Cycles(GNonadjacent, Process)],
         ),
         level(
@@ -254,6 +278,14 @@ impl Level {
     pub fn forbids_name(self, name: &str) -> bool {
         let mut all = Level::all().flat_map(|level| LEVELS[level.0].forbids);
         all.any(|&anomaly| anomaly.name() == name && self.forbids(anomaly))
+    }
+
+    /// Whether it is causal or prefix consistency, of which the cycles are searched for by
+    /// themselves.
+    pub fn is_weaker_than_snapshots(self) -> bool {
+        let nothing = Time::Nothing;
+        self.forbids(Cycles(Cycle::GCausal, nothing))
+            && !self.forbids(Cycles(Cycle::GSingle, nothing))
     }
 
     /// Returns the order in time that the level respects.

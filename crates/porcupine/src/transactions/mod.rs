@@ -5,6 +5,7 @@
 //! cycle of such dependencies is an anomaly, and the kinds of its edges say which levels forbid it.
 //! A history without cycles takes one pass over the operations and one over the dependencies.
 
+mod causal;
 pub mod columns;
 mod components;
 mod cycles;
@@ -28,7 +29,7 @@ use findings::{Dependency, Finding, Findings};
 use graph::{Edges, Size};
 pub use graph::{Kinds, PROCESS, REALTIME, RW, WR, WW};
 use history::History;
-use levels::{violated, Anomaly, Level, Time};
+use levels::{violated, Anomaly, Cycle, Level, Time};
 use list_append::Lists;
 pub use rw_register::Assumptions;
 use rw_register::Registers;
@@ -45,6 +46,21 @@ pub enum Model {
 trait Data: Edges {
     /// Returns why a transaction depends on another by an edge of a kind.
     fn explain(&self, from: u32, to: u32, kind: Kinds) -> String;
+
+    /// Lists rw edges from each read to all later writes of the key, where the other rw edges lead
+    /// only to the next one. Returns the number after the last further vertex.
+    fn missed(&self, vertices: u32, _edge: &mut dyn FnMut(u32, u32, Kinds)) -> u32 {
+        vertices
+    }
+}
+
+/// The edges of [`Data::missed`].
+struct Missed<'a>(&'a dyn Data);
+
+impl Edges for Missed<'_> {
+    fn each(&self, vertices: u32, edge: &mut dyn FnMut(u32, u32, Kinds)) -> u32 {
+        self.0.missed(vertices, edge)
+    }
 }
 
 /// The verdict on a history.
@@ -91,59 +107,124 @@ pub fn check(
         REALTIME => format!("T{from} returned before T{to} was called"),
         kind => data.explain(from, to, kind),
     };
-    let undecided = search(
-        history.len(),
-        &sources,
+    let search = Search {
+        history,
+        sources: &sources,
+        visibility: [&*data, &Missed(&*data), &process],
         level,
         limits,
-        &explain,
-        &mut findings,
-    );
+        explain: &explain,
+    };
+    let undecided = search.add_cycles(&mut findings);
     Ok(answer(history, level, findings.0, undecided))
 }
 
-/// Adds the cycles to the findings; returns why some were not searched for.
-fn search(
-    transactions: usize,
-    sources: &[&dyn Edges],
+/// What is needed to search for cycles.
+struct Search<'a> {
+    history: &'a History<'a>,
+    sources: &'a [&'a dyn Edges],
+    /// Edges for causal consistency; those of processes are the last.
+    visibility: [&'a dyn Edges; 3],
     level: Level,
-    limits: &Limits,
-    explain: &dyn Fn(u32, u32, Kinds) -> String,
-    findings: &mut Findings,
-) -> Option<&'static str> {
-    let Some(size) = Size::new(transactions, sources) else {
-        return Some("there are more than 2^32 dependencies");
-    };
-    let out = limits.out_of_time();
-    if let Some(why) = out.or_else(|| limits.out_of_memory(size.bytes())) {
-        return Some(why);
+    limits: &'a Limits<'a>,
+    explain: &'a dyn Fn(u32, u32, Kinds) -> String,
+}
+
+impl Search<'_> {
+    /// Adds the cycles to the findings; returns why some were not searched for.
+    fn add_cycles(&self, findings: &mut Findings) -> Option<&'static str> {
+        let Some(size) = Size::new(self.history.len(), self.sources) else {
+            return Some("there are more than 2^32 dependencies");
+        };
+        let out = self.limits.out_of_time();
+        if let Some(why) = out.or_else(|| self.limits.out_of_memory(size.bytes())) {
+            return Some(why);
+        }
+        let graph = size.build(self.sources);
+        let core = graph.core();
+        if core.is_empty() {
+            return None;
+        }
+        let cycles = cycles::find(&graph, &core, self.level.time(), self.limits);
+        // They violate causal consistency themselves, and then only acyclic visibility is searched.
+        let worse = cycles
+            .found
+            .iter()
+            .filter(|found| found.cycle <= Cycle::G1c);
+        let worse = worse.map(|found| found.time).min();
+        for found in cycles.found {
+            self.add(
+                Anomaly::Cycles(found.cycle, found.time),
+                found.count,
+                &found.edges,
+                findings,
+            );
+        }
+        let times = [Time::Nothing, Time::Process].into_iter();
+        let mut known = None;
+        for time in times.filter(|&time| time <= self.level.time()) {
+            let is_worse = worse.is_some_and(|worse| worse <= time);
+            let is_asked = self.level.is_weaker_than_snapshots();
+            if !is_asked || is_worse || cycles.undecided.is_some() || known == Some(Cycle::GCausal)
+            {
+                break;
+            }
+            match self.weaker_cycle(&graph, &cycles.members, time) {
+                Err(why) => return Some(why),
+                Ok(Some((cycle, edges))) if known != Some(cycle) => {
+                    known = Some(cycle);
+                    self.add(Anomaly::Cycles(cycle, time), 1, &edges, findings);
+                }
+                Ok(_) => {}
+            }
+        }
+        cycles.undecided
     }
-    let graph = size.build(sources);
-    let core = graph.core();
-    if core.is_empty() {
-        return None;
+
+    /// Returns a cycle that causal consistency forbids, or else one that prefix consistency does.
+    fn weaker_cycle(
+        &self,
+        graph: &graph::Graph,
+        members: &[u32],
+        time: Time,
+    ) -> Result<Option<(Cycle, Vec<paths::Edge>)>, &'static str> {
+        let count = if time == Time::Process { 3 } else { 2 };
+        let visibility = &self.visibility[..count];
+        let transactions: Vec<u32> = members
+            .iter()
+            .copied()
+            .filter(|&member| graph.is_transaction(member))
+            .collect();
+        let edges = causal::find(visibility, self.history.len(), &transactions, self.limits)?;
+        if !edges.is_empty() {
+            return Ok(Some((Cycle::GCausal, edges)));
+        }
+        let extra = if time == Time::Process { PROCESS } else { 0 };
+        let edges = cycles::find_prefix(graph, members, extra, self.limits);
+        match self.limits.out_of_time() {
+            Some(why) if edges.is_empty() => Err(why),
+            _ => Ok((!edges.is_empty()).then_some((Cycle::GPrefix, edges))),
+        }
     }
-    let cycles = cycles::find(&graph, &core, level.time(), limits);
-    for found in cycles.found {
-        let edges = paths::between_transactions(&found.edges);
+
+    fn add(&self, anomaly: Anomaly, count: usize, edges: &[paths::Edge], findings: &mut Findings) {
+        let edges = paths::between_transactions(edges).into_iter();
         let cycle: Vec<Dependency> = edges
-            .into_iter()
             .map(|(from, to, kind)| Dependency {
                 from,
                 to,
                 kind,
-                why: explain(from, to, kind),
+                why: (self.explain)(from, to, kind),
             })
             .collect();
         findings.0.push(Finding {
-            anomaly: Anomaly::Cycles(found.cycle, found.time),
-            count: found.count,
+            anomaly,
+            count,
             transactions: cycle.iter().map(|dependency| dependency.from).collect(),
             text: told(&cycle),
             cycle,
         });
     }
-    cycles.undecided
 }
 
 /// Puts a cycle into words.

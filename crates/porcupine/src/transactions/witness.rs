@@ -3,14 +3,16 @@
 //! A part has some micro-operations of some transactions. Its reads are without the elements whose
 //! appends it leaves out, and a read of a register is left out with the write that it found. An
 //! execution that explains the whole history explains each part once what is left out is taken out
-//! of it, so a part that violates a level proves that the history does.
+//! of it, so a part that violates a level proves that the history does. Causal consistency alone
+//! needs more: who reads a version depends on its writer, and not on who wrote the versions before,
+//! so a part for it leaves out a list with the version that was found.
 
 use rustc_hash::FxHashMap;
 
 use super::columns::{Columns, Owned};
 use super::findings::Finding;
 use super::history::History;
-use super::levels::{Anomaly, Level};
+use super::levels::{Anomaly, Cycle, Level};
 use super::{check, Answer, Model};
 use crate::budget::Limits;
 use crate::shrink;
@@ -175,7 +177,14 @@ impl<'a> Parts<'a> {
     }
 
     fn shows(&self, ops: &[u32]) -> bool {
-        let owned = build(self.history, self.model, &self.keys, &self.writers, ops);
+        let owned = build(
+            self.history,
+            self.model,
+            self.anomaly,
+            &self.keys,
+            &self.writers,
+            ops,
+        );
         let answer = check(&owned.history(), self.model, self.level, &self.limits);
         answer.is_ok_and(|answer| {
             let mut findings = answer.findings.iter();
@@ -196,7 +205,7 @@ fn writers(history: &History, keys: &[u32]) -> Writers {
 }
 
 /// Returns a part as a history of its own. The pieces ascend.
-pub fn part(history: &History, model: Model, pieces: &[Piece]) -> Owned {
+pub fn part(history: &History, model: Model, anomaly: Anomaly, pieces: &[Piece]) -> Owned {
     let ops: Vec<u32> = pieces.iter().flat_map(|piece| piece.ops.clone()).collect();
     let mut keys: Vec<u32> = ops
         .iter()
@@ -204,11 +213,26 @@ pub fn part(history: &History, model: Model, pieces: &[Piece]) -> Owned {
         .collect();
     keys.sort_unstable();
     keys.dedup();
-    build(history, model, &keys, &writers(history, &keys), &ops)
+    build(
+        history,
+        model,
+        anomaly,
+        &keys,
+        &writers(history, &keys),
+        &ops,
+    )
 }
 
 /// `ops` and `keys` ascend; the keys are numbered anew in this order.
-fn build(history: &History, model: Model, keys: &[u32], writers: &Writers, ops: &[u32]) -> Owned {
+fn build(
+    history: &History,
+    model: Model,
+    anomaly: Anomaly,
+    keys: &[u32],
+    writers: &Writers,
+    ops: &[u32],
+) -> Owned {
+    let is_causal = matches!(anomaly, Anomaly::Cycles(Cycle::GCausal, _));
     let contents = history.contents;
     let mut columns = Columns::default();
     let mut list = Vec::new();
@@ -230,7 +254,13 @@ fn build(history: &History, model: Model, keys: &[u32], writers: &Writers, ops: 
             };
             list.clear();
             list.extend(found.iter().filter(is_there));
-            if model == Model::ListAppend || list.len() == found.len() {
+            let is_other = |value: &&i64| {
+                let writer = writers.get(&(key, **value));
+                writer.is_none_or(|&writer| history.transaction[writer as usize] as usize != at)
+            };
+            let version = found.iter().rfind(is_other);
+            let keeps_version = !is_causal || version.as_ref().is_none_or(is_there);
+            if list.len() == found.len() || (model == Model::ListAppend && keeps_version) {
                 columns.read(place, &list);
             }
         }

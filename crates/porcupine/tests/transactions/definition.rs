@@ -29,6 +29,10 @@ impl<'a> Satisfied<'a> {
         match name {
             "read-uncommitted" => !self.reads_twice() && self.orders_versions(false),
             "read-committed" => self.reads_committed() && self.orders_versions(true),
+            "causal" => self.is_causal(Order::Nothing),
+            "prefix" => self.has_prefixes(Order::Nothing),
+            "strong-session-causal" => self.is_causal(Order::Session),
+            "strong-session-prefix" => self.has_prefixes(Order::Session),
             "snapshot-isolation" => self.has_snapshots(Order::Nothing),
             "strong-session-snapshot-isolation" => self.has_snapshots(Order::Session),
             "strong-snapshot-isolation" => self.has_snapshots(Order::RealTime),
@@ -288,6 +292,94 @@ impl Made {
             };
             (0..self.transactions.len()).filter(unseen).count() > 1
         })
+    }
+}
+
+/// Weaker levels, by the axioms of Cerone, Bernardi & Gotsman (CONCUR 2015): an order in which
+/// transactions commit, and for each transaction the earlier ones that it sees.
+impl Satisfied<'_> {
+    /// Whether each transaction may have seen all that committed before some moment.
+    fn has_prefixes(&self, time: Order) -> bool {
+        self.commits_in_some_order(|order| {
+            let mut places = (0..order.len()).map(|place| (order[place], place));
+            places.all(|(at, place)| {
+                (0..=place).any(|seen| self.sees(at, &order[..seen], order, time))
+            })
+        })
+    }
+
+    /// Whether each transaction may have seen all that those saw which it sees.
+    fn is_causal(&self, time: Order) -> bool {
+        self.commits_in_some_order(|order| self.see_from(order, &mut Vec::new(), time))
+    }
+
+    /// Chooses what each transaction sees, in their order.
+    fn see_from(&self, order: &[usize], seen: &mut Vec<Vec<usize>>, time: Order) -> bool {
+        let place = seen.len();
+        let Some(&at) = order.get(place) else {
+            return true;
+        };
+        (0u32..1 << place).any(|bits| {
+            let chosen: Vec<usize> = (0..place).filter(|at| bits >> at & 1 == 1).collect();
+            let is_closed = chosen
+                .iter()
+                .all(|&other| seen[other].iter().all(|further| chosen.contains(further)));
+            let visible: Vec<usize> = chosen.iter().map(|&place| order[place]).collect();
+            if !is_closed || !self.sees(at, &visible, order, time) {
+                return false;
+            }
+            seen.push(chosen);
+            let works = self.see_from(order, seen, time);
+            seen.pop();
+            works
+        })
+    }
+
+    fn commits_in_some_order(&self, works: impl Fn(&[usize]) -> bool) -> bool {
+        (!self.made.lists || self.reads_committed())
+            && self.some_set(|set| {
+                let set: Vec<i64> = set.iter().map(|&at| at as i64).collect();
+                permutations(&set).into_iter().any(|order| {
+                    let order: Vec<usize> = order.iter().map(|&at| at as usize).collect();
+                    (!self.made.lists || self.finds_versions(&order)) && works(&order)
+                })
+            })
+    }
+
+    /// Whether each read, also of a transaction's own append, finds what the list was at some moment,
+    /// if the transactions append in an order.
+    fn finds_versions(&self, order: &[usize]) -> bool {
+        self.reads().all(|(_, key, found)| {
+            let appends = order.iter().flat_map(|&at| self.appends(at));
+            let list: Vec<i64> = appends
+                .filter(|one| one.0 == key)
+                .map(|one| one.1)
+                .collect();
+            list.starts_with(found)
+        })
+    }
+
+    /// Whether a transaction that sees some others found what it must: of each key what the last of
+    /// them made of it, which has all that was committed before, and its own appends.
+    fn sees(&self, at: usize, visible: &[usize], order: &[usize], time: Order) -> bool {
+        let is_missed =
+            |&other: &usize| self.precedes(other, at, time) && !visible.contains(&other);
+        if order.iter().any(is_missed) {
+            return false;
+        }
+        let mut state = State::default();
+        for (key, held) in state.iter_mut().enumerate() {
+            let appends = |other: usize| self.appends(other).filter(move |one| one.0 == key);
+            let last = order
+                .iter()
+                .rposition(|&other| visible.contains(&other) && appends(other).next().is_some());
+            for &other in last.map_or(&[][..], |last| &order[..=last]) {
+                for (_, element) in appends(other) {
+                    write(held, element, self.made.lists);
+                }
+            }
+        }
+        self.run(at, &state).is_some()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Lists, ODD, UNSEEN};
 use crate::transactions::fan::fan;
-use crate::transactions::graph::{Edges, Kinds, RW, WR, WW};
+use crate::transactions::graph::{Edges, Kinds, FREE, RW, WR, WW};
 use crate::transactions::history::NONE;
 
 /// Memory that the keys use one after the other.
@@ -68,7 +68,14 @@ impl Lists<'_> {
             }
             let maker = makers[version as usize];
             if maker == transaction {
-                continue; // it precedes the next one as the writer of this one
+                // It precedes the next one as the writer of this one, and it read what was there
+                // before it appended.
+                let mut before = makers[..version as usize].iter();
+                let seen = before.rfind(|&&maker| maker != transaction);
+                if let Some(&seen) = seen.filter(|&&seen| seen != NONE) {
+                    edge(seen, transaction, WR);
+                }
+                continue;
             }
             if maker != NONE {
                 edge(maker, transaction, WR);
@@ -117,5 +124,38 @@ impl Lists<'_> {
             }
         }
         last
+    }
+
+    /// Puts each reader before all who appended after what it read, not only before the next: by a
+    /// chain of vertices, of which each leads to one append and to the rest. Returns the number
+    /// after the last further vertex.
+    pub fn all_missed(&self, mut vertices: u32, edge: &mut dyn FnMut(u32, u32, Kinds)) -> u32 {
+        let mut chain = Vec::new();
+        for key in 0..self.history.keys.len() {
+            let ops = &self.history.keys[key];
+            chain.clear();
+            chain.extend(self.writers_of(key));
+            let is_unseen = |&&op: &&u32| {
+                let is_append = !self.history.is_read[op as usize];
+                is_append && self.version[op as usize] == UNSEEN
+            };
+            chain.extend(ops.iter().filter(is_unseen));
+            for (at, &append) in (vertices..).zip(&chain) {
+                if append != NONE && self.happened[self.transaction(append) as usize] {
+                    edge(at, self.transaction(append), FREE);
+                }
+                if at + 1 < vertices + chain.len() as u32 {
+                    edge(at, at + 1, FREE);
+                }
+            }
+            for &op in ops.iter().filter(|&&op| self.history.is_committed_read(op)) {
+                let version = self.version[op as usize];
+                if version != ODD && (version as usize) < chain.len() {
+                    edge(self.transaction(op), vertices + version, RW);
+                }
+            }
+            vertices += chain.len() as u32;
+        }
+        vertices
     }
 }

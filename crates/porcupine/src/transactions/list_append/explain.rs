@@ -6,6 +6,10 @@ use crate::transactions::history::NONE;
 use crate::transactions::Data;
 
 impl Data for Lists<'_> {
+    fn missed(&self, vertices: u32, edge: &mut dyn FnMut(u32, u32, Kinds)) -> u32 {
+        self.all_missed(vertices, edge)
+    }
+
     fn explain(&self, from: u32, to: u32, kind: Kinds) -> String {
         let found = match kind {
             WR => self.explain_read(from, to),
@@ -33,7 +37,12 @@ impl Lists<'_> {
             let append = match self.version[op] {
                 UNSEEN => return None,
                 ODD => self.odd.iter().find(|odd| odd.0 == op as u32)?.1,
-                version => self.writers_of(self.key(op))[version as usize - 1],
+                // Before what it appended itself.
+                version => {
+                    let mut made = self.writers_of(self.key(op))[..version as usize].iter();
+                    let is_other = |&&a: &&u32| a == NONE || self.transaction(a) != to;
+                    made.rfind(is_other).copied().unwrap_or(NONE)
+                }
             };
             (append != NONE && self.transaction(append) == from).then(|| {
                 let (element, key) = (self.history.written(append), self.key_text(op));
@@ -49,14 +58,14 @@ impl Lists<'_> {
                 return None;
             }
             let later = &self.writers_of(self.key(op))[version as usize..];
-            let append = match later.iter().find(|&&append| append != NONE) {
-                Some(&append) => append,
-                None => self.unseen_append(to, self.key(op))?,
-            };
-            (self.transaction(append) == to).then(|| {
-                let (element, key) = (self.history.written(append), self.key_text(op));
-                format!("T{from} read key {key} without T{to}'s append of {element}")
-            })
+            let mut later = later.iter().copied();
+            let append = later
+                .find(|&append| append != NONE && self.transaction(append) == to)
+                .or_else(|| self.unseen_append(to, self.key(op)))?;
+            let (element, key) = (self.history.written(append), self.key_text(op));
+            Some(format!(
+                "T{from} read key {key} without T{to}'s append of {element}"
+            ))
         })
     }
 

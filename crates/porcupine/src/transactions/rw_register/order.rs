@@ -128,7 +128,7 @@ impl Registers<'_> {
             let view = View {
                 graph: &graph,
                 kinds: WW,
-                apart: false,
+                apart: 0,
             };
             let found = components(view, &core);
             keys.extend(found.all.iter().map(|versions| self.key_of(versions[0])));

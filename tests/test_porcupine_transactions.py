@@ -64,7 +64,7 @@ def names(result: TransactionsResult) -> list[str]:
         (
             "rx1 ay9 rx12 | ax1 | ax2",
             ["G-single", "internal"],
-            ["consistent-view", "repeatable-read"],
+            ["causal", "consistent-view", "repeatable-read"],
         ),
         # Two readers see two independent writes in different orders: a long fork.
         (
@@ -368,8 +368,8 @@ def test_bad_rows_are_refused_with_what_was_expected() -> None:
         check_transactions([Transaction(0, [("r", "x")], call=0, ret=1)], "list-append")
     with pytest.raises(HistoryError, match=r"an element that it read is 0\.5, expected an int"):
         check_transactions([Transaction(0, [("r", "x", [0.5])], call=0, ret=1)], "list-append")
-    with pytest.raises(ValueError, match='consistency is "causal", expected one of read-unc'):
-        check_transactions([], "list-append", consistency="causal")
+    with pytest.raises(ValueError, match='consistency is "eventual", expected one of read-unc'):
+        check_transactions([], "list-append", consistency="eventual")
 
 
 def test_bad_columns_are_refused_with_what_was_expected() -> None:

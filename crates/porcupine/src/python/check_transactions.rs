@@ -7,14 +7,14 @@ use pyo3::types::{PyList, PyString};
 use super::check::{budget_of, memory_mb};
 use super::list_rows::as_list;
 use super::source::stream_of;
-use super::transaction_result::TransactionsResult;
+use super::transaction_result::{Answered, TransactionsResult};
 use super::{refused, transaction, HistoryError};
 use crate::arrow::transactions::{ArrowTransactions, Bad};
 use crate::budget::Budget;
 use crate::rows::BadRow;
 use crate::transactions::history::History;
 use crate::transactions::levels::Level;
-use crate::transactions::{self, witness, Answer, Assumptions, Model};
+use crate::transactions::{self, witness, Assumptions, Model};
 
 /// What the keys hold. In Python: `Literal["list-append", "rw-register"]`.
 pub type TransactionModel = str;
@@ -105,14 +105,6 @@ pub fn check_list(
 pub struct Question {
     model: Model,
     level: Level,
-}
-
-/// The answer to it, and the smallest part of the history that suffices for it.
-pub struct Answered {
-    pub answer: Answer,
-    /// By transaction of the witness: its position, and those of its micro-operations.
-    pub witness: Vec<(u32, Vec<u32>)>,
-    pub transactions: usize,
 }
 
 impl Question {

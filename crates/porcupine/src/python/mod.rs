@@ -12,6 +12,7 @@ mod model;
 mod operation;
 mod outcome;
 mod picture;
+mod process;
 mod source;
 mod transaction;
 mod transaction_result;

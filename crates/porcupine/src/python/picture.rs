@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 
-use super::operation::Process;
+use super::process::Process;
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLES: [&str; 2] = [

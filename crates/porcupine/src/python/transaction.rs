@@ -6,8 +6,8 @@ use pyo3::types::{PyBool, PyDict, PyInt, PyList, PySequence, PyString};
 use pyo3::IntoPyObjectExt;
 use rustc_hash::FxHashMap;
 
-use super::operation::Process;
 use super::picture::Bar;
+use super::process::Process;
 use super::HistoryError;
 use crate::process::Names;
 use crate::transactions::columns::{Columns, Owned};

@@ -3,16 +3,23 @@
 use pyo3::prelude::*;
 use pyo3::IntoPyObjectExt;
 
-use super::check_transactions::Answered;
 use super::outcome::{raise, refuse_truth_test, restorer, status_of, StatusName};
 use super::NoReturn;
 use crate::transactions::findings::{self, Finding};
-use crate::transactions::{Kinds, PROCESS, REALTIME, RW, WR, WW};
+use crate::transactions::{Answer, Kinds, PROCESS, REALTIME, RW, WR, WW};
 
 /// A kind of dependency. In Python: `Literal["ww", "wr", "rw", "process", "realtime"]`.
 type DependencyKind = String;
 /// The name of an anomaly. In Python: `str`.
 type AnomalyName = String;
+
+/// The answer to a question, and the smallest part of the history that suffices for it.
+pub struct Answered {
+    pub answer: Answer,
+    /// By transaction of the witness: its position, and those of its micro-operations.
+    pub witness: Vec<(u32, Vec<u32>)>,
+    pub transactions: usize,
+}
 
 /// `from_txn` precedes `to_txn` in every order that explains the history; both are positions.
 ///

@@ -205,4 +205,6 @@ def _filled(before: str, source: str) -> str:
     """Return a placeholder for an expression."""
     if "schema.columns" in source:
         return "x UInt8"
+    if "condition_on(" in source:
+        return "database = 'x'"
     return "1" if before.endswith("PARTITION ") else "x"

@@ -13,6 +13,10 @@
 # To try again on the same servers:
 #
 #   KEEP=1 PROJECT=mine ./reproduce.sh    leaves them running; PROJECT=mine ./reproduce.sh removes them
+#
+# As a control, the same statements without the faults, which must end with status 0:
+#
+#   CONTROL=1 ./reproduce.sh
 set -u
 cd "$(dirname "$0")" || exit 2
 PROJECT=${PROJECT:-reproduce-forgotten-partition-$$}

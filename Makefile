@@ -59,7 +59,7 @@ bench: $(READY)  ## run the benchmarks; GRID=--quick runs fewer
 	.venv/bin/python -m benches.porcupine_grid $(GRID)
 
 wheel: $(MODULES)  ## build the wheel of pyporcupine for every Linux, and try it in an empty environment
-	.venv/bin/pip install -q ziglang
+	.venv/bin/pip install -q -r constraints-wheel.txt
 	.venv/bin/python distribution/checker_wheel.py --manylinux
 
 clean:  ## remove what runs left in Docker, then everything that was built

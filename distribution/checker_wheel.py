@@ -5,7 +5,7 @@ example there.
     python distribution/checker_wheel.py --manylinux  build for glibc 2.17 (manylinux2014)
 
 The wheel is for the stable ABI of Python 3.11 (abi3), so that it serves every later version.
-maturin and Rust must be there; --manylinux also needs zig (`pip install ziglang`).
+maturin and Rust must be there; --manylinux also needs zig (`pip install -r constraints-wheel.txt`).
 """
 
 import argparse

@@ -5,8 +5,8 @@
 
 A version may be released if every manifest and both changelogs have its number, the changelogs do
 not call it unreleased, the tree is clean, and the tag vVERSION is that of this commit. The wheel of
-`pyporcupine` is built with zig for glibc 2.17 (manylinux2014); maturin, zig (`pip install ziglang`)
-and Rust must be there.
+`pyporcupine` is built with zig for glibc 2.17 (manylinux2014); maturin, zig (`pip install -r
+constraints-wheel.txt`) and Rust must be there.
 """
 
 import argparse

@@ -26,6 +26,8 @@ class Answers:
             return [self.cluster.merging.get(self.node, ())]
         return [("/harness/t/1",)] if "zookeeper_path" in sql else [("1",)]
 
+    def keep_session(self) -> None: ...
+
     def disconnect(self) -> None: ...
 
 

@@ -37,8 +37,9 @@ class Listener:
         self.asked.append((sql, query_id))
         return []
 
-    def disconnect(self) -> None:
-        pass
+    def keep_session(self) -> None: ...
+
+    def disconnect(self) -> None: ...
 
 
 def test_each_statement_of_a_call_has_a_query_id_that_names_run_and_op(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 brought about for real. Less than two minutes, on two busy cores."""
 
 import re
+import socket
 import subprocess
 from contextlib import closing
 from pathlib import Path
@@ -13,12 +14,14 @@ from checkers.judge import Judgement
 from checkers.ladder import Level
 from checkers.replication.conformance import conformance_of
 from harness.cli.conform import conformance
-from harness.clients.clickhouse import ClickHouse
+from harness.clients.clickhouse import ClickHouse, DatabaseError
 from harness.clusters.docker_cluster import DockerCluster
+from harness.clusters.driver import Driver
 from harness.core.dialect import Mechanism
 from harness.core.engines import Engines
 from harness.core.errors import ClusterError, UsageError
 from harness.core.op import Kind, Op
+from harness.core.outcomes import UNSENT
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.core.verdict import Status, Verdict
@@ -168,6 +171,21 @@ def test_a_series_that_is_lost_gives_its_numbers_again(
     verdicts = verdicts_of(execute(trial).judgement)
     linearizable = verdicts["linearizable"]
     assert (linearizable.status, linearizable.figures["keys"]) == (INVALID, 3)
+
+
+@pytest.mark.containers
+def test_a_statement_is_not_sent_in_another_session_than_the_one_before(
+    servers: DockerCluster,
+) -> None:
+    channel = Driver(servers.endpoint("ch1"), 10.0)
+    with closing(ClickHouse(channel)) as client:
+        client.keep_session()
+        assert client.numbers("SELECT 7") == (7,)
+        channel.connection.socket.shutdown(socket.SHUT_RDWR)
+        with pytest.raises(DatabaseError) as lost:
+            client.numbers("SELECT 7")
+        assert lost.value.code == UNSENT
+        assert client.numbers("SELECT 7") == (7,)
 
 
 def docker(*words: str) -> None:

@@ -71,38 +71,24 @@ class ListClient:
     def __init__(self, connection: ClickHouse, table: str, keys: int) -> None:
         """Create a client of the table, whose lists have the keys from 0."""
         self._connection = connection
+        self._connection.keep_session()
         self._table = table
         self._keys = keys
 
     def invoke(self, op: Op) -> Done:
-        """Make the transaction. A driver that has lost its connection makes another one, on which a
-        step would be outside of the transaction and stay. So a transaction that breaks off is a
-        failure only if its session can still roll it back, or if it was to append nothing."""
+        """Make the transaction. Until its COMMIT is sent it is a failure if anything fails: all
+        its steps are of one session, and the server rolls back when that ends."""
         steps = mapping_of(op).get("txn") or [[READ, key, None] for key in range(self._keys)]
+        kind, when = Kind.FAIL, "ROLLED BACK"
         try:
             self._connection.command("BEGIN TRANSACTION")
             done: list[Json] = [self._made(step) for step in steps]
-        except DatabaseError as error:
-            reads_only = all(f == READ for f, *_ in steps)
-            if self._rolls_back() or reads_only:
-                return Done(Kind.FAIL, error=f"{error.code} ROLLED BACK: {error.text}")
-            return Done(Kind.INFO, error=f"{error.code} BROKE OFF: {error.text}")
-        try:
+            kind, when = Kind.INFO, "COMMIT"
             self._connection.command("COMMIT")
         except DatabaseError as error:
             self._connection.close()
-            return Done(Kind.INFO, error=f"{error.code} COMMIT: {error.text}")
+            return Done(kind, error=f"{error.code} {when}: {error.text}")
         return Done(Kind.OK, {TXN: done})
-
-    def _rolls_back(self) -> bool:
-        """Roll back, and return whether the session still had the transaction."""
-        try:
-            self._connection.command("ROLLBACK")
-        except DatabaseError:
-            return False  # a session that was lost has none
-        finally:
-            self._connection.close()
-        return True
 
     def close(self) -> None:
         """Close the connection; idempotent."""

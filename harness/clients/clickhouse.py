@@ -119,6 +119,10 @@ class ClickHouse:
         """Run a statement that returns nothing, such as CREATE or SYSTEM. Raise DatabaseError."""
         self._execute(sql, settings, None)
 
+    def keep_session(self) -> None:
+        """From now on, fail as unsent where the connection was lost since the last statement."""
+        self._channel.keep_session()
+
     def close(self) -> None:
         """Close the connection; may be called twice."""
         self._channel.disconnect()

@@ -156,6 +156,10 @@ class Driver(clickhouse_driver.Client):  # type: ignore[misc] # as above
         except Exception as error:  # the driver decodes whatever it is sent
             raise _NotConnectedError(_reason(error)) from error
 
+    def keep_session(self) -> None:
+        """From now on, refuse a query before which the connection was lost."""
+        self.connection.disable_reconnect = True
+
     def ask(
         self,
         sql: str,

@@ -57,6 +57,9 @@ class SimulatedChannel:
                 self._opened_ns = None
             raise QueryError(error.code, error.text) from error
 
+    def keep_session(self) -> None:
+        """Do nothing: simulated servers keep nothing for a session."""
+
     def disconnect(self) -> None:
         """Close the connection; the next query opens another."""
         self._opened_ns = None

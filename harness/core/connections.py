@@ -63,6 +63,11 @@ class QueryChannel(Protocol):
         insert of `rows`. Raise QueryError."""
         ...
 
+    def keep_session(self) -> None:
+        """From now on, refuse a query as unsent if the connection before it was lost, since what
+        the server knew of that session is gone; the next query connects again."""
+        ...
+
     def disconnect(self) -> None:
         """Close the connection; may be called twice."""
         ...

@@ -121,6 +121,9 @@ class _KeepingChannel:
         self._sent.append(SentStatement(self._node, sql, settings, rows, self._timeout_s))
         return []
 
+    def keep_session(self) -> None:
+        """Do nothing."""
+
     def disconnect(self) -> None:
         """Do nothing."""
 

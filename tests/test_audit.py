@@ -294,6 +294,13 @@ def test_inserts_of_others_are_audited_from_the_servers_logs(
     )
 
 
+def test_a_step_back_of_last_part_names_the_inserts_that_made_both_parts() -> None:
+    found = audited("0_3_3_0", active={"ch1": {"0_3_3_0": [2, "a"]}}, log=facts(*LAST))
+    (anomaly,) = Audited().check(found).anomalies
+    assert anomaly.steps == ("the INSERT on ch1 at 0.500 s made 0_3_3_0",)
+    assert {0, 1} < {*anomaly.ops}
+
+
 @pytest.mark.containers
 def test_the_demo_shows_what_only_zookeepers_log_has_and_leaves_no_servers(tmp_path: Path) -> None:
     store = tmp_path / "store"

@@ -82,3 +82,9 @@ def test_a_unit_stands_behind_its_number(tmp_path: Path) -> None:
         ("timeout", "10 s"), ("quorum timeout", "10,000 ms"), ("ops per key", "1,000")
     )  # fmt: skip
     assert ("interval", "3 s") in found["Options"]
+
+
+def test_an_audit_shows_no_options_of_a_run(tmp_path: Path) -> None:
+    info = {"spec": {"workload": "audit", "cluster": "external", "time-limit": 30.0}}
+    (tmp_path / "run.json").write_text(json.dumps(info))
+    assert "Options" not in dict(groups(facts_of(tmp_path, None).info))

@@ -61,7 +61,7 @@ class AuditedQuorums:
                         insert,
                         time_ns=insert.invoke.time_ns,
                     )
-        self._judge_steps(found)
+        self._judge_steps(found, {part: pair for pair, made in inserts for part in made.parts})
 
     def doubts(self, inserts: AuditedInserts) -> Iterator[str]:
         """Yield why the log does not say of every quorum insert what it was to say."""
@@ -94,7 +94,7 @@ class AuditedQuorums:
             f"reached its quorum by transaction {one.reached:#x}, {seconds(round(late_ns))} later"
         )
 
-    def _judge_steps(self, found: Findings) -> None:
+    def _judge_steps(self, found: Findings, insert_of: Mapping[str, Pair]) -> None:
         op = self._agreed.op
         last: dict[str, Part] = {}
         for _, zxid, partition, name in self._agreed.named("last"):
@@ -104,7 +104,10 @@ class AuditedQuorums:
                     f"/quorum/last_part of partition {partition} went back from {was.name} to "
                     f"{name} by transaction {zxid:#x}: sequentially consistent reads may miss rows"
                 )
-                found.add_anomaly("last-part-back", text, op)
+                made = [(one, insert_of[one]) for one in (was.name, name) if one in insert_of]
+                steps = [f"{said_of(insert)} made {one}" for one, insert in made]
+                proof = [insert for _, insert in made]
+                found.add_anomaly("last-part-back", text, *proof, op, steps=steps)
             last[partition] = part
 
 

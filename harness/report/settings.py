@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
+from checkers.replication.audited import AUDIT
 from harness.report.facts import NodeInfo, ReportedRun
 
 Lines: TypeAlias = tuple[tuple[str, str], ...]
@@ -16,7 +17,9 @@ def groups(info: ReportedRun) -> tuple[tuple[str, Lines], ...]:
     run = {name: info.said(name) for name in shown}
     run["nemesis"] = run["nemesis"].replace(",", ", ")
     dates = {"began": _date(info.started_utc), "ended": _date(info.ended_utc)}
-    options = {name: value for name, value in info.spec.items() if name not in shown}
+    # An audit is no run: its spec has the defaults of options that nothing used.
+    options = {} if run["workload"] == AUDIT else info.spec
+    options = {name: value for name, value in options.items() if name not in shown}
     found = (
         ("Run", _lines({**run, **dates}.items())),
         ("Options", _lines(sorted(options.items()))),

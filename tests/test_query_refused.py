@@ -1,5 +1,6 @@
 """`harness query` refuses what cannot be asked before Spark starts."""
 
+import fleet_cases as cases
 import pytest
 from click.testing import CliRunner
 
@@ -39,3 +40,12 @@ def test_what_is_no_store_or_no_query_is_refused_before_spark_starts(tmp_path, m
         "query 'cels' is unknown; did you mean cells? expected one of cells, anomalies, checkers, "
         "or a SELECT"
     )
+
+
+def test_a_store_that_was_never_checked_is_refused_before_spark_starts(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr("harness.cli.query.spark_fleet", None)
+    cases.run(tmp_path, "none", 1, cases.sound())
+    with pytest.raises(UsageError, match=r"has no verdicts; run `harness check .*` first$"):
+        CliRunner().invoke(query, [str(tmp_path)], catch_exceptions=False, standalone_mode=False)

@@ -88,6 +88,8 @@ def query(
     place = Location.of(store)
     found = runs_at(place)
     tables = _tables(found, whole=found.root == place)
+    if all(one.title for one in asked):  # what Spark's start would only delay
+        tables.require_verdicts()
     console = Terminal(stderr=as_json)
     rows_max = limit or (ROWS_OF_JSON if as_json else ROWS_SHOWN)
     with console.status("starting Spark") if console.is_terminal else nullcontext():

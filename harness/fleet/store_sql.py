@@ -158,9 +158,7 @@ class StoreSql:
         return UsageError(f"SQL: {said}; expected a query of the views {views}")
 
     def _runs(self) -> DataFrame:
-        if not self._tables.judged:
-            store = self._tables.store.shown
-            raise UsageError(f"store {store}: has no verdicts; run `harness check {store}` first")
+        self._tables.require_verdicts()
         judged = self._session.createDataFrame(runs_table(self._tables.judged))
         return judged.selectExpr(*_path_columns(RUN_PATH), *(f"`{n}`" for n in judged.columns[1:]))
 

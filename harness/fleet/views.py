@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from harness.core.errors import UsageError
 from harness.fleet.location import Location
 from harness.fleet.rows import SCHEMA as ROWS_SCHEMA
 from harness.fleet.verdicts import RUNS_SCHEMA, JudgedRun, Verdicts
@@ -51,6 +52,12 @@ class StoreTables:
     histories: Sequence[Location]
     """The history.parquet of each run that has one."""
     history_schema: pa.Schema
+
+    def require_verdicts(self) -> None:
+        """Raise UsageError if no run has a verdict, which only `ops` does without."""
+        if not self.judged:
+            shown = self.store.shown
+            raise UsageError(f"store {shown}: has no verdicts; run `harness check {shown}` first")
 
     def columns(self, view: str) -> list[str]:
         """Return the names of the columns of a view."""

@@ -81,7 +81,7 @@ $(LINTERS): $(MODULES) constraints-spark.txt constraints-dev.txt
 # Servers of other versions, the newest engine, and what is otherwise compiled when it is needed.
 $(SERVERS): $(READY) $(LINTERS)
 	./setup.sh test
-	.venv/bin/harness build $(IMAGES) --zookeeper 3.8,3.9
+	.venv/bin/harness build $(IMAGES) --zookeeper 3.8,3.9.3,3.9
 	.venv/bin/python -m harness.clusters.embedded_engine
 	.venv/bin/python -m harness.clusters.programs
 	.venv/bin/python -m harness.native.explorer

@@ -45,7 +45,7 @@ class Release:
     server: str
     """Server: "clickhouse", "zookeeper" or "store"."""
     alias: str
-    """Series, such as "25.8"."""
+    """Series, such as "25.8"; the version, if another release has the name of the series."""
     version: str
     """Version that the server reports if its image is built here."""
     build: str
@@ -56,7 +56,7 @@ class Release:
     """Image that is pulled instead if a registry is reachable."""
     wheel: Wheel | None = None
     packages: tuple[str, ...] = ()
-    """Debian packages that the recipe unpacks."""
+    """Debian packages that the recipe unpacks; after a slash, a release other than the base's."""
     jars: tuple[str, ...] = ()
     """Patterns of the files that are copied from the jars of the installed pyspark."""
 
@@ -130,6 +130,16 @@ CLICKHOUSE: Final[tuple[Release, ...]] = (
         ),
     ),
 )
+_ZOOKEEPER_NEEDS: Final = (
+    "libslf4j-java",
+    "liblog4j1.2-java",
+    "libnetty-java",
+    "libdropwizard-metrics-java",
+    "libsnappy-java",
+    "libsnappy-jni",
+    "libcommons-cli-java",
+)
+"""Packages of the libraries of Debian's ZooKeeper, in the release of the base image."""
 ZOOKEEPER: Final[tuple[Release, ...]] = (
     Release(
         server="zookeeper",
@@ -137,16 +147,15 @@ ZOOKEEPER: Final[tuple[Release, ...]] = (
         version="3.8.0",
         build="of Debian bookworm",
         recipe="zookeeper",
-        packages=(
-            "libzookeeper-java",
-            "libslf4j-java",
-            "liblog4j1.2-java",
-            "libnetty-java",
-            "libdropwizard-metrics-java",
-            "libsnappy-java",
-            "libsnappy-jni",
-            "libcommons-cli-java",
-        ),
+        packages=("libzookeeper-java", *_ZOOKEEPER_NEEDS),
+    ),
+    Release(
+        server="zookeeper",
+        alias="3.9.3",
+        version="3.9.3",
+        build="of Debian trixie",
+        recipe="zookeeper",
+        packages=("libzookeeper-java/trixie", *_ZOOKEEPER_NEEDS),
     ),
     Release(
         server="zookeeper",
@@ -237,7 +246,10 @@ def _found(flag: str, name: str, releases: Sequence[Release], *, or_image: bool 
         if name == release.version:
             # The official image of the series may have another patch version.
             return replace(release, official=None)
-    offered = ", ".join(f"{release.alias} ({release.version})" for release in releases)
+    offered = ", ".join(
+        one.version if one.alias == one.version else f"{one.alias} ({one.version})"
+        for one in releases
+    )
     own = f", or an image of your own with {flag}-image" if flag in _IMAGE_FLAGS else ""
     own = f", or an image such as my/{releases[0].server}:tag" if or_image else own
     raise UsageError(

@@ -41,7 +41,7 @@ def test_what_is_built_is_not_built_again() -> None:
     assert {first.pod, clickhouse(first).tag, zookeeper(first).tag} == {pod_image(), *ours}
 
 
-@pytest.mark.parametrize("version", ["3.8", "3.9"])
+@pytest.mark.parametrize("version", ["3.8", "3.9.3", "3.9"])
 def test_a_zookeeper_server_reads_its_classes_from_an_archive(version: str) -> None:
     image = zookeeper(build_images(lambda text: None, ImageChoice(zookeeper=version)))
     with closing(engine()) as client:

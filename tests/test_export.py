@@ -82,7 +82,34 @@ def test_a_script_has_statements_with_their_settings_and_the_faults_in_order() -
     assert faults == ["stop_fetches ch3", "start_fetches ch3"]
     at = lines.index("begun 0 $!")
     assert lines[at - 1].endswith("&")
-    assert lines[at:] == ["begun 0 $!", "sleep 0.5", "start_fetches ch3", "join 0 || return"]
+    waited = "SELECT count() > 0 FROM system.processes WHERE elapsed >= 0.5 AND query LIKE "
+    assert lines[at:] == [
+        "begun 0 $!",
+        f"await_shown ch3 0.5 \\\n    \"{waited}'SELECT value%'\" || return",
+        "start_fetches ch3",
+        "join 0 || return",
+    ]
+
+
+def test_a_script_waits_for_states_and_not_for_times() -> None:
+    scripts = {name: exported(name).files()["reproduce.sh"] for name in EXPORTED}
+    texts = {name: text[text.index("\nplay() {") :] for name, text in scripts.items()}
+    texts = {name: text[: text.index("\nheal() {")] for name, text in texts.items()}
+    expired = "SELECT min(active_replicas + 1 <= total_replicas) FROM system.replicas"
+    assert (
+        f"kill_server ch1\n  await_shown ch2 7 \\\n    '{expired}' || return"
+        in (texts["dirty-read"])
+    )
+    # The rest waits for what no query shows.
+    assert {name for name, text in texts.items() if "\n  sleep " in text} == {
+        "lost-retry",
+        "orphaned-commit",
+        "orphaned-unlock",
+        "returned-rows",
+        "uncounted-clone",
+    }
+    # The proxy has its rule when the command that gives it one has ended.
+    assert "\n  sleep " not in texts["half-alter"]
 
 
 def test_the_follower_that_is_cut_off_decides_who_reads_behind_it() -> None:

@@ -65,7 +65,6 @@ def test_a_proxy_has_no_rule_of_one_try_in_the_next(name: str, lines: list[str])
 
 HALF_ALTER = (
     'arm ch1 \'{"name":"zk-drop-applied"',
-    "sleep 0.5",
     "client=0 node=ch2 key= values='1'",
     "await_stopped ch1 'zk-drop-applied' || return",
     "kill_server ch1",

@@ -59,8 +59,10 @@ FAULT_TEXTS: Final[Mapping[str, str]] = {
     "mend_store": "the proxy before the store forwards everything again",
 }
 """What each command of a fault does to its server, for a reader."""
+ARM: Final = "arm"
+"""Name of the command that gives the proxy before ZooKeeper a rule."""
 PROXY_TEXTS: Final[Mapping[str, str]] = {
-    "arm": "",
+    ARM: "",
     "await_stopped": "wait until the proxy has done so",
     "await_held": "wait until the proxy holds it back",
     "release": "the proxy forwards what it held back",
@@ -97,7 +99,7 @@ def begin_commands(f: str, plan: Plan) -> Sequence[FaultCommand]:
     if f in NODE_FAULTS:
         return [FaultCommand(NODE_FAULTS[f].begin, node) for node in _nodes(plan)]
     if proxies.is_of_messages(f):
-        return [FaultCommand("arm", node, (proxies.arm_of(f),)) for node in _nodes(plan)]
+        return [FaultCommand(ARM, node, (proxies.arm_of(f),)) for node in _nodes(plan)]
     raise NotExportableError(f"fault {f}: no command of Docker does the same")
 
 
@@ -130,13 +132,13 @@ def _scripted(plan: Plan) -> FaultCommand:
             f"fault {proxies.SCRIPTED}: a shell does not {do} what {node} sends"
         )
     if do == "hold":
-        return FaultCommand("arm", node, (proxies.scripted_rule(plan),))
+        return FaultCommand(ARM, node, (proxies.scripted_rule(plan),))
     count = (str(plan.get("messages", 1)),) if do == "await" else ()
     return FaultCommand(_SCRIPTED[do], node, (rule, *count))
 
 
 _SCRIPTED: Final[Mapping[str, str]] = {
-    "hold": "arm",
+    "hold": ARM,
     "await": "await_held",
     "release": "release",
     "cut": "cut_held",

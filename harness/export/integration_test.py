@@ -12,7 +12,7 @@ from harness.export.call_rules import AnsweredCall, rule_named, text_of
 from harness.export.errors import NotExportableError
 from harness.export.faults import FaultCommand
 from harness.export.final_calls import FinalCalls
-from harness.export.play import AwaitedClient, PlayedCall, PlayStep, Sleep
+from harness.export.play import AwaitedClient, AwaitedState, PlayedCall, PlayStep, Sleep
 from harness.export.reproduction import ExportedScenario, render_template
 from workloads.scenarios.steps import Ended, HasRows, Lacks, Repeats, Shows
 
@@ -138,6 +138,9 @@ def _fault(command: FaultCommand) -> str:
 _TABLE: Final[Mapping[type, Callable[[Any], str]]] = {
     PlayedCall: _call,
     FaultCommand: _fault,
+    AwaitedState: lambda awaited: (
+        f"await_shown({awaited.shown.node}, {_literal(awaited.shown.sql)})"
+    ),
     Sleep: lambda pause: f"time.sleep({pause.seconds:g})",
     AwaitedClient: lambda awaited: f"in_flight.pop({awaited.by}).get()",
 }

@@ -10,6 +10,7 @@ from harness.clients.sent_statement import SentStatement
 from harness.core.op import NEMESIS, Call, Kind, Op
 from harness.export.errors import NotExportableError
 from harness.export.faults import (
+    ARM,
     BREAK_STORE,
     FaultCommand,
     Plan,
@@ -19,7 +20,7 @@ from harness.export.faults import (
     follower_of,
 )
 from harness.export.silent_cluster import StatementsOfCalls
-from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
+from harness.generators.script import Do, Joined, Rest, ScriptStep, ShownState, Then, Until
 from workloads.scenarios.steps import Condition, Ended, HasRows, Lacks, Repeats, Shows
 
 ANY: Final = "any"
@@ -72,9 +73,18 @@ class PlayedCall:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """A pause after the end of the step before it."""
+    """A pause after the end of the step before it, for what no query shows."""
 
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedState:
+    """A wait until a query of a server returns 1."""
+
+    shown: ShownState
+    seconds: float
+    """Time for which a control waits, in which the state may not come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,7 @@ class AwaitedClient:
     by: int
 
 
-PlayStep: TypeAlias = PlayedCall | FaultCommand | Sleep | AwaitedClient
+PlayStep: TypeAlias = PlayedCall | FaultCommand | Sleep | AwaitedState | AwaitedClient
 
 
 @dataclass
@@ -188,7 +198,12 @@ class Play:
         self.steps.append(self.played(step.call, step.by, ANY, until=until))
 
     def _rest(self, step: Rest) -> None:
-        self.steps.append(Sleep(step.seconds))
+        last = self.steps[-1] if self.steps else None
+        if step.shown:
+            self.steps.append(AwaitedState(step.shown, step.seconds))
+        elif not isinstance(last, FaultCommand) or last.name != ARM:
+            # The proxy has its rule when the command ends.
+            self.steps.append(Sleep(step.seconds))
 
     def _joined(self, step: Joined) -> None:
         clients = self._in_flight if step.by is None else self._in_flight & {step.by}

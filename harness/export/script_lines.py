@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from harness.clients.sent_statement import SentStatement
 from harness.export.faults import FaultCommand
-from harness.export.play import AwaitedClient, PlayedCall, PlayStep, Sleep
+from harness.export.play import AwaitedClient, AwaitedState, PlayedCall, PlayStep, Sleep
 from workloads.scenarios.steps import Ended, HasRows, Lacks, Repeats, Shows
 
 _CONDITIONS: Final[Mapping[type, Callable[[Any], str]]] = {
@@ -61,6 +61,10 @@ def _call(played: PlayedCall) -> Sequence[str]:
 _TABLE: Final[Mapping[type, Callable[[Any], Sequence[str]]]] = {
     PlayedCall: _call,
     FaultCommand: lambda command: [fault_line(command)],
+    AwaitedState: lambda awaited: [
+        f"await_shown {awaited.shown.node} {awaited.seconds:g} \\\n    "
+        f"{quote(awaited.shown.sql)} || return"
+    ],
     Sleep: lambda pause: [f"sleep {pause.seconds:g}"],
     AwaitedClient: lambda awaited: [f"join {awaited.by} || return"],
 }

@@ -6,9 +6,9 @@ from itertools import groupby
 from typing import Any, Final
 
 from harness.clients.sent_statement import SentStatement
-from harness.export.faults import BREAK_STORE, FAULT_TEXTS, PROXY_TEXTS, FaultCommand
+from harness.export.faults import ARM, BREAK_STORE, FAULT_TEXTS, PROXY_TEXTS, FaultCommand
 from harness.export.final_calls import FinalCalls
-from harness.export.play import AwaitedClient, PlayedCall, PlayStep, Sleep
+from harness.export.play import AwaitedClient, AwaitedState, PlayedCall, PlayStep, Sleep
 from harness.export.proxies import rule_text
 from harness.export.stores import store_rule_text
 from workloads.scenarios.steps import Ended, HasRows, Lacks, Repeats, Shows
@@ -70,7 +70,7 @@ def _statement_text(statement: SentStatement, more: str = "") -> str:
 
 
 def _fault_text(command: FaultCommand) -> str:
-    if command.name == "arm":
+    if command.name == ARM:
         return rule_text(command.arguments[0])
     if command.name == BREAK_STORE:
         return store_rule_text(command.arguments[0])
@@ -80,6 +80,9 @@ def _fault_text(command: FaultCommand) -> str:
 _TABLE: Final[Mapping[type, Callable[[Any], Sequence[str]]]] = {
     PlayedCall: _call,
     FaultCommand: lambda command: [f"{command.node}: {_fault_text(command)}"],
+    AwaitedState: lambda awaited: [
+        f"{awaited.shown.node}: wait until `{awaited.shown.sql}` returns 1"
+    ],
     Sleep: lambda pause: [f"wait {pause.seconds:g} s"],
     AwaitedClient: lambda _: ["wait for the statement that is still running"],
 }

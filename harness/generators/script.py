@@ -45,10 +45,21 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownState:
+    """A query of a server, which returns 1 when a state has come."""
+
+    node: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rest:
     """A pause that begins with the end of the last call."""
 
     seconds: float
+    shown: ShownState | None = None
+    """The state for which it gives time, where a server can be asked: a reproduction waits for the
+    state and not for the time."""
 
 
 @dataclass(frozen=True, slots=True)

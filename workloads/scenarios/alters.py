@@ -27,6 +27,7 @@ from workloads.scenarios.steps import (
     message,
     once,
 )
+from workloads.scenarios.waits import sessions_gone
 from workloads.scripted_set import ScriptedSet
 
 UNFINISHED = (Kind.OK, Kind.INFO)
@@ -43,7 +44,7 @@ MISSING_TABLE = Scenario(
         Do(insert(0, "ch1")),
         *everywhere(0),
         *AWAY.begins,
-        Rest(SESSION_GONE_S),
+        sessions_gone("ch1"),
         *(Do(Call(f="add-column", value=n, node="ch1"), ends=UNFINISHED) for n in range(3)),
         AWAY.ends,
     ),

@@ -11,13 +11,13 @@ from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
     LOG_TRUNCATED_S,
     SESSION_GONE_S,
-    cut_log,
     everywhere,
     fault,
     insert,
     read,
     shows,
 )
+from workloads.scenarios.waits import cut_log
 from workloads.scripted_set import ScriptedSet
 from workloads.table import SHORT_LOG
 
@@ -80,7 +80,7 @@ UNCOUNTED_CLONE = Scenario(
         # The others are active until their sessions end, so that the insert is not refused.
         *LOST.begins,
         Do(insert(1, "ch1"), ends=(Kind.INFO,)),
-        *cut_log(LATER),
+        *cut_log(LATER, ["ch2", "ch3"]),
         LOST.ends,
         *(Until(read(node), shows(1), tries=200, pause_s=0.2) for node in ("ch2", "ch3")),
     ),

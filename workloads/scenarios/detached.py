@@ -3,10 +3,11 @@ FORGET PARTITION loses."""
 
 from checkers.statements.calls import Effect, StatementCall
 from harness.core.dialect import Mechanism
-from harness.generators.script import Do, Rest
+from harness.generators.script import Do
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.statements import FINDING, call_of, insert_row
 from workloads.scenarios.updates import WAITED
+from workloads.scenarios.waits import parts_gone
 from workloads.statement_tables import TableShape
 from workloads.statements import StatementsOptions, scripted_statements
 
@@ -67,7 +68,7 @@ FORGOTTEN_PARTITION = Scenario(
         Do(call_of("stop-queues", "ch2", _ON_ITS_REPLICA)),
         Do(call_of("drop", "ch1", _DROPPED)),
         Do(call_of("sync-replica", "ch3", _ON_ITS_REPLICA)),
-        Rest(20.0),  # until ch1 has removed the old parts
+        *parts_gone(20.0, 0, "ch1"),
         Do(call_of("forget-partition", "ch1", _ON_ITS_REPLICA)),
         Do(insert_row(2, "ch3")),
         Do(call_of("start-queues", "ch2", _ON_ITS_REPLICA)),

@@ -6,12 +6,12 @@ from workloads.merges import ASKED_FOR
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
     HasRows,
-    cut_log,
     everywhere,
     fault,
     insert,
     read,
 )
+from workloads.scenarios.waits import cut_log
 from workloads.scripted_set import ScriptedSet
 from workloads.table import SHORT_LOG
 
@@ -62,7 +62,7 @@ DISCARDED_COPY = Scenario(
         Do(insert(1, "ch1")),
         *everywhere(1, ("ch1", "ch2")),
         *AWAY.begins,
-        *cut_log(LATER, key=1),
+        *cut_log(LATER, ["ch2"], key=1),
         Do(Call(f="optimize", key=0, node="ch1")),
         *READS_FAIL.begins,
         Until(read("ch1"), HasRows(some=False), tries=100, pause_s=0.2),

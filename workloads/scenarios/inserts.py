@@ -8,7 +8,6 @@ from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
     KILL,
     PENDING,
-    SESSION_GONE_S,
     Ended,
     HasRows,
     Repeats,
@@ -18,6 +17,7 @@ from workloads.scenarios.steps import (
     read,
     shows,
 )
+from workloads.scenarios.waits import sessions_gone
 from workloads.scripted_set import ScriptedSet
 
 MANY = tuple(range(60))
@@ -85,7 +85,7 @@ DIRTY_READ = Scenario(
         Do(insert(1, "ch1"), ends=(Kind.INFO,)),
         Do(read("ch1"), by=1),
         *DEAD.begins,
-        Rest(SESSION_GONE_S),
+        sessions_gone("ch2"),
         PENDING.ends,
         # Refused until the others have found out that no live replica has the part.
         Until(insert(2, "ch2"), Ended(), tries=60, pause_s=0.5),

@@ -17,6 +17,7 @@ from workloads.scenarios.steps import (
     read,
     shows,
 )
+from workloads.scenarios.waits import fetches, parts_gone, under_way
 from workloads.zero_copy import RESTORE, ZeroCopyOptions, zero_copy
 
 WRITES = ["PUT"]
@@ -78,7 +79,7 @@ ORPHANED_INSERT = Scenario(
         *SLOW.begins,
         Do(insert(1, "ch1"), ends=(Kind.OK, Kind.INFO), wait=False),
         # The store has the objects by then, and the insert waits for the answers.
-        Rest(2.0),
+        under_way("ch1", "INSERT", 2.0),
         *DEAD.begins,
         SLOW.ends,
         DEAD.ends,
@@ -101,12 +102,12 @@ ORPHANED_FETCH = Scenario(
         *HELD.begins,
         Do(insert(1, "ch1", key=1)),
         # The other replica takes its lock, then reads the part's files.
-        Rest(3.0),
+        fetches("ch2", 3.0),
         *DEAD_FETCHER.begins,
         HELD.ends,
         # The session of the dead replica, and with it its lock, lasts for five seconds more.
         Do(Call(f=DROP, key=1, node="ch1")),
-        Rest(6.0),
+        *parts_gone(6.0, 1, "ch1"),
         DEAD_FETCHER.ends,
     ),
     finding=Finding("objects", "orphan"),
@@ -204,7 +205,7 @@ ORPHANED_DROP = Scenario(
         Do(insert(1, "ch1", key=1)),
         *REFUSED.begins,
         Do(Call(f=DROP, key=1, node="ch1")),
-        Rest(10.0),
+        *parts_gone(10.0, 1, "ch1", "ch2"),
         REFUSED.ends,
     ),
     finding=Finding("objects", "orphan"),
@@ -231,9 +232,9 @@ DROPPED_REPLICA = Scenario(
             by=1,
             wait=False,
         ),
-        Rest(10.0),
+        under_way("ch2", "DROP TABLE", 10.0),
         Do(Call(f=DROP, key=1, node="ch1")),
-        Rest(3.0),
+        *parts_gone(3.0, 1, "ch1"),
     ),
     finding=Finding("objects", "orphan"),
     replicas=2,
@@ -277,7 +278,7 @@ ORPHANED_MOVE = Scenario(
         *SLOW_READS.begins,
         Do(_move("ch2"), ends=(Kind.OK, Kind.INFO), by=1, wait=False),
         # The second replica takes its lock, then reads the part's files.
-        Rest(1.0),
+        under_way("ch2", "ALTER", 1.0),
         Do(Call(f="mutate", key=0, node="ch1")),
         Joined(),
         SLOW_READS.ends,
@@ -299,7 +300,7 @@ MOVED_TWICE = Scenario(
         *ON_BOTH,
         *SLOW.begins,
         Do(_move("ch1"), ends=(Kind.OK, Kind.INFO), wait=False),
-        Rest(1.0),
+        under_way("ch1", "ALTER", 1.0),
         *FROZEN.begins,
         SLOW.ends,
         # It waits for the lock of the first, which lasts as long as the session.

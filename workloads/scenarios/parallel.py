@@ -2,18 +2,18 @@
 
 from harness.core.dialect import Mechanism
 from harness.core.op import Call, Kind
-from harness.generators.script import Do, Joined, Rest, Until
+from harness.generators.script import Do, Joined, Until
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
     KILL,
     PENDING,
-    SESSION_GONE_S,
     Ended,
     insert,
     killed,
     read,
     shows,
 )
+from workloads.scenarios.waits import sessions_gone, under_way
 from workloads.scripted_set import ScriptedSet
 
 UNKNOWN = (Kind.INFO,)
@@ -42,7 +42,7 @@ PENDING_MERGED = Scenario(
         Do(insert(2, "ch1"), ends=UNKNOWN),
         Do(Call(f="optimize", key=0, node="ch1")),
         *DEAD.begins,
-        Rest(SESSION_GONE_S),
+        sessions_gone("ch2"),
         PENDING.ends,
         # A duplicate of a block whose quorum is pending ends as unknown; once the quorum has
         # failed, the block is new.
@@ -74,9 +74,9 @@ FAILED_DUPLICATE = Scenario(
         Do(insert(1, "ch1"), ends=UNKNOWN, wait=False),
         Until(read("ch1"), shows(1), by=1, tries=100, pause_s=0.05),
         Do(insert(1, "ch2"), by=2, ends=(Kind.OK, Kind.INFO), wait=False),
-        Rest(2.0),
+        under_way("ch2", "INSERT", 2.0),
         *DEAD.begins,
-        Rest(SESSION_GONE_S),
+        sessions_gone("ch2"),
         PENDING.ends,
         Joined(),
         DEAD.ends,

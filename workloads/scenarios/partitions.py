@@ -11,7 +11,6 @@ from workloads.scenarios.steps import (
     KILL,
     LOG_TRUNCATED_S,
     PENDING,
-    SESSION_GONE_S,
     Lacks,
     everywhere,
     insert,
@@ -20,6 +19,7 @@ from workloads.scenarios.steps import (
     read,
     shows,
 )
+from workloads.scenarios.waits import log_read, lost, parts_gone, sessions_gone
 from workloads.scripted_set import ScriptedSet
 from workloads.table import SHORT_LOG
 
@@ -54,8 +54,8 @@ EMPTIED_PARTITION = Scenario(
         Do(insert(0, "ch1", key=0)),
         Do(insert(1, "ch1", key=1)),
         Do(Call(f="delete", key=0, value=0, node="ch1")),
-        # Until the part without rows is removed.
-        Rest(10.0),
+        # The part without rows is removed.
+        *parts_gone(10.0, 0, "ch1"),
     ),
     finding=Finding("answers", "unanswered"),
     needs=(Mechanism.WAITED_MUTATIONS,),
@@ -78,7 +78,7 @@ UNWRITABLE_TABLE = Scenario(
         *PENDING.begins,
         Do(insert(1, "ch1", key=0), ends=(Kind.INFO,)),
         Do(_drop(0, "ch1")),
-        Rest(1.0),
+        *log_read(1.0, "ch2", "ch3"),
         PENDING.ends,
     ),
     finding=Finding("answers", "unanswered"),
@@ -97,12 +97,12 @@ RETURNED_ROWS = Scenario(
         *everywhere(0),
         *LOST.begins,
         # Until its session has expired it may still be the leader, whom a drop is sent to.
-        Rest(SESSION_GONE_S),
+        sessions_gone("ch1"),
         Do(_drop(0, "ch1")),
         *(Do(insert(100 + i, "ch1", key=1)) for i in range(20)),
         Rest(LOG_TRUNCATED_S),
         *(Do(insert(200 + i, "ch1", key=1)) for i in range(5)),
-        Rest(LOG_TRUNCATED_S),
+        *lost("ch1", ["ch3"]),
         LOST.ends,
         Until(read("ch3", key=1), shows(204), pause_s=0.2),
         Do(read("ch3", key=0)),

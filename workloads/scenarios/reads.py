@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from harness.core.op import Call, Kind, Op
-from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
+from harness.generators.script import Do, Joined, ScriptStep, Then, Until
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
     COMMIT,
@@ -18,6 +18,7 @@ from workloads.scenarios.steps import (
     read,
     shows,
 )
+from workloads.scenarios.waits import rows_on, under_way
 from workloads.scripted_set import ScriptedSet
 
 LAG = "stop-fetches-one"
@@ -157,7 +158,7 @@ EARLY_SNAPSHOT = Scenario(
         # Its parts are chosen at once; the last quorum part is looked for three seconds later. A
         # server that chooses them afterwards answers rightly, or refuses (289).
         Do(read("ch3"), ends=(Kind.OK, Kind.FAIL), wait=False),
-        Rest(0.5),
+        under_way("ch3", "SELECT value", 0.5),
         LAGGING.ends,
         Joined(),
     ),
@@ -193,7 +194,12 @@ HIDDEN_INSERT = Scenario(
     text="an insert without a quorum is acknowledged, is on every replica, and is in no "
     "sequentially consistent read once its partition has seen a quorum insert",
     workload=ScriptedSet(name="scenario-hidden-insert", plain=frozenset({1})),
-    steps=(Do(insert(0, "ch1")), Do(insert(1, "ch1")), Rest(1.0), Do(read("ch1"))),
+    steps=(
+        Do(insert(0, "ch1")),
+        Do(insert(1, "ch1")),
+        *rows_on(1.0, 2, "ch2", "ch3"),
+        Do(read("ch1")),
+    ),
     finding=Finding("set-full", "lost"),
 )
 

@@ -7,9 +7,10 @@ from checkers.look import encode
 from checkers.statements.calls import Effect, StatementCall
 from harness.core.dialect import Mechanism
 from harness.core.op import Call, Kind
-from harness.generators.script import Do, Joined, Rest, ScriptStep
+from harness.generators.script import Do, Joined, ScriptStep
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import KILL, MESSAGES, REPLICAS, fault, held, killed
+from workloads.scenarios.waits import rows_on, under_way
 from workloads.statement_tables import TableShape, at_replica
 from workloads.statements import StatementsOptions, scripted_statements
 
@@ -142,7 +143,7 @@ COPIED_NOTHING = Scenario(
     nemesis="stop-fetches",
     steps=(
         Do(_with_quorum(1)),
-        Rest(1.0),
+        *rows_on(1.0, 1, "ch2"),
         *BEHIND.begins,
         Do(_with_quorum(2)),
         # Its parts are chosen at once; the last quorum part is looked for three seconds later.
@@ -155,7 +156,7 @@ COPIED_NOTHING = Scenario(
             ends=(Kind.OK, Kind.INFO),
             wait=False,
         ),
-        Rest(0.5),
+        under_way("ch2", "INSERT", 0.5),
         BEHIND.ends,
         Joined(),
     ),
@@ -200,7 +201,7 @@ HALF_RESTORED = Scenario(
     nemesis=f"{MESSAGES},{KILL}",
     steps=(
         *(Do(insert_row(key, "ch1", key=key)) for key in RESTORED),
-        Rest(2.0),
+        *rows_on(2.0, 4, "ch2", "ch3"),
         *(_on("detach-table", node) for node in REPLICAS),
         *(_on("drop-replica", node) for node in REPLICAS),
         *(_on("attach-table", node) for node in REPLICAS),

@@ -92,18 +92,6 @@ def everywhere(value: int, nodes: Sequence[str] = REPLICAS) -> tuple[ScriptStep,
     return tuple(Until(read(node), shows(value), pause_s=0.05) for node in nodes)
 
 
-def cut_log(values: Sequence[int], key: int = 0) -> tuple[ScriptStep, ...]:
-    """Return steps in which ch1 inserts 25 values, so that the log is cut behind replicas that are
-    away, and these are marked as lost."""
-    return (
-        Rest(SESSION_GONE_S),
-        *(Do(insert(value, "ch1", key)) for value in values[:20]),
-        Rest(LOG_TRUNCATED_S),
-        *(Do(insert(value, "ch1", key)) for value in values[20:]),
-        Rest(LOG_TRUNCATED_S),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The condition that a call ended ok."""

@@ -5,17 +5,17 @@ from collections.abc import Mapping
 
 from checkers.statements.calls import Effect, StatementCall
 from harness.core.op import Call, Kind
-from harness.generators.script import Do, Joined, Rest, ScriptStep
+from harness.generators.script import Do, Joined, ScriptStep
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.statements import FINDING, call_of
 from workloads.scenarios.steps import (
     KILL,
     MESSAGES,
     REPLICAS,
-    SESSION_GONE_S,
     held,
     killed,
 )
+from workloads.scenarios.waits import rows_on, sessions_gone
 from workloads.statement_tables import TableShape
 from workloads.statements import StatementsOptions, scripted_statements
 
@@ -155,7 +155,7 @@ MUTATED_TWICE = Scenario(
     nemesis=f"{MESSAGES},{KILL}",
     steps=(
         _insert(1, "t"),
-        Rest(2.0),
+        *rows_on(2.0, 1, "ch2", "ch3"),
         # Which replica makes it is a race, which ch1 wins alone.
         *_OTHERS.begins,
         held("hold", 1, "ch1", "write", _EXECUTED),
@@ -165,7 +165,7 @@ MUTATED_TWICE = Scenario(
         *_EXECUTOR.begins,
         Joined(),
         held("cut", 3, "ch1", "write", _EXECUTED),
-        Rest(SESSION_GONE_S),
+        sessions_gone("ch2"),
         _EXECUTOR.ends,
     ),
     finding=Finding(FINDING, "changed"),

@@ -3,10 +3,11 @@
 from checkers.statements.calls import Effect, StatementCall
 from harness.core.dialect import Mechanism
 from harness.core.op import Call
-from harness.generators.script import Do, Rest
+from harness.generators.script import Do
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.statements import FINDING, call_of
 from workloads.scenarios.steps import MESSAGES, held
+from workloads.scenarios.waits import has_view
 from workloads.statement_tables import LATE_VIEW, VIEW, TableShape
 from workloads.statements import StatementsOptions, scripted_statements
 
@@ -63,7 +64,7 @@ MISSED_VIEW = Scenario(
         held("await", 2, "ch2", "read", _LISTED),
         Do(_insert(1, "ch2")),
         held("release", 3, "ch2", "read", _LISTED),
-        Rest(2.0),
+        has_view("ch2", 2.0),
         Do(_insert(2, "ch2")),
     ),
     finding=Finding(FINDING, "derived"),

@@ -64,14 +64,16 @@ setup() {
 play() {
   client=0 node=ch1 key=0 values='' seconds=10 ends=ok call 1 insert-row \
     'insert_quorum=2&insert_quorum_parallel=0' 'INSERT INTO harness_copied_nothing_t.t (p, id, v) VALUES (0, 1, [])' || return
-  sleep 1
+  await_shown ch2 1 \
+    "SELECT sum(rows) = 1 FROM system.parts WHERE database LIKE 'harness_%' AND active" || return
   stop_fetches ch2
   client=0 node=ch1 key=0 values='' seconds=10 ends=ok call 2 insert-row \
     'insert_quorum=2&insert_quorum_parallel=0' 'INSERT INTO harness_copied_nothing_t.t (p, id, v) VALUES (0, 2, [])' || return
   client=0 node=ch2 key=0 values='' seconds=10 ends=ok call 3 insert-select-slowly \
     'insert_quorum=2&insert_quorum_parallel=0&select_sequential_consistency=1' 'INSERT INTO harness_copied_nothing_u.t SELECT p, id, v FROM harness_copied_nothing_t.t WHERE p = 0 AND (SELECT sleep(3)) = 0' &
   begun 0 $!
-  sleep 0.5
+  await_shown ch2 0.5 \
+    "SELECT count() > 0 FROM system.processes WHERE elapsed >= 0.5 AND query LIKE 'INSERT%'" || return
   start_fetches ch2
   join 0 || return
 }

@@ -64,7 +64,8 @@ play() {
   client=1 node=ch1 key=0 values='' seconds=15 ends=ok call 4 read \
     '' 'SELECT value FROM harness_dirty_read.t WHERE key = 0' || return
   kill_server ch1
-  sleep 7
+  await_shown ch2 7 \
+    'SELECT min(active_replicas + 1 <= total_replicas) FROM system.replicas' || return
   start_fetches ch2
   start_fetches ch3
   client=0 node=ch2 key=0 values='2' seconds=15 ends=any until_seen 60 0.5 'ok' call 5 insert \

@@ -69,10 +69,12 @@ play() {
     '' 'DROP TABLE IF EXISTS harness_dropped_replica.t SYNC' \
     '' "CREATE TABLE harness_dropped_replica.t (key Int64, value Int64, payload String) ENGINE = ReplicatedMergeTree('/harness/dropped_replica/1', 'ch2') PARTITION BY key ORDER BY value SETTINGS old_parts_lifetime = 1, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_bytes_to_merge_at_max_space_in_pool = 1, storage_policy = 's3', allow_remote_fs_zero_copy_replication = 1, disable_detach_partition_for_zero_copy_replication = 1, max_cleanup_delay_period = 1" &
   begun 1 $!
-  sleep 10
+  await_shown ch2 10 \
+    "SELECT count() > 0 FROM system.processes WHERE elapsed >= 10 AND query LIKE 'DROP TABLE%'" || return
   client=0 node=ch1 key=1 values='' seconds=40 ends=ok call 6 drop \
     'replication_alter_partitions_sync=0' 'ALTER TABLE harness_dropped_replica.t DROP PARTITION 1' || return
-  sleep 3
+  await_shown ch1 3 \
+    "SELECT count() = 0 FROM system.parts WHERE database LIKE 'harness_%' AND partition = '1'" || return
 }
 
 heal() {

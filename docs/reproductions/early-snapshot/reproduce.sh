@@ -67,7 +67,8 @@ play() {
   client=0 node=ch3 key=0 values='' seconds=15 ends=any call 6 read \
     'select_sequential_consistency=1' 'SELECT value FROM harness_early_snapshot.t WHERE key = 0 AND (SELECT sleep(3)) = 0' &
   begun 0 $!
-  sleep 0.5
+  await_shown ch3 0.5 \
+    "SELECT count() > 0 FROM system.processes WHERE elapsed >= 0.5 AND query LIKE 'SELECT value%'" || return
   start_fetches ch3
   join 0 || return
 }

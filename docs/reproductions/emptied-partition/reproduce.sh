@@ -59,7 +59,8 @@ play() {
     'insert_quorum=2&insert_quorum_timeout=5000' "INSERT INTO harness_emptied_partition.t (key, value, pad) VALUES (1, 1, '')" || return
   client=0 node=ch1 key=0 values='0' seconds=15 ends=ok call 3 delete \
     'mutations_sync=2' 'ALTER TABLE harness_emptied_partition.t DELETE WHERE value = 0' || return
-  sleep 10
+  await_shown ch1 10 \
+    "SELECT count() = 0 FROM system.parts WHERE database LIKE 'harness_%' AND partition = '0'" || return
 }
 
 heal() {

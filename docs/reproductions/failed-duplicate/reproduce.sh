@@ -67,9 +67,11 @@ play() {
   client=2 node=ch2 key=0 values='1' seconds=60 ends=any call 5 insert \
     'insert_quorum=2&insert_quorum_timeout=60000&insert_quorum_parallel=1' "INSERT INTO harness_failed_duplicate.t (key, value, pad) VALUES (0, 1, '')" &
   begun 2 $!
-  sleep 2
+  await_shown ch2 2 \
+    "SELECT count() > 0 FROM system.processes WHERE elapsed >= 2 AND query LIKE 'INSERT%'" || return
   kill_server ch1
-  sleep 7
+  await_shown ch2 7 \
+    'SELECT min(active_replicas + 1 <= total_replicas) FROM system.replicas' || return
   start_fetches ch2
   start_fetches ch3
   join 0 || return

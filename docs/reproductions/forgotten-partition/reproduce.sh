@@ -74,7 +74,8 @@ play() {
     'replication_alter_partitions_sync=1' 'ALTER TABLE harness_forgotten_partition_t.t DROP PARTITION 0' || return
   client=0 node=ch3 key=0 values='' seconds=10 ends=ok call 6 sync-replica \
     '' 'SYSTEM SYNC REPLICA harness_forgotten_partition_t.t' || return
-  sleep 20
+  await_shown ch1 20 \
+    "SELECT count() = 0 FROM system.parts WHERE database LIKE 'harness_%' AND partition = '0'" || return
   client=0 node=ch1 key=0 values='' seconds=10 ends=ok call 7 forget-partition \
     '' 'ALTER TABLE harness_forgotten_partition_t.t FORGET PARTITION 0' || return
   client=0 node=ch3 key=0 values='' seconds=10 ends=ok call 8 insert-row \

@@ -65,7 +65,6 @@ play() {
   client=0 node=ch3 key=0 values='' seconds=60 ends=any until_seen 400 0.05 'shows 0' call 4 read \
     '' 'SELECT value FROM harness_half_alter.t WHERE key = 0' || return
   arm ch1 '{"name":"zk-drop-applied","channel":"zookeeper","edge":"response","do":"drop","words":["/harness/","/replicas/","/columns","/metadata"]}'
-  sleep 0.5
   client=0 node=ch2 key= values='1' seconds=60 ends=ok call 5 add-column \
     '' 'ALTER TABLE harness_half_alter.t ADD COLUMN c1 Int64' || return
   await_stopped ch1 'zk-drop-applied' || return

@@ -73,7 +73,10 @@ play() {
     '' 'INSERT INTO harness_half_restored_t.t (p, id, v) VALUES (2, 2, [])' || return
   client=0 node=ch1 key=3 values='' seconds=60 ends=ok call 4 insert-row \
     '' 'INSERT INTO harness_half_restored_t.t (p, id, v) VALUES (3, 3, [])' || return
-  sleep 2
+  await_shown ch2 2 \
+    "SELECT sum(rows) = 4 FROM system.parts WHERE database LIKE 'harness_%' AND active" || return
+  await_shown ch3 0 \
+    "SELECT sum(rows) = 4 FROM system.parts WHERE database LIKE 'harness_%' AND active" || return
   client=0 node=ch1 key= values='' seconds=60 ends=ok call 5 detach-table \
     '' 'DETACH TABLE harness_half_restored_t.t' || return
   client=0 node=ch2 key= values='' seconds=60 ends=ok call 6 detach-table \

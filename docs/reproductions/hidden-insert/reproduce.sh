@@ -57,7 +57,10 @@ play() {
     'insert_quorum=2&insert_quorum_timeout=5000' "INSERT INTO harness_hidden_insert.t (key, value, pad) VALUES (0, 0, '')" || return
   client=0 node=ch1 key=0 values='1' seconds=15 ends=ok call 2 insert \
     '' "INSERT INTO harness_hidden_insert.t (key, value, pad) VALUES (0, 1, '')" || return
-  sleep 1
+  await_shown ch2 1 \
+    "SELECT sum(rows) = 2 FROM system.parts WHERE database LIKE 'harness_%' AND active" || return
+  await_shown ch3 0 \
+    "SELECT sum(rows) = 2 FROM system.parts WHERE database LIKE 'harness_%' AND active" || return
   client=0 node=ch1 key=0 values='' seconds=15 ends=ok call 3 read \
     'select_sequential_consistency=1' 'SELECT value FROM harness_hidden_insert.t WHERE key = 0' || return
 }

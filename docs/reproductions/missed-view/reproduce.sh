@@ -87,7 +87,8 @@ play() {
   client=0 node=ch2 key=0 values='' seconds=60 ends=ok call 2 insert-row \
     '' 'INSERT INTO harness_missed_view_t.t (p, id, v) VALUES (0, 1, [])' || return
   release ch2 'held'
-  sleep 2
+  await_shown ch2 2 \
+    "SELECT count() > 0 FROM system.tables WHERE engine = 'MaterializedView'" || return
   client=0 node=ch2 key=0 values='' seconds=60 ends=ok call 3 insert-row \
     '' 'INSERT INTO harness_missed_view_t.t (p, id, v) VALUES (0, 2, [])' || return
 }

@@ -62,7 +62,8 @@ play() {
   client=0 node=ch3 key=0 values='' seconds=15 ends=any until_seen 400 0.05 'shows 0' call 4 read \
     '' 'SELECT value FROM harness_missing_table.t WHERE key = 0' || return
   kill_server ch3
-  sleep 7
+  await_shown ch1 7 \
+    'SELECT min(active_replicas + 1 <= total_replicas) FROM system.replicas' || return
   client=0 node=ch1 key= values='0' seconds=15 ends=any call 5 add-column \
     '' 'ALTER TABLE harness_missing_table.t ADD COLUMN c0 Int64' || return
   client=0 node=ch1 key= values='1' seconds=15 ends=any call 6 add-column \

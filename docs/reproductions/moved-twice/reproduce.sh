@@ -64,7 +64,8 @@ play() {
   client=0 node=ch1 key=0 values='' seconds=40 ends=any call 3 move \
     'replication_alter_partitions_sync=0' "ALTER TABLE harness_moved_twice.t MOVE PARTITION 0 TO VOLUME 'remote'" &
   begun 0 $!
-  sleep 1
+  await_shown ch1 1 \
+    "SELECT count() > 0 FROM system.processes WHERE elapsed >= 1 AND query LIKE 'ALTER%'" || return
   pause_server ch1
   mend_store store
   client=1 node=ch2 key=0 values='' seconds=40 ends=ok call 4 move \

@@ -67,7 +67,10 @@ setup() {
 play() {
   client=0 node=ch1 key=0 values='' seconds=60 ends=ok call 1 insert-row \
     '' 'INSERT INTO harness_mutated_twice_t.t (p, id, v) VALUES (0, 1, [])' || return
-  sleep 2
+  await_shown ch2 2 \
+    "SELECT sum(rows) = 1 FROM system.parts WHERE database LIKE 'harness_%' AND active" || return
+  await_shown ch3 0 \
+    "SELECT sum(rows) = 1 FROM system.parts WHERE database LIKE 'harness_%' AND active" || return
   kill_server ch2
   kill_server ch3
   arm ch1 '{"channel":"zookeeper","edge":"request","op":"write","words":["/executed"],"alone":true,"skip":0,"name":"held","do":"hold"}'
@@ -80,7 +83,8 @@ play() {
   kill_server ch1
   join 0 || return
   cut_held ch1 'held'
-  sleep 7
+  await_shown ch2 7 \
+    'SELECT min(active_replicas + 1 <= total_replicas) FROM system.replicas' || return
   start_server ch1
 }
 

@@ -65,7 +65,10 @@ play() {
   break_store store '{"name":"store-errors","do":"refuse","share":1,"methods":["POST","DELETE"]}'
   client=0 node=ch1 key=1 values='' seconds=40 ends=ok call 4 drop \
     'replication_alter_partitions_sync=0' 'ALTER TABLE harness_orphaned_drop.t DROP PARTITION 1' || return
-  sleep 10
+  await_shown ch1 10 \
+    "SELECT count() = 0 FROM system.parts WHERE database LIKE 'harness_%' AND partition = '1'" || return
+  await_shown ch2 0 \
+    "SELECT count() = 0 FROM system.parts WHERE database LIKE 'harness_%' AND partition = '1'" || return
   mend_store store
 }
 

@@ -63,12 +63,14 @@ play() {
   break_store store '{"name":"store-timeouts","do":"hang","share":1,"methods":["GET"]}'
   client=0 node=ch1 key=1 values='1' seconds=40 ends=ok call 3 insert \
     '' "INSERT INTO harness_orphaned_fetch.t VALUES (1, 1, 'payload 1')" || return
-  sleep 3
+  await_shown ch2 3 \
+    'SELECT count() > 0 FROM system.replicated_fetches' || return
   kill_server ch2
   mend_store store
   client=0 node=ch1 key=1 values='' seconds=40 ends=ok call 4 drop \
     'replication_alter_partitions_sync=0' 'ALTER TABLE harness_orphaned_fetch.t DROP PARTITION 1' || return
-  sleep 6
+  await_shown ch1 6 \
+    "SELECT count() = 0 FROM system.parts WHERE database LIKE 'harness_%' AND partition = '1'" || return
   start_server ch2
 }
 

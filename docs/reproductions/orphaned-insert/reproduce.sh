@@ -64,7 +64,8 @@ play() {
   client=0 node=ch1 key=0 values='1' seconds=40 ends=any call 3 insert \
     '' "INSERT INTO harness_orphaned_insert.t VALUES (0, 1, 'payload 1')" &
   begun 0 $!
-  sleep 2
+  await_shown ch1 2 \
+    "SELECT count() > 0 FROM system.processes WHERE elapsed >= 2 AND query LIKE 'INSERT%'" || return
   kill_server ch1
   mend_store store
   start_server ch1

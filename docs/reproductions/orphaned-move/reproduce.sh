@@ -66,7 +66,8 @@ play() {
   client=1 node=ch2 key=0 values='' seconds=40 ends=any call 4 move \
     'replication_alter_partitions_sync=0' "ALTER TABLE harness_orphaned_move.t MOVE PARTITION 0 TO VOLUME 'remote'" &
   begun 1 $!
-  sleep 1
+  await_shown ch2 1 \
+    "SELECT count() > 0 FROM system.processes WHERE elapsed >= 1 AND query LIKE 'ALTER%'" || return
   client=0 node=ch1 key=0 values='' seconds=40 ends=ok call 5 mutate \
     'replication_alter_partitions_sync=0' "ALTER TABLE harness_orphaned_move.t UPDATE payload = concat(payload, '.') IN PARTITION 0 WHERE 1" || return
   join 1 || return

@@ -66,7 +66,8 @@ play() {
   client=0 node=ch1 key=0 values='' seconds=15 ends=ok call 5 optimize \
     '' 'OPTIMIZE TABLE harness_pending_merged.t PARTITION 0 FINAL' || return
   kill_server ch1
-  sleep 7
+  await_shown ch2 7 \
+    'SELECT min(active_replicas + 1 <= total_replicas) FROM system.replicas' || return
   start_fetches ch2
   start_fetches ch3
   client=0 node=ch2 key=0 values='1' seconds=15 ends=any until_seen 30 0.5 'ok' call 6 insert \

@@ -62,7 +62,8 @@ play() {
   client=0 node=ch3 key=0 values='' seconds=15 ends=any until_seen 400 0.05 'shows 0' call 4 read \
     '' 'SELECT value FROM harness_returned_rows.t WHERE key = 0' || return
   kill_server ch3
-  sleep 7
+  await_shown ch1 7 \
+    'SELECT min(active_replicas + 1 <= total_replicas) FROM system.replicas' || return
   client=0 node=ch1 key=0 values='' seconds=15 ends=ok call 5 drop-partition \
     '' 'ALTER TABLE harness_returned_rows.t DROP PARTITION 0' || return
   client=0 node=ch1 key=1 values='100' seconds=15 ends=ok call 6 insert \
@@ -116,7 +117,8 @@ play() {
     '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 203, '')" || return
   client=0 node=ch1 key=1 values='204' seconds=15 ends=ok call 30 insert \
     '' "INSERT INTO harness_returned_rows.t (key, value, pad) VALUES (1, 204, '')" || return
-  sleep 3
+  await_shown ch1 3 \
+    "SELECT count() FROM system.zookeeper WHERE name = 'is_lost' AND value = '1' AND path = (SELECT concat(any(zookeeper_path), '/replicas/ch3') FROM system.replicas)" || return
   start_server ch3
   client=0 node=ch3 key=1 values='' seconds=15 ends=any until_seen 400 0.2 'shows 204' call 31 read \
     '' 'SELECT value FROM harness_returned_rows.t WHERE key = 1' || return

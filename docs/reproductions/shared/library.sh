@@ -169,7 +169,19 @@ within() {
   done
 }
 
-# await SECONDS TEXT COMMAND...: the same; UNKNOWN if it does not.
+# await_shown NODE SECONDS SQL: wait until the query returns 1; a control, in which it may never do
+# so, waits for so many seconds.
+await_shown() {
+  local seconds=120
+  if [ -n "${CONTROL:-}" ]; then seconds=${2%.*}; fi
+  say "$1  wait until $3 → 1"
+  if within "$seconds" shows_one "$1" "$3" || [ -n "${CONTROL:-}" ]; then return; fi
+  broken "$1 did not return 1 within $seconds s for $3"
+  return 1
+}
+shows_one() { [ "$(ask "$1" 5 '' "$2")" = 1 ]; }
+
+# await SECONDS TEXT COMMAND...: wait until the command succeeds; UNKNOWN if it does not.
 await() { within "$1" "${@:3}" || give_up "waited in vain until $2"; }
 
 id() { cat "$WORK/id.$1"; }

@@ -65,7 +65,8 @@ play() {
   pause_server ch3
   client=0 node=ch1 key=0 values='1' seconds=15 ends=error call 5 insert \
     'insert_quorum=2&insert_quorum_timeout=1000' "INSERT INTO harness_uncounted_clone.t (key, value, pad) VALUES (0, 1, '')" || return
-  sleep 7
+  await_shown ch1 7 \
+    'SELECT min(active_replicas + 2 <= total_replicas) FROM system.replicas' || return
   client=0 node=ch1 key=0 values='100' seconds=15 ends=ok call 6 insert \
     '' "INSERT INTO harness_uncounted_clone.t (key, value, pad) VALUES (0, 100, '')" || return
   client=0 node=ch1 key=0 values='101' seconds=15 ends=ok call 7 insert \
@@ -117,7 +118,10 @@ play() {
     '' "INSERT INTO harness_uncounted_clone.t (key, value, pad) VALUES (0, 123, '')" || return
   client=0 node=ch1 key=0 values='124' seconds=15 ends=ok call 30 insert \
     '' "INSERT INTO harness_uncounted_clone.t (key, value, pad) VALUES (0, 124, '')" || return
-  sleep 3
+  await_shown ch1 3 \
+    "SELECT count() FROM system.zookeeper WHERE name = 'is_lost' AND value = '1' AND path = (SELECT concat(any(zookeeper_path), '/replicas/ch2') FROM system.replicas)" || return
+  await_shown ch1 0 \
+    "SELECT count() FROM system.zookeeper WHERE name = 'is_lost' AND value = '1' AND path = (SELECT concat(any(zookeeper_path), '/replicas/ch3') FROM system.replicas)" || return
   resume_server ch2
   resume_server ch3
   client=0 node=ch2 key=0 values='' seconds=15 ends=any until_seen 200 0.2 'shows 1' call 31 read \

@@ -61,7 +61,10 @@ play() {
     'insert_quorum=2&insert_quorum_timeout=1000' "INSERT INTO harness_unwritable_table.t (key, value, pad) VALUES (0, 1, '')" || return
   client=0 node=ch1 key=0 values='' seconds=15 ends=ok call 3 drop-partition \
     '' 'ALTER TABLE harness_unwritable_table.t DROP PARTITION 0' || return
-  sleep 1
+  await_shown ch2 1 \
+    'SELECT min(log_pointer > log_max_index) FROM system.replicas' || return
+  await_shown ch3 0 \
+    'SELECT min(log_pointer > log_max_index) FROM system.replicas' || return
   start_fetches ch2
   start_fetches ch3
 }

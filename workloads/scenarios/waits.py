@@ -1,0 +1,93 @@
+"""Pauses of scripts, each with the query that shows what it waits for.
+
+A run waits for the time; a reproduction, which may have slower servers, for the state. The
+databases of a scenario have names that begin with `harness_`.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from harness.generators.script import Do, Rest, ScriptStep, ShownState
+from workloads.scenarios.steps import LOG_TRUNCATED_S, SESSION_GONE_S, insert
+
+_PARTS: Final = "FROM system.parts WHERE database LIKE 'harness_%'"
+
+
+def sessions_gone(asked: str, count: int = 1) -> Rest:
+    """Return the pause until the ZooKeeper sessions of so many replicas, which were killed or
+    paused, have expired; `asked` is another one."""
+    active = f"active_replicas + {count} <= total_replicas"
+    return Rest(SESSION_GONE_S, ShownState(asked, f"SELECT min({active}) FROM system.replicas"))
+
+
+def lost(asked: str, nodes: Sequence[str]) -> Sequence[Rest]:
+    """Return the pause until replicas are marked as lost, because the log was cut behind them."""
+    return _of_each(
+        LOG_TRUNCATED_S,
+        [
+            ShownState(
+                asked,
+                "SELECT count() FROM system.zookeeper WHERE name = 'is_lost' AND value = '1' AND "
+                f"path = (SELECT concat(any(zookeeper_path), '/replicas/{node}') "
+                "FROM system.replicas)",
+            )
+            for node in nodes
+        ],
+    )
+
+
+def cut_log(values: Sequence[int], away: Sequence[str], key: int = 0) -> tuple[ScriptStep, ...]:
+    """Return steps in which ch1 inserts 25 values, so that the log is cut behind replicas that are
+    away, and these are marked as lost."""
+    return (
+        sessions_gone("ch1", len(away)),
+        *(Do(insert(value, "ch1", key)) for value in values[:20]),
+        Rest(LOG_TRUNCATED_S),
+        *(Do(insert(value, "ch1", key)) for value in values[20:]),
+        *lost("ch1", away),
+    )
+
+
+def rows_on(seconds: float, count: int, *nodes: str) -> Sequence[Rest]:
+    """Return the pause until each of these replicas has so many rows, in all tables together."""
+    sql = f"SELECT sum(rows) = {count} {_PARTS} AND active"
+    return _of_each(seconds, [ShownState(node, sql) for node in nodes])
+
+
+def parts_gone(seconds: float, partition: int, *nodes: str) -> Sequence[Rest]:
+    """Return the pause until these replicas know no part of a partition any more, not even an
+    inactive one."""
+    sql = f"SELECT count() = 0 {_PARTS} AND partition = '{partition}'"
+    return _of_each(seconds, [ShownState(node, sql) for node in nodes])
+
+
+def under_way(node: str, begins: str, seconds: float) -> Rest:
+    """Return the pause until a server has executed for so long a statement that begins so."""
+    sql = (
+        f"SELECT count() > 0 FROM system.processes WHERE elapsed >= {seconds:g} "
+        f"AND query LIKE '{begins}%'"
+    )
+    return Rest(seconds, ShownState(node, sql))
+
+
+def log_read(seconds: float, *nodes: str) -> Sequence[Rest]:
+    """Return the pause until these replicas have read the log to its end, whether or not they have
+    executed it."""
+    sql = "SELECT min(log_pointer > log_max_index) FROM system.replicas"
+    return _of_each(seconds, [ShownState(node, sql) for node in nodes])
+
+
+def fetches(node: str, seconds: float) -> Rest:
+    """Return the pause until a replica fetches a part."""
+    return Rest(seconds, ShownState(node, "SELECT count() > 0 FROM system.replicated_fetches"))
+
+
+def has_view(node: str, seconds: float) -> Rest:
+    """Return the pause until a server has a materialized view."""
+    sql = "SELECT count() > 0 FROM system.tables WHERE engine = 'MaterializedView'"
+    return Rest(seconds, ShownState(node, sql))
+
+
+def _of_each(seconds: float, shown: Sequence[ShownState]) -> Sequence[Rest]:
+    """Return one pause for all of these states."""
+    return [Rest(0.0 if number else seconds, one) for number, one in enumerate(shown)]

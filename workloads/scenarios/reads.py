@@ -18,7 +18,7 @@ from workloads.scenarios.steps import (
     read,
     shows,
 )
-from workloads.scenarios.waits import rows_on, under_way
+from workloads.scenarios.waits import at_rest, rows_on, under_way
 from workloads.scripted_set import ScriptedSet
 
 LAG = "stop-fetches-one"
@@ -58,6 +58,8 @@ STALE_READ = Scenario(
     steps=(
         Do(insert(0, "ch1")),
         *everywhere(0),
+        # A write of its own for which the follower waits would hold up the replica's read.
+        *at_rest(0.0, *REPLICAS),
         *cut_off().begins,
         Then(_read_behind),
     ),
@@ -75,6 +77,8 @@ UNSYNCED_READ = Scenario(
     steps=(
         Do(insert(0, "ch1")),
         *everywhere(0),
+        # A write of its own for which the follower waits would hold up the replica's read.
+        *at_rest(0.0, *REPLICAS),
         *cut_off().begins,
         Then(_sync_and_read_behind),
     ),

@@ -77,6 +77,12 @@ def log_read(seconds: float, *nodes: str) -> Sequence[Rest]:
     return _of_each(seconds, [ShownState(node, sql) for node in nodes])
 
 
+def at_rest(seconds: float, *nodes: str) -> Sequence[Rest]:
+    """Return the pause until these replicas have executed all of the log."""
+    sql = "SELECT max(queue_size) = 0 AND min(log_pointer > log_max_index) FROM system.replicas"
+    return _of_each(seconds, [ShownState(node, sql) for node in nodes])
+
+
 def fetches(node: str, seconds: float) -> Rest:
     """Return the pause until a replica fetches a part."""
     return Rest(seconds, ShownState(node, "SELECT count() > 0 FROM system.replicated_fetches"))

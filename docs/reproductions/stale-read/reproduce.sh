@@ -61,6 +61,12 @@ play() {
     'select_sequential_consistency=1' 'SELECT value FROM harness_stale_read.t WHERE key = 0' || return
   client=0 node=ch3 key=0 values='' seconds=15 ends=any until_seen 400 0.05 'shows 0' call 4 read \
     'select_sequential_consistency=1' 'SELECT value FROM harness_stale_read.t WHERE key = 0' || return
+  await_shown ch1 0 \
+    'SELECT max(queue_size) = 0 AND min(log_pointer > log_max_index) FROM system.replicas' || return
+  await_shown ch2 0 \
+    'SELECT max(queue_size) = 0 AND min(log_pointer > log_max_index) FROM system.replicas' || return
+  await_shown ch3 0 \
+    'SELECT max(queue_size) = 0 AND min(log_pointer > log_max_index) FROM system.replicas' || return
   cut_off zk1
   client=0 node=ch2 key=0 values='1' seconds=15 ends=ok call 5 insert \
     'insert_quorum=2&insert_quorum_timeout=5000' "INSERT INTO harness_stale_read.t (key, value, pad) VALUES (0, 1, '')" || return

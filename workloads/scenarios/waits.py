@@ -84,8 +84,12 @@ def at_rest(seconds: float, *nodes: str) -> Sequence[Rest]:
 
 
 def fetches(node: str, seconds: float) -> Rest:
-    """Return the pause until a replica fetches a part."""
-    return Rest(seconds, ShownState(node, "SELECT count() > 0 FROM system.replicated_fetches"))
+    """Return the pause until a replica has tried for so long to fetch a part."""
+    sql = (
+        "SELECT count() > 0 FROM system.replication_queue WHERE type = 'GET_PART' "
+        f"AND is_currently_executing AND last_attempt_time + {seconds:g} <= now()"
+    )
+    return Rest(seconds, ShownState(node, sql))
 
 
 def has_view(node: str, seconds: float) -> Rest:

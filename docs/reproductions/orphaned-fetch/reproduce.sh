@@ -64,7 +64,7 @@ play() {
   client=0 node=ch1 key=1 values='1' seconds=40 ends=ok call 3 insert \
     '' "INSERT INTO harness_orphaned_fetch.t VALUES (1, 1, 'payload 1')" || return
   await_shown ch2 3 \
-    'SELECT count() > 0 FROM system.replicated_fetches' || return
+    "SELECT count() > 0 FROM system.replication_queue WHERE type = 'GET_PART' AND is_currently_executing AND last_attempt_time + 3 <= now()" || return
   kill_server ch2
   mend_store store
   client=0 node=ch1 key=1 values='' seconds=40 ends=ok call 4 drop \

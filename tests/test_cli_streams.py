@@ -3,10 +3,12 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -90,6 +92,20 @@ def test_a_command_that_only_prints_has_failed_when_the_disk_is_full() -> None:
 def test_bad_arguments_and_failures_keep_their_exit_status() -> None:
     assert into_closed_pipe("run", "--nemesis", "partitoin", "--json") == (254, "")
     assert into_full_disk("serve", "--store", "nowhere")[0] == 255
+
+
+def test_an_interrupt_is_how_a_command_ends_that_serves_until_then(tmp_path: Path) -> None:
+    words = [*HARNESS, "serve", "--port", "0", "--store", str(tmp_path)]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as served:
+        assert served.stdout is not None
+        address = served.stdout.readline().split()[0]
+        with urlopen(address, timeout=30) as answer:
+            assert answer.status == 200
+        served.send_signal(signal.SIGINT)
+        assert served.communicate(timeout=60) == ("", "")
+    assert served.returncode == 0
 
 
 def test_nothing_that_is_printed_lands_in_a_file_when_the_output_is_closed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import ipaddress
 import json
 import logging
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import rich_click as click
@@ -41,7 +42,8 @@ LOCAL = ("localhost", "127.0.0.1", "[::1]")
 def serve(store: str, host: str, port: int, open_: bool, as_json: bool) -> int:
     """Serve the stored runs as web pages: a list, a heat map, reports and live runs.
 
-    Listens on this machine only unless --host says otherwise. There is no password.
+    Listens on this machine only unless --host says otherwise. There is no password. Ctrl-C ends it,
+    with exit status 0.
     """
     root = Path(store)
     if not root.is_dir():
@@ -66,7 +68,8 @@ def serve(store: str, host: str, port: int, open_: bool, as_json: bool) -> int:
         config = uvicorn.Config(
             app(Store(root), hosts), http=BoundedProtocol, log_config=None, log_level="warning"
         )
-        uvicorn.Server(config).run(sockets=[listener])
+        with suppress(KeyboardInterrupt):  # it is how this command ends
+            uvicorn.Server(config).run(sockets=[listener])
     return 0
 
 

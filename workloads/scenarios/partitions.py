@@ -34,7 +34,11 @@ UNREADABLE_TABLE = Scenario(
     name="unreadable-table",
     text="after DROP PARTITION of a partition that saw a quorum insert, every sequentially "
     "consistent read of the table is refused, whatever it asks for",
-    workload=ScriptedSet(name="scenario-unreadable-table"),
+    workload=ScriptedSet(
+        name="scenario-unreadable-table",
+        # Rows that are dropped are no lost ones.
+        judges=(Stats(min_ok={}, min_ok_total=1), Answers()),
+    ),
     steps=(Do(insert(0, "ch1", key=0)), Do(insert(1, "ch1", key=1)), Do(_drop(0, "ch1"))),
     finding=Finding("answers", "unanswered"),
     quiesce_s=10,
@@ -89,7 +93,11 @@ RETURNED_ROWS = Scenario(
     name="returned-rows",
     text="rows of a dropped partition come back on a replica that was lost when it was dropped",
     workload=ScriptedSet(
-        name="scenario-returned-rows", quorum=None, sequential=False, table_settings=SHORT_LOG
+        name="scenario-returned-rows",
+        quorum=None,
+        sequential=False,
+        table_settings=SHORT_LOG,
+        judges=(Stats(min_ok={}, min_ok_total=1), Convergence()),
     ),
     nemesis=KILL,
     steps=(

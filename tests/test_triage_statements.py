@@ -393,3 +393,52 @@ def test_a_row_that_one_replica_kept_when_its_partition_was_dropped(
     ]
     calls = (INSERT, DROP, departure, rest(50_000, ch1={}, ch2={}), looks)
     assert explained(*calls, trace("t", *facts)) == expected
+
+
+FORGET = call("forget", "forget", 3_000, 3_100)
+AFTER = call("insert-row", "insert", 4_000, 4_200, row=2, node="ch2")
+RENUMBERED: Sequence[Fact] = (
+    HELD,
+    ["hold", 250, "0_0_0_0", "ch2"],
+    ["assign", 1_200, "drop", "ch2", "0_0_0_999999999_999999999", "*"],
+    ["drop", 1_300, "0_0_0_0", "ch2"],
+    ["hold", 4_100, "0_0_0_0", "ch2"],
+    ["drop", 5_000, "0_0_0_0", "ch1"],
+)
+THERE = [(2, [], 1)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "facts", "expected"),
+    [
+        ((INSERT, DROP, FORGET, AFTER), RENUMBERED, ("known", ["forgotten-partition"])),
+        # nobody forgot the partition, or somebody did after the insert
+        ((INSERT, DROP, AFTER), RENUMBERED, NEW),
+        (
+            (INSERT, DROP, AFTER, call("forget", "forget", 4_500, 4_600)),
+            RENUMBERED,
+            NEW,
+        ),
+        # the part is behind the range of the drop
+        (
+            (INSERT, DROP, FORGET, AFTER),
+            (*RENUMBERED[:-2], ["hold", 4_100, "0_1_1_0", "ch2"]),
+            NEW,
+        ),
+        # the replica has the part, so that something else hides its row
+        ((INSERT, DROP, FORGET, AFTER), (*RENUMBERED, ["hold", 6_000, "0_0_0_0", "ch1"]), NEW),
+    ],
+)
+def test_a_row_that_a_late_drop_took_after_its_partition_was_forgotten(
+    calls: Sequence[Calls], facts: Sequence[Fact], expected: tuple[str, list[str]]
+) -> None:
+    looks = [
+        event
+        for node, rows in (("ch1", NOWHERE), ("ch2", THERE))
+        for answer in [{"tables": {"t": rows}}]
+        for event in _call(
+            next(PROCESS), FINAL_ROWS, 52_000, 52_001, "ok", node, 0, None, answer, None
+        )
+    ]
+    found = explained(*calls, rest(50_000, ch1={}, ch2={}), looks, trace("t", *facts))
+    assert found == expected

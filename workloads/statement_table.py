@@ -232,6 +232,15 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         settings=ANY_WAIT,
         weight=0.5,
     ),
+    "forget": StatementKind(
+        sql="ALTER TABLE {table} FORGET PARTITION {p:d}",
+        effect=Effect.FORGET,
+        text="removes what ZooKeeper has of an empty partition",
+        promise=f"{_PARTITION}#forget-partition",
+        table_settings={"old_parts_lifetime": 1, "cleanup_delay_period": 1},
+        needs=(Mechanism.FORGET_PARTITION,),
+        by_name=True,
+    ),
     "truncate": StatementKind(
         sql="TRUNCATE TABLE {table}",
         effect=Effect.DELETE,

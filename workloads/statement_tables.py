@@ -327,13 +327,6 @@ SCRIPTED: Final[Mapping[str, StatementKind]] = {
         promise="sql-reference/statements/alter/partition#detach-partitionpart",
         needs=(Mechanism.NAMED_PARTS,),
     ),
-    "forget-partition": StatementKind(
-        sql="ALTER TABLE {table} FORGET PARTITION {p:d}",
-        effect=Effect.NONE,
-        text="removes what ZooKeeper has of an empty partition",
-        promise="sql-reference/statements/alter/partition#forget-partition",
-        needs=(Mechanism.NAMED_PARTS,),
-    ),
     "stop-merges": StatementKind(
         sql="SYSTEM STOP MERGES {table}",
         effect=Effect.NONE,

@@ -55,6 +55,9 @@ class Effect(StrEnum):
     EXCHANGE = "exchange"
     """Gives two tables each other's names, on the replica that is asked: it changes no row, but
     what later statements there mean."""
+    FORGET = "forget"
+    """Removes what ZooKeeper has of an empty partition: it changes no row, but the blocks of the
+    partition are numbered from 0 again."""
     NONE = "none"
     """Changes no row."""
 

@@ -61,7 +61,7 @@ class Exact:
         call, places = step.call, dict(state.places)
         table, have = call.table, places.get(call.table, ())
         match call.effect:
-            case Effect.NONE | Effect.KILL | Effect.EXCHANGE:
+            case Effect.NONE | Effect.KILL | Effect.EXCHANGE | Effect.FORGET:
                 return {state}
             case Effect.INSERT | Effect.AGAIN:
                 return {
@@ -160,7 +160,9 @@ class LocalView:
         call, places = step.call, dict(state.places)
         table, have = call.table, places.get(call.table, 0)
         match call.effect:
-            case Effect.NONE | Effect.APPEND | Effect.CLEAR | Effect.KILL | Effect.EXCHANGE:
+            case Effect.NONE | Effect.KILL | Effect.EXCHANGE | Effect.FORGET:
+                return {state}
+            case Effect.APPEND | Effect.CLEAR:
                 return {state}
             case Effect.INSERT | Effect.AGAIN:
                 return {

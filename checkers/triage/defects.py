@@ -184,6 +184,9 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
      "an ATTACH left a part aside whose number a part spans that was detached later"),
     ("fetched-over", _TODAY, None, "tryLoadPartsToAttach",
      "an ATTACH left a part aside that has the number of one which FETCH brought"),
+    ("forgotten-partition", _TODAY, None, "#58925, documented",
+     "a partition was forgotten that a replica had yet to drop, which it did after the next "
+     "insert"),
     ("renamed-away", _TODAY, None, "",
      "a replica that had yet to execute a RENAME COLUMN inserted the first rows of a partition"),
     ("stuck-rename", _TODAY, None, "",

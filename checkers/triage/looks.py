@@ -9,6 +9,7 @@ from checkers.triage.claims import two_leaders
 from checkers.triage.columns import deaf_replica, undone_alter
 from checkers.triage.copies import copies, restored_replica
 from checkers.triage.evidence import Evidence
+from checkers.triage.forgotten_partitions import forgotten_partition
 from checkers.triage.merges import unwaited_clone
 from checkers.triage.orphans import orphans
 from checkers.triage.partitions import kept_rows
@@ -27,6 +28,7 @@ FAMILIES = (
     *(orphans, copies, restored_replica, undone_alter, deaf_replica, ddl_twice, undone_task),
     *(lost_distributed_insert, unwaited_clone, split_inserts, kept_rows, two_leaders),
     *(statement_rows, kept_statement_rows, phantom_statement_rows, stuck_renames),
+    forgotten_partition,
 )
 
 

@@ -8,7 +8,6 @@ from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.statements import FINDING, call_of, insert_row
 from workloads.scenarios.updates import WAITED
 from workloads.scenarios.waits import parts_gone
-from workloads.statement_tables import TableShape
 from workloads.statements import StatementsOptions, scripted_statements
 
 OPTIONS = StatementsOptions(statements="optimize,detach,attach,fetch")
@@ -51,16 +50,15 @@ FETCHED_OVER = Scenario(
     needs=OPTIONS.needs,
 )
 
-_SHORT_LIVED = TableShape(settings={"old_parts_lifetime": 1, "cleanup_delay_period": 1})
+FORGETTING = StatementsOptions(statements="drop,forget")
 _ON_ITS_REPLICA = StatementCall(Effect.NONE, "t")
+_FORGOTTEN = StatementCall(Effect.FORGET, "t")
 _DROPPED = StatementCall(Effect.DELETE, "t", settings={"replication_alter_partitions_sync": 1})
 FORGOTTEN_PARTITION = Scenario(
     name="forgotten-partition",
     text="a partition is dropped and forgotten while a replica has yet to execute the drop, whose "
     "range then spans the part of the next insert: the replica never gets its row",
-    workload=scripted_statements(
-        "scenario-forgotten-partition", StatementsOptions(statements="drop"), _SHORT_LIVED
-    ),
+    workload=scripted_statements("scenario-forgotten-partition", FORGETTING),
     steps=(
         Do(insert_row(1, "ch1")),
         Do(call_of("sync-replica", "ch2", _ON_ITS_REPLICA)),
@@ -69,10 +67,10 @@ FORGOTTEN_PARTITION = Scenario(
         Do(call_of("drop", "ch1", _DROPPED)),
         Do(call_of("sync-replica", "ch3", _ON_ITS_REPLICA)),
         *parts_gone(20.0, 0, "ch1"),
-        Do(call_of("forget-partition", "ch1", _ON_ITS_REPLICA)),
+        Do(call_of("forget", "ch1", _FORGOTTEN)),
         Do(insert_row(2, "ch3")),
         Do(call_of("start-queues", "ch2", _ON_ITS_REPLICA)),
     ),
     finding=Finding(FINDING, "diverged"),
-    needs=(Mechanism.NAMED_PARTS,),
+    needs=FORGETTING.needs,
 )

@@ -76,7 +76,7 @@ play() {
     '' 'SYSTEM SYNC REPLICA harness_forgotten_partition_t.t' || return
   await_shown ch1 20 \
     "SELECT count() = 0 FROM system.parts WHERE database LIKE 'harness_%' AND partition = '0'" || return
-  client=0 node=ch1 key=0 values='' seconds=10 ends=ok call 7 forget-partition \
+  client=0 node=ch1 key=0 values='' seconds=10 ends=ok call 7 forget \
     '' 'ALTER TABLE harness_forgotten_partition_t.t FORGET PARTITION 0' || return
   client=0 node=ch3 key=0 values='' seconds=10 ends=ok call 8 insert-row \
     '' 'INSERT INTO harness_forgotten_partition_t.t (p, id, v) VALUES (0, 2, [])' || return

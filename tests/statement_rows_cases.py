@@ -4,7 +4,7 @@ from itertools import count
 
 from checkers_cases import Event, _call, rest
 
-from checkers.statements.calls import FINAL_ROWS
+from checkers.statements.calls import EXPIRED_ROWS, FINAL_ROWS, MERGE_EXPIRED
 
 PROCESS = count()
 
@@ -45,6 +45,12 @@ def both_show(key: int = 1, **tables: list) -> list[Event]:
     return [*shows("ch1", key, **tables), *shows("ch2", key, **tables)]
 
 
+def left(**tables: list) -> list[Event]:
+    """Return a look of ch2 at what merges at rest have left."""
+    answer = {"tables": {"t": [], "u": [], **tables}}
+    return _call(next(PROCESS), EXPIRED_ROWS, 96, 97, "ok", "ch2", 1, None, answer, None)
+
+
 def projected(node: str, t: list, by_projection: list) -> list[Event]:
     """Return a look at rest that reads t with its projection, too, and u without one."""
     answer = {"tables": {"t": t, "u": []}, "projections": {"t": by_projection}}
@@ -56,6 +62,11 @@ AT_REST = rest(80, ch1={}, ch2={})
 ONE = insert(1, 1, 2)
 ONE_MORE = insert(2, 1, 2)
 VALUED = insert(1, 1, 2, update=1)
+EXPIRED = insert(1, 1, 2, expires=True)
+BOTH_ROWS = [(1, [], 1), (2, [], 1)]
+MERGED = call(MERGE_EXPIRED, "none", 94, 95)
+UNMERGED = call(MERGE_EXPIRED, "none", 94, 95, "info")
+DELETE_ONE = call("delete", "delete", 25, 26, one_in=2, rest=1)
 KEYED = insert(1, 1, 2, replacing=True)
 VIEWED = call("insert-row", "insert", 1, 2, row=1, view="v")
 UNVIEWED = insert(1, 1, 2, table="u")

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from itertools import combinations, permutations, product
 
+import pytest
 from msgspec import UNSET, structs
 
 from checkers.statements.calls import Effect, StatementCall
@@ -306,28 +307,30 @@ def test_what_the_exact_model_explains_the_local_view_explains_too() -> None:
             assert explains(local, in_tables(state), steps, Sees.LOCAL), steps
 
 
-def by_merges(steps: list[StatementStep]) -> set[Shown]:
+def by_merges(steps: list[StatementStep], least: int) -> set[Shown]:
     """Return what the tables may show after any order of the steps, where before and after each of
-    them merges may have left any of the copies in a table, and at least one."""
-    return {shown for order in orders(steps) for shown in _play_merged(order, {}, frozenset())}
+    them merges may have left any of the copies in a table, and at least so many."""
+    return {
+        shown for order in orders(steps) for shown in _play_merged(order, {}, frozenset(), least)
+    }
 
 
-def _play_merged(order, places, copied) -> set[Shown]:
+def _play_merged(order, places, copied, least) -> set[Shown]:
     found = set()
     names = [place for place in sorted(places) if places[place] and "@" not in place]
-    for kept in product(*(_left(places[name]) for name in names)):
+    for kept in product(*(_left(places[name], least) for name in names)):
         now = {**places, **dict(zip(names, kept, strict=True))}
         if not order:
             found.add(tuple(sorted((p, c) for p, c in now.items() if "@" not in p and c)))
             continue
         # What one step does is what it does by itself: the later ones are played from there.
         for after, remembered in _after(order[0], now, copied):
-            found |= _play_merged(order[1:], after, remembered)
+            found |= _play_merged(order[1:], after, remembered, least)
     return found
 
 
-def _left(copies: Copies) -> set[Copies]:
-    sizes = range(1, len(copies) + 1)
+def _left(copies: Copies, least: int) -> set[Copies]:
+    sizes = range(least, len(copies) + 1)
     return {kept for size in sizes for kept in combinations(copies, size)}
 
 
@@ -354,7 +357,8 @@ def _after(step, places, copied):
             raise AssertionError(step.call.effect)
 
 
-def test_where_rows_of_equal_keys_are_merged_nobody_innocent_is_accused() -> None:
+@pytest.mark.parametrize("has_expired", [False, True], ids=["replacing", "ttl"])
+def test_where_merges_leave_some_copies_nobody_innocent_is_accused(has_expired: bool) -> None:
     draw = random.Random(20261130)
     effects = [Effect.APPEND, Effect.DELETE, Effect.MOVE, Effect.SELECT]
     refused = 0
@@ -362,10 +366,11 @@ def test_where_rows_of_equal_keys_are_merged_nobody_innocent_is_accused() -> Non
         steps = []
         for place, step in enumerate(some_steps(draw)[:4]):
             effect = draw.choice(effects) if place else Effect.INSERT
-            call = structs.replace(step.call, effect=effect, view=UNSET, replacing=True)
+            call = structs.replace(step.call, effect=effect, view=UNSET)
+            call = structs.replace(call, replacing=not has_expired, expires=has_expired)
             steps.append(step._replace(call=call))
         states = final_states(steps, Sees.ACKNOWLEDGED)
-        allowed = by_merges(steps)
+        allowed = by_merges(steps, least=0 if has_expired else 1)
         assert allowed <= {in_tables(state) for state in states}, steps
         twice = {tuple((t, c * 2) for t, c in shown) for shown in allowed if shown}
         refused += sum(not explains(states, s, steps, Sees.ACKNOWLEDGED) for s in twice - allowed)

@@ -6,7 +6,14 @@ from typing import Final, cast
 from msgspec import UNSET, structs
 
 from checkers.look import decode, encode
-from checkers.statements.calls import FINAL_ROWS, READ_ROWS, RowsShown, StatementCall
+from checkers.statements.calls import (
+    EXPIRED_ROWS,
+    FINAL_ROWS,
+    MERGE_EXPIRED,
+    READ_ROWS,
+    RowsShown,
+    StatementCall,
+)
 from harness.clients.clickhouse import (
     ClickHouse,
     DatabaseError,
@@ -34,6 +41,11 @@ NOT_USED: Final = 584
 REFUSALS: Final = frozenset({UNSENT, 164, 202})
 """Codes of errors with which a statement certainly did nothing: no connection, read-only by its
 settings, too many queries. Any other may follow a part of the work."""
+
+MERGE_ALL: Final = {"optimize_throw_if_noop": 1, "replication_alter_partitions_sync": 2}
+"""Settings with which OPTIMIZE is acknowledged only if every replica has merged the parts."""
+_LOOKS: Final = (FINAL_ROWS, READ_ROWS, EXPIRED_ROWS)
+"""Calls that read the rows of a partition."""
 
 
 class StatementsClient:
@@ -63,23 +75,27 @@ class StatementsClient:
 
     def invoke(self, op: Op) -> Done:
         """Execute the statement, or read the rows of a partition."""
-        if op.f in (FINAL_ROWS, READ_ROWS):
+        if op.f in _LOOKS:
             try:
                 return Done(Kind.OK, encode(self._rows(op)))
             except DatabaseError as error:
                 return failed_read(error)
         try:
-            return Done(Kind.OK, self._execute(op))
+            execute = self._merge if op.f == MERGE_EXPIRED else self._execute
+            return Done(Kind.OK, execute(op))
         except DatabaseError as error:
             done = failed_write(error)
             # An insert that is refused where its view writes may have added its own row.
-            whole = self._chosen[op.f].is_one_block and VIEW not in self._tables
+            kind = self._chosen.get(op.f)
+            whole = kind is not None and kind.is_one_block and VIEW not in self._tables
             certain = whole or error.code in REFUSALS
             return done if certain or done.kind is Kind.INFO else Done(Kind.INFO, error=done.error)
 
     def function_of(self, f: str) -> Callable[..., object]:
         """Return the function that makes the calls of this name."""
-        return self._rows if f in (FINAL_ROWS, READ_ROWS) else self._execute
+        if f == MERGE_EXPIRED:
+            return self._merge
+        return self._rows if f in _LOOKS else self._execute
 
     def close(self) -> None:
         """Close the connection; idempotent."""
@@ -123,6 +139,18 @@ class StatementsClient:
         for statement in sql.split(SEPARATOR):
             self._connection.command(statement, settings)
         return encode(call)
+
+    def _merge(self, op: Op) -> Value:
+        """Merge all parts of a partition of a table, if the replica has rows of it. Raises
+        DatabaseError."""
+        name = decode(op, StatementCall).table
+        if self._rows_of(name, op, ""):
+            table = self._tables[name].name_by(self._connection)
+            settings = self._dialect.query_settings(MERGE_ALL)
+            self._connection.command(
+                f"OPTIMIZE TABLE {table} PARTITION {op.key:d} FINAL", cast(QuerySettings, settings)
+            )
+        return op.value
 
     def _part(self, op: Op, name: str) -> str:
         """Return one of the parts that the replica has of a partition. Raises DatabaseError if it

@@ -6,7 +6,7 @@ updates that it has seen; what a replica shows at rest is judged row by row, by 
 may have touched it (`statement_table`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,7 +14,14 @@ from msgspec import structs
 
 from checkers.ladder import Level
 from checkers.look import encode
-from checkers.statements.calls import FINAL_ROWS, READ_ROWS, Effect, StatementCall
+from checkers.statements.calls import (
+    EXPIRED_ROWS,
+    FINAL_ROWS,
+    MERGE_EXPIRED,
+    READ_ROWS,
+    Effect,
+    StatementCall,
+)
 from checkers.statements.reads import StatementReads
 from checkers.statements.rows import StatementRows
 from checkers.statements.steps import Sees
@@ -34,6 +41,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.generators.calls import numbered, sequence
 from harness.generators.choose import mix
+from harness.generators.order import final_reads_on, phases
 from workloads.options import PacedOptions
 from workloads.statement_client import StatementsClient
 from workloads.statement_kinds import StatementKind
@@ -85,7 +93,8 @@ class StatementsOptions(PacedOptions):
     too."""
     ttl: bool = False
     """Whether the tables have a TTL, by which one in eight of the rows has expired when it is
-    inserted; all others have to stay."""
+    inserted; all others have to stay. At rest all parts are merged, which has to leave none that
+    has expired."""
     engine: str = "merge"
     """Engine of the tables: "merge" for MergeTree; "replacing" and "collapsing", whose merges leave
     one of a row's copies in a partition; "summing" and "aggregating", whose merges count them."""
@@ -216,8 +225,27 @@ def scripted_statements(
         calls=sequence(()),
         per_s=options.ops_per_s,
         final_reads=(FINAL_ROWS,),
+        after=_merges_of([*names_of(options.tables), *[VIEW] * options.view])
+        if options.ttl
+        else None,
         judges=(Stats(min_ok={}, min_ok_total=1), StatementRows(Sees(options.sees))),
     )
+
+
+def _merges_of(tables: Sequence[str]) -> Callable[[Sequence[int], Sequence[str]], Generator]:
+    """Return the function that returns the merges of these tables at rest, and then looks at the
+    rows that they have left on every replica."""
+
+    def make(keys: Sequence[int], nodes: Sequence[str]) -> Generator:
+        merges = [
+            Call(f=MERGE_EXPIRED, key=key, value=encode(StatementCall(Effect.NONE, table)))
+            for key in keys
+            for table in tables
+        ]
+        looks = [Call(f=EXPIRED_ROWS, key=key) for key in keys]
+        return phases(final_reads_on(merges, nodes[:1]), final_reads_on(looks, nodes))
+
+    return make
 
 
 @dataclass(frozen=True, slots=True)

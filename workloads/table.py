@@ -46,6 +46,8 @@ class TableWorkload:
     """Final calls that have no key."""
     final_reads: Sequence[str] = ("final-read",)
     """Final calls that are made for every key."""
+    after: Callable[[Sequence[int], Sequence[str]], Generator] | None = None
+    """Function of the keys and of the replicas that returns the calls after the final reads."""
     rounds: int = 1
     """Number of times that each replica answers the final calls."""
     judges: Sequence[Checker]
@@ -63,11 +65,13 @@ class TableWorkload:
         return calls if self.beside is None else together(self.beside, calls)
 
     def final(self, keys: Sequence[int], nodes: Sequence[str]) -> Generator:
-        """Return the final look, then the final calls on every replica."""
+        """Return the final look, the final calls on every replica, and those after them."""
         once = [Call(f=f) for f in self.final_once]
         of_keys = [Call(f=f, key=key) for key in keys for f in self.final_reads]
         reads = final_reads_on([*once, *of_keys], nodes, rounds=self.rounds)
-        return reads if self.look is None else phases(self.look(nodes), reads)
+        before = [] if self.look is None else [self.look(nodes)]
+        after = [] if self.after is None else [self.after(keys, nodes)]
+        return phases(*before, reads, *after) if before or after else reads
 
     def checkers(self) -> Sequence[Checker]:
         """Return the checkers that the workload was made with."""

@@ -15,6 +15,11 @@ from msgspec import UNSET, UnsetType
 FINAL_ROWS = "final-rows"
 READ_ROWS = "read-rows"
 """Call that reads the rows of a partition during the run, as the final one does at rest."""
+MERGE_EXPIRED = "merge-expired"
+"""Call that merges all parts of a partition of a table at rest, so that no row is left that has
+expired."""
+EXPIRED_ROWS = "expired-rows"
+"""Call that reads the rows of a partition after that."""
 
 _MUTATION_SETTINGS = frozenset({"mutations_sync", "lightweight_deletes_sync"})
 """Settings that only mutations have."""
@@ -76,7 +81,8 @@ class StatementCall(msgspec.Struct, frozen=True):
     to: str | UnsetType = UNSET
     """Table that receives the copies."""
     expires: bool = False
-    """Whether the row that is inserted may be removed by a TTL at any time."""
+    """Whether the row that is inserted has expired by its TTL: any merge may remove a copy, and one
+    of all parts of its partition has to."""
     replacing: bool = False
     """Whether merges of the tables leave one of the rows with equal keys, which the row's copies
     have."""

@@ -288,25 +288,33 @@ def _forgotten(steps: Sequence[StatementStep]) -> frozenset[int]:
     )
 
 
-def merged(states: Iterable[RowState]) -> set[RowState]:
-    """Return the states in which merges may leave a row of an engine that keeps one row of equal
-    keys, at any time: in each table some of the copies, and at least one. Statements do to these
-    what they do to all."""
+def is_expiring(steps: Sequence[StatementStep]) -> bool:
+    """Return whether merges may remove any of the copies at any time, because of a TTL."""
+    return any(step.call.expires for step in steps)
+
+
+def merged(states: Iterable[RowState], least: int = 1) -> set[RowState]:
+    """Return the states in which merges may leave a row at any time: in each table some of the
+    copies; at least one where an engine keeps one row of equal keys, and at least none of a row
+    that has expired. Statements do to these what they do to all."""
     return {
-        RowState(tuple(zip(names, kept, strict=True)), state.memory)
+        RowState(
+            tuple((name, now) for name, now in zip(names, kept, strict=True) if now), state.memory
+        )
         for state in states
         for names in [tuple(name for name, _ in state.places)]
-        for kept in product(*(_some(name, now) for name, now in state.places))
+        for kept in product(*(_some(name, now, least) for name, now in state.places))
     }
 
 
-def _some(place: str, now: Any) -> Iterable[Any]:
-    """Return what merges may leave of the copies in a place, or of their number."""
+def _some(place: str, now: Any, least: int) -> Iterable[Any]:
+    """Return what merges may leave of the copies in a place, or of their number, but not fewer than
+    `least`."""
     if "@" in place:
         return (now,)
     if isinstance(now, int):
-        return range(1, now + 1)
-    sizes = range(1, len(now) + 1)
+        return range(least, now + 1)
+    sizes = range(least, len(now) + 1)
     return {kept for size in sizes for kept in combinations(now, size)}
 
 

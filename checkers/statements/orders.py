@@ -4,7 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.statements.effects import RowModel, is_replacing, merged, model_of
+from checkers.statements.effects import (
+    RowModel,
+    is_expiring,
+    is_replacing,
+    merged,
+    model_of,
+)
 from checkers.statements.names import meanings
 from checkers.statements.steps import RowState, Sees, StatementStep
 
@@ -89,4 +95,6 @@ def final_states(
         ]
         under_way.remove(step)
     states = {one.state for one in search.extended(reached, under_way, None)}
+    if is_expiring(steps):
+        return merged(states, least=0)
     return merged(states) if is_replacing(steps) else states

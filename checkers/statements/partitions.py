@@ -1,7 +1,7 @@
 """Reads the calls of the workload `statements` from a history, by the partition of their rows."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import UNSET
@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from checkers.look import decode
 from checkers.phrasing import seconds, where
-from checkers.statements.calls import FINAL_ROWS, Effect, RowsShown, StatementCall
+from checkers.statements.calls import (
+    EXPIRED_ROWS,
+    FINAL_ROWS,
+    MERGE_EXPIRED,
+    Effect,
+    RowsShown,
+    StatementCall,
+)
 from checkers.statements.names import named, tables_of
 from checkers.statements.steps import FOREVER, Shown, StatementStep
 from harness.core.history import History, Pair
@@ -22,8 +29,9 @@ class StatementPartition:
 
     inserts: dict[int, StatementStep] = field(default_factory=dict)
     """Inserts that may have taken effect, by row."""
-    expired: set[int] = field(default_factory=set)
-    """Rows that a TTL may remove at any time, and which are not among the inserts."""
+    expired: dict[int, StatementStep] = field(default_factory=dict)
+    """Inserts of rows that merges may remove because of a TTL, by row; they are not among the
+    others."""
     refused: dict[int, StatementStep] = field(default_factory=dict)
     """Inserts that were refused, by row."""
     statements: list[StatementStep] = field(default_factory=list)
@@ -32,8 +40,22 @@ class StatementPartition:
     """Place of the last final rows of each replica."""
     shown: dict[str, dict[int, Shown]] = field(default_factory=dict)
     """Rows that each replica shows at rest."""
+    merged: set[str] = field(default_factory=set)
+    """Tables of which all parts were merged at rest, as was acknowledged before the next look."""
+    unexpired: dict[str, int] = field(default_factory=dict)
+    """Place of the last look of each replica at the rows that these merges left."""
+    left: dict[str, dict[int, Shown]] = field(default_factory=dict)
+    """Rows that each replica shows then."""
     projected: dict[str, tuple[frozenset[str], dict[int, Shown]]] = field(default_factory=dict)
     """By replica: the tables whose projection was read at rest, and the rows that these show."""
+
+    def left_by_merges(self, row: int) -> Iterator[tuple[str, Shown]]:
+        """Yield each replica that shows copies of a row in tables of which all parts were merged
+        before it was asked, and these copies."""
+        for node, rows in self.left.items():
+            copies = tuple(one for one in rows.get(row, ()) if one[0] in self.merged)
+            if copies:
+                yield node, copies
 
 
 def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Counter[Effect]]:
@@ -51,6 +73,15 @@ def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Coun
             if look.projections is not UNSET:
                 projected = frozenset(look.projections), rows_shown(RowsShown(look.projections))
                 partition.projected[str(pair.invoke.node)] = projected
+        elif f in (MERGE_EXPIRED, EXPIRED_ROWS):
+            if pair.kind is Kind.OK and key is not None and pair.end is not None:
+                partition = found.setdefault(key, StatementPartition())
+                if f == EXPIRED_ROWS:
+                    partition.unexpired[str(pair.invoke.node)] = place
+                    look = decode(pair.end, RowsShown)
+                    partition.left[str(pair.invoke.node)] = rows_shown(look)
+                else:
+                    partition.merged.add(_call_of(pair).table)
         elif isinstance(pair.invoke.value, Mapping) and "effect" in pair.invoke.value:
             call = _call_of(pair)
             acknowledged[call.effect] += pair.kind is Kind.OK
@@ -60,22 +91,21 @@ def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Coun
                 everywhere += [step] if pair.kind is not Kind.FAIL else []
                 continue
             partition = found.setdefault(key, StatementPartition())
-            first = call.effect is Effect.AGAIN and call.row not in partition.inserts
+            inserted = partition.inserts.keys() | partition.expired.keys()
+            first = call.effect is Effect.AGAIN and call.row not in inserted
             if call.row is not UNSET and (call.effect is Effect.INSERT or first):
                 for into in (key,) if call.also is UNSET else (key, call.also):
                     partition = found.setdefault(into, StatementPartition())
-                    if call.expires:
-                        partition.expired.add(call.row)
-                        continue
                     refused = pair.kind is Kind.FAIL
-                    (partition.refused if refused else partition.inserts)[call.row] = step
+                    taken = partition.expired if call.expires else partition.inserts
+                    (partition.refused if refused else taken)[call.row] = step
             elif pair.kind is not Kind.FAIL:
                 partition.statements.append(step)
     kills = [step for step in everywhere if step.call.effect is Effect.KILL]
     exchanges = [step for step in everywhere if step.call.effect is Effect.EXCHANGE]
     kills = [named(step, exchanges) for step in kills]
     for partition in found.values():
-        for inserts in (partition.inserts, partition.refused):
+        for inserts in (partition.inserts, partition.expired, partition.refused):
             inserts |= {row: named(step, exchanges) for row, step in inserts.items()}
         statements = sorted((*partition.statements, *everywhere), key=lambda step: step.begin)
         known = [named(step, exchanges) for step in statements]

@@ -21,6 +21,7 @@ half-moved   one of these, which is explained if a MOVE of unknown outcome has a
              not removed them; no violation where statements take what is local
 derived      the table of a materialized view has another number of copies than after any order,
              while the row itself is as after some order
+unexpired    there is a copy of a row that had expired before its partition was merged at rest
 projected    the projection of a table shows other copies than the table, on the same replica
 stale-copy   one of these, which is explained if a statement that takes rows from a table took an
              earlier state of it; no violation where statements take what is local
@@ -34,8 +35,10 @@ SYNC REPLICA before the REPLACE prevents:
 But whatever the replica had, such a statement may not destroy what it did not take:
     insert 1 into t on ch1 → ok      MOVE t TO u on ch2 → ok           neither has row 1: lost
 
-A row that a TTL may remove at any time is not judged. Where an engine keeps one row of equal keys,
-merges may leave one of the copies in a table at any time.
+Where an engine keeps one row of equal keys, merges may leave one of the copies in a table at any
+time. Of a row that has expired merges may leave any of the copies, or none, at a moment of their
+own on each replica; so its replicas are not compared. But a merge of all parts of a partition,
+which begins at rest and is acknowledged, leaves none.
 
 What a fault took from the disk of a replica on which the row was inserted or copied was never
 promised to survive, and no kind but diverged, resurrected and refused is said of such a row.
@@ -47,18 +50,18 @@ orders to search, or for which no time was left.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, structs
 
 from checkers.conclusion import Findings, anomaly
-from checkers.phrasing import FEW, during, listed, number
+from checkers.phrasing import during, listed, number
 from checkers.quiescence import quiescence_of
 from checkers.statements.calls import Effect
-from checkers.statements.effects import explains, in_tables
+from checkers.statements.effects import explains
 from checkers.statements.names import tables_of
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.partitions import (
@@ -68,6 +71,7 @@ from checkers.statements.partitions import (
     partitions_of,
 )
 from checkers.statements.projections import projected_rows
+from checkers.statements.shown_rows import is_derived, kind_of, told_of, unnamed, updates_of
 from checkers.statements.steps import FOREVER, RowState, Sees, Shown, StatementStep
 from checkers.taken import not_promised, taken_of
 from harness.core.clock import WallClock
@@ -85,9 +89,9 @@ TOLD_MAX = 30
 class _Class(NamedTuple):
     """What the rows of one class have in common."""
 
-    insert: tuple[int, int, frozenset[str], bool]
+    insert: tuple[int, int, frozenset[str], bool, bool]
     """Number of events of statements before the begin and the end of its insert, the tables that it
-    may mean, and whether it has a value."""
+    may mean, whether it has a value, and whether it has expired."""
     touching: tuple[int, ...]
     """Places of the statements that touch it."""
     shown: Shown
@@ -162,7 +166,7 @@ class StatementRows:
                 left_s=lambda: budget_s - clock.now_ns() / 1e9,
             )  # fmt: skip
             expired += len(partition.expired)
-            rows += len(partition.inserts)
+            rows += len(partition.inserts) + len(partition.expired)
             classes += judge.judge()
             taken += judge.taken
             undecided += judge.undecided
@@ -221,7 +225,7 @@ class _Judge:
         self._events = sorted([*(step.begin for step in statements), *ends])
         shown = self.partition.shown
         numbers = {*self.partition.inserts, *(row for rows in shown.values() for row in rows)}
-        for row in sorted(numbers - self.partition.expired):
+        for row in sorted(numbers - self.partition.expired.keys()):
             seen = {node: rows.get(row, ()) for node, rows in shown.items()}
             if self.left_s() <= 0:
                 self.late += 1
@@ -229,12 +233,26 @@ class _Judge:
                 self._add("diverged", row, self._steps(row), seen)
             elif seen:
                 self._judge(row, seen)
+        for row in sorted(self.partition.expired):
+            self._judge_expired(row)
         for one in projected_rows(self.partition):
             self._add("projected", one.row, self._steps(one.row), {one.node: one.shown})
         return len(self._known)
 
+    def _judge_expired(self, row: int) -> None:
+        """Judge a row that has expired, on each replica by itself."""
+        shown = self.partition.shown
+        for copies in sorted({rows.get(row, ()) for rows in shown.values()}):
+            seen = {node: copies for node, rows in shown.items() if rows.get(row, ()) == copies}
+            if self.left_s() <= 0:
+                self.late += 1
+            else:
+                self._judge(row, seen)
+        for node, copies in self.partition.left_by_merges(row):
+            self._add("unexpired", row, self._steps(row), {node: copies})
+
     def _judge(self, row: int, seen: Mapping[str, Shown]) -> None:
-        insert, shown = self.partition.inserts.get(row), next(iter(seen.values()))
+        insert, shown = self._insert_of(row), next(iter(seen.values()))
         if insert is None:
             self._add("refused", row, self._steps(row), seen)
             return
@@ -244,7 +262,9 @@ class _Judge:
         touching = tuple(step.place for step in steps if step is not insert)
         value = insert.call.update
         class_ = _Class(
-            (begin, end, tables_of(insert), value is not UNSET), touching, _unnamed(shown, value)
+            (begin, end, tables_of(insert), value is not UNSET, insert.call.expires),
+            touching,
+            unnamed(shown, value),
         )
         if class_ not in self._known:
             self._known[class_] = self._explained(steps, shown)
@@ -288,9 +308,12 @@ class _Judge:
                 return reason
         return ""
 
+    def _insert_of(self, row: int) -> StatementStep | None:
+        return self.partition.inserts.get(row) or self.partition.expired.get(row)
+
     def _steps(self, row: int) -> list[StatementStep]:
         """Return the insert of a row and the statements that may touch it."""
-        insert = self.partition.inserts.get(row) or self.partition.refused.get(row)
+        insert = self._insert_of(row) or self.partition.refused.get(row)
         if insert is None:
             return []
         touching = [
@@ -304,7 +327,7 @@ class _Judge:
         """Return the kind of violation, "" if there is none, and what statements saw if that
         explains what is shown; "" and None if there are too many orders."""
         kind = ""
-        if _updates(shown) - {step.call.update for step in steps}:
+        if updates_of(shown) - {step.call.update for step in steps}:
             return "strayed", None
         try:
             states = self._states(steps, Sees.ACKNOWLEDGED)
@@ -322,7 +345,7 @@ class _Judge:
             # An INSERT SELECT that read nothing brings nothing to its target and to the view.
             return kind, Sees.LOCAL
         views = {str(step.call.view) for step in steps}
-        return ("derived" if _derived(shown, states, views) else kind), None
+        return ("derived" if is_derived(shown, states, views) else kind), None
 
     def _states(
         self, steps: Sequence[StatementStep], sees: Sees, *, halves: bool = False
@@ -349,21 +372,22 @@ class _Judge:
         """Yield the anomaly, with every statement that touched the row or whose update it shows,
         and the final rows."""
         shown = next(iter(seen.values()))
-        finals = [self.history.pairs[self.partition.finals[node]] for node in seen]
+        looks = self.partition.unexpired if kind == "unexpired" else self.partition.finals
+        finals = [self.history.pairs[looks[node]] for node in seen]
         at_rest = finals[-1].end or finals[-1].invoke
         strays = self._strays(steps, seen)
         pairs = [self.history.pairs[step.place] for step in (*steps[:TOLD_MAX], *strays)]
         told = (
-            "; ".join(f"{node}: {_told(copies)}" for node, copies in sorted(seen.items()))
+            "; ".join(f"{node}: {told_of(copies)}" for node, copies in sorted(seen.items()))
             if kind == "diverged"
-            else _told(shown)
+            else told_of(shown)
         )
         by = f", touched by {number(len(steps) - 1, 'statement')}" if len(steps) > 1 else ""
         if kind == "projected":
             at = next(iter(seen))
             projected = self.partition.projected[at][1].get(row, ())
-            told = f"{told} and {_told(projected)} by the projection, on {at},"
-        if kind not in ("diverged", "refused", "projected"):
+            told = f"{told} and {told_of(projected)} by the projection, on {at},"
+        if kind not in ("diverged", "refused", "projected", "unexpired"):
             fewest = _fewest(kind, steps, shown, self._states)
             indices = listed([f"#{step.begin}" for step in fewest], TOLD_MAX)
             by += f"; no order of {indices} leads there" if len(fewest) < len(steps) else ""
@@ -401,7 +425,7 @@ class _Judge:
         self, steps: Sequence[StatementStep], seen: Mapping[str, Shown]
     ) -> list[StatementStep]:
         """Return the statements whose updates the row shows though they do not touch it."""
-        updates = {update for shown in seen.values() for update in _updates(shown)}
+        updates = {update for shown in seen.values() for update in updates_of(shown)}
         return [
             step
             for step in self.partition.statements
@@ -426,7 +450,7 @@ def _fewest(
         return steps
     local = kind not in ("derived", STALE_COPY, UNEXPLAINED)
     sees = Sees.LOCAL if local else Sees.ACKNOWLEDGED
-    left, updates = [*steps], _updates(shown)
+    left, updates = [*steps], updates_of(shown)
     for step in reversed(steps[1:]):
         if step.call.update in updates:
             continue  # without it what is shown could not be, whatever the others did
@@ -438,54 +462,3 @@ def _fewest(
         if not explains(states, shown, without, sees):
             left = without
     return left
-
-
-def kind_of(shown: Shown, states: Iterable[RowState]) -> str:
-    """Return the kind of violation of a row that is shown as it is after no order; `states` are
-    those after all orders."""
-    possible: list[Shown] = [in_tables(state) for state in states]
-    have, counts = _count(shown), [_count(one) for one in possible]
-    if have < min(counts):
-        return "lost"
-    if have > max(counts):
-        return "doubled" if max(counts) else "resurrected"
-    where_it_is = {table: len(copies) for table, copies in shown}
-    alike = [one for one in possible if {t: len(c) for t, c in one} == where_it_is]
-    if not alike:
-        return "misplaced"
-    always = set.intersection(*(_updates(one) for one in alike))
-    return "undone" if always - _updates(shown) else "changed"
-
-
-def _updates(shown: Shown) -> set[int]:
-    """Return the numbers of the updates that copies of a row have."""
-    return {update for _, copies in shown for copy in copies for update in copy}
-
-
-def _derived(shown: Shown, states: Iterable[RowState], views: Collection[str]) -> bool:
-    """Return whether some order explains what is shown, except in the tables of views."""
-    rest = {tuple(one for one in in_tables(state) if one[0] not in views) for state in states}
-    return tuple(one for one in shown if one[0] not in views) in rest
-
-
-def _unnamed(shown: Shown, value: int | UnsetType) -> Shown:
-    """Return the copies of a row with -1 for the value of its insert, as no other row has it."""
-    return tuple(
-        (table, tuple(tuple(-1 if one == value else one for one in copy) for copy in copies))
-        for table, copies in shown
-    )
-
-
-def _count(shown: Shown) -> int:
-    return sum(len(copies) for _, copies in shown)
-
-
-def _told(shown: Shown) -> str:
-    """Return the copies of a row in words."""
-    if not shown:
-        return "in no table"
-    return ", ".join(
-        f"{len(copies)} in {table}"
-        + "".join(f" [{' '.join(map(str, copy))}]" for copy in copies[:FEW] if copy)
-        for table, copies in shown
-    )

@@ -374,12 +374,12 @@ def test_an_issue_has_versions_steps_promise_and_script(tmp_path: Path) -> None:
     assert "Seen on ClickHouse 25.8.2.1 as built in chdb 3.7.2 and ZooKeeper 3.8.0" in text
     assert "https://clickhouse.com/docs/operations/settings/settings#select_sequential" in text
     assert (
-        "5. zk1: docker network disconnect, from the other ZooKeeper servers; its clients stay\n"
-        "6. ch2: `INSERT INTO harness_stale_read.t (key, value, pad) VALUES (0, 1, '')` "
+        "8. zk1: docker network disconnect, from the other ZooKeeper servers; its clients stay\n"
+        "9. ch2: `INSERT INTO harness_stale_read.t (key, value, pad) VALUES (0, 1, '')` "
         "(insert_quorum = 2, insert_quorum_timeout = 5000)\n"
-        "7. ch1: `SELECT value FROM harness_stale_read.t WHERE key = 0` "
+        "10. ch1: `SELECT value FROM harness_stale_read.t WHERE key = 0` "
         "(select_sequential_consistency = 1)\n"
-        "8. zk1: docker network connect\n"
+        "11. zk1: docker network connect\n"
     ) in text
     assert (tmp_path / "reproduce.sh").read_text() in text
     assert "What was seen" not in text

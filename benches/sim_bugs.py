@@ -158,6 +158,9 @@ TRIALS: Mapping[str, str] = {
     "view-skips-duplicate": f"{EXACT} -o view=true -o ops-per-s=100 -o "
     "statements=insert-retried,update --nemesis kill-clickhouse-one --interval 0.3",
     "ttl-whole-part": f"{COPIES} -o ttl=true --rate 60 -o statements=move,update,optimize",
+    "ttl-keeps": f"{COPIES} -o ttl=true --rate 60 -o statements=move,update",
+    "drop-unpaused": f"{COPIES} --rate 40 -o statements=move,drop,update --nemesis disk-eio-reads "
+    "--interval 0.5",
     "forgotten-insert": f"{EXACT} --rate 100 -o inserts=0.3 -o statements=insert-retried,delete",
     "old-parts-by-wall": f"{SHARED} --nemesis clock-jump-clickhouse --interval 0.5",
 }

@@ -107,6 +107,8 @@ def test_statements_have_an_order(seed: int, nemesis: str, options: dict[str, An
         (0x71001024, "disk-eio-reads", {}),
         # a merged part was on the disk alone that was replaced
         (0x70004AEA, "replace", {"sees": "local"}),
+        # a part was checked, and fetched again, while a drop removed it
+        (0x78000A03, "disk-eio", {"statements": TWICE, "sees": "local"}),
     ],
 )
 def test_what_reads_that_fail_leave_is_the_same_everywhere(
@@ -114,6 +116,13 @@ def test_what_reads_that_fail_leave_is_the_same_everywhere(
 ) -> None:
     short = {"sees": "acknowledged", "time_limit_s": 6.0, "rate": 40.0, "fsync": "all"}
     assert not played("", seed, nemesis, **{**short, **options}).accusers
+
+
+def test_a_part_that_is_checked_while_a_drop_removes_it_is_back_on_its_replica() -> None:
+    """A fetch of the part outlives the drop; no replica has it any more, so that its source parts,
+    which are still on the disk, are shown again, and mutations wait for them for good."""
+    options = {"statements": TWICE, "time_limit_s": 6.0, "rate": 40.0, "fsync": "all"}
+    assert played("drop-unpaused", 0x78000A03, "disk-eio", **options).accusers
 
 
 @dataclass(frozen=True)
@@ -188,6 +197,7 @@ CASES = {
 VIEWED = {"view": True, "sees": "acknowledged"}
 CASES |= {
     "view-forgets": Case("none", 1, {**VIEWED, "statements": "insert-retried,update"}),
+    "ttl-keeps": Case("none", 1, {"ttl": True, "statements": "move,update", "rate": 60.0}),
     "ttl-whole-part": Case(
         "none", 2, {"ttl": True, "statements": "move,update,optimize", "rate": 60.0}
     ),

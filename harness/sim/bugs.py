@@ -148,6 +148,9 @@ BUGS: Mapping[str, str] = {
     "view-skips-duplicate": "what an insert's table takes for a duplicate is not pushed to its "
     "views, so that a retry does not complete an insert that has reached the table alone",
     "ttl-whole-part": "a merge that finds a row which has expired removes all of its rows",
+    "ttl-keeps": "merges keep the rows that have expired",
+    "drop-unpaused": "a part is checked while a drop removes it, which queues a fetch of it when "
+    "the drop has emptied the queue of its range",
     "forgotten-insert": "a block that is sent again is a duplicate although its rows were deleted "
     "by ALTER DELETE meanwhile, so that it adds nothing; 25.8 does so",
     "both-move": "zero-copy: a replica that moves a part to the store holds no marker, so that two "

@@ -96,6 +96,8 @@ pub enum Bug {
     ViewSkipsDuplicate,
     TtlWholePart,
     ForgottenInsert,
+    TtlKeeps,
+    DropUnpaused,
 }
 
 /// Every bug with the name that users type.
@@ -191,6 +193,8 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::ViewSkipsDuplicate, "view-skips-duplicate"),
     (Bug::TtlWholePart, "ttl-whole-part"),
     (Bug::ForgottenInsert, "forgotten-insert"),
+    (Bug::TtlKeeps, "ttl-keeps"),
+    (Bug::DropUnpaused, "drop-unpaused"),
 ];
 
 /// The bugs that 18.16.1 or 25.8 has, and with it their protocols.

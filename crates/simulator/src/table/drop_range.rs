@@ -183,16 +183,23 @@ pub async fn execute(
     Ok(remove_parts(table, zk, &range).await?)
 }
 
-/// Removes the other entries of the queue of which nothing would be left without the range.
+/// Removes the other entries of the queue of which nothing would be left without the range, and the
+/// checks of its parts. A check in progress, which may queue a fetch, is over by then.
 pub async fn clear_queue(
     table: &Table,
     zk: &Rc<KeeperSession>,
     range: &Info,
     entry: &Entry,
 ) -> Result<(), KeeperError> {
+    let mut checks = None;
+    if !table.bugs.has(Bug::DropUnpaused) {
+        checks = Some(table.checks.hold().await);
+        table.missing.cancel(range);
+    }
     for name in table.queue.drop_range(range, entry) {
         zk.remove(child(&table.own.queue, &name)).await?;
     }
+    drop(checks);
     Ok(())
 }
 

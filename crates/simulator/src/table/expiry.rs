@@ -10,6 +10,7 @@ use crate::bugs::Bug;
 use crate::table::entries::Entry;
 use crate::table::parts::{Info, Part, Row};
 use crate::table::replica::Table;
+use crate::table::ttl::Ttl;
 use crate::world::SECOND;
 
 /// Returns what the server's wall clock shows, in seconds.
@@ -17,10 +18,16 @@ pub fn now_s(table: &Table) -> i64 {
     table.wall_ns().div_euclid(SECOND)
 }
 
+/// Returns the TTL of the rows, if there is one.
+fn ttl_of(table: &Table) -> Option<&Ttl> {
+    let ttl = table.schema.ttl.as_ref();
+    ttl.filter(|_| !table.bugs.has(Bug::TtlKeeps))
+}
+
 /// Returns a part with a row that has expired by this server's clock, if merges because of the TTL of
 /// its partition are due.
 pub fn expired_part<'a>(table: &Table, mut parts: impl Iterator<Item = &'a Part>) -> Option<Info> {
-    let ttl = table.schema.ttl.as_ref()?;
+    let ttl = ttl_of(table)?;
     let now_s = now_s(table);
     let next = table.next_expiry_s.borrow();
     let part = parts.find(|part| {
@@ -41,7 +48,7 @@ pub fn chosen(table: &Table, info: &Info) {
 
 /// Returns the rows of a merge without those that had expired when its entry was made.
 pub fn unexpired(table: &Table, entry: &Entry, mut rows: Vec<Row>) -> Vec<Row> {
-    let Some(ttl) = &table.schema.ttl else {
+    let Some(ttl) = ttl_of(table) else {
         return rows;
     };
     let before = rows.len();

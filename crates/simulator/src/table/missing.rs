@@ -49,6 +49,18 @@ impl Missing {
         first.clone()
     }
 
+    /// Whether a part is still to be checked.
+    pub fn has(&self, part: &Info) -> bool {
+        self.parts.borrow().contains_key(part)
+    }
+
+    /// Removes the parts of a range, which is dropped.
+    pub fn cancel(&self, range: &Info) {
+        self.parts
+            .borrow_mut()
+            .retain(|part, ()| !range.contains(part));
+    }
+
     /// Removes a part that was checked.
     pub fn remove(&self, part: &Info) {
         let known = self.parts.borrow_mut().shift_remove(part);

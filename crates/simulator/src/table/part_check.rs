@@ -3,7 +3,10 @@
 //!
 //! It also reads local parts that a query, a merge or another replica could not read.
 //!
-//! Source: ReplicatedMergeTreePartCheckThread::checkPart and searchForMissingPart of 18.16.1.
+//! Source: ReplicatedMergeTreePartCheckThread::checkPart and searchForMissingPart of 18.16.1; and of
+//! 25.8, for every version, that no part is checked which a drop removes: otherwise a fetch of the
+//! part would be queued when the drop has emptied the queue of its range (pausePartsCheck and
+//! cancelRemovedPartsCheck).
 
 use std::rc::Rc;
 
@@ -27,15 +30,26 @@ const ERROR_SLEEP_NS: Ns = 5 * SECOND;
 pub async fn search(table: Rc<Table>) {
     while !table.dropped.get() {
         let part = table.missing.first().await;
-        if check(&table, &part).await.is_err() {
+        if check_first(&table, &part).await.is_err() {
             table.world.sleep(ERROR_SLEEP_NS).await;
-            continue;
         }
-        table.missing.remove(&part);
     }
 }
 
+/// Checks the first of the parts, unless a drop has cancelled that meanwhile.
+async fn check_first(table: &Rc<Table>, part: &Info) -> Result<(), QueryError> {
+    let _guard = table.checks.hold().await;
+    if table.missing.has(part) {
+        check(table, part).await?;
+        table.missing.remove(part);
+    }
+    Ok(())
+}
+
 async fn check(table: &Rc<Table>, part: &Info) -> Result<(), QueryError> {
+    if table.queue.drops(part) && !table.bugs.has(Bug::DropUnpaused) {
+        return Ok(());
+    }
     let name = part.name();
     let here = table.part(&name);
     if let (Some(here), true) = (&here, table.server.host().lacks_files()) {

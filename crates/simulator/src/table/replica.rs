@@ -103,6 +103,8 @@ pub struct Table {
     pub choosing: Lock,
     /// Held while detached parts are attached, so that each is attached once.
     pub attaching: Lock,
+    /// Held while a part is checked, and while a drop empties the queue of its range.
+    pub checks: Lock,
     /// Held while old parts are removed, and while it is decided which are shown again.
     pub removals: Lock,
     pub dropped: Cell<bool>,
@@ -286,6 +288,7 @@ impl Table {
             pulls: Lock::new(world),
             choosing: Lock::new(world),
             attaching: Lock::new(world),
+            checks: Lock::new(world),
             removals: Lock::new(world),
             dropped: Cell::new(false),
             starts: Cell::new(0),

@@ -37,16 +37,18 @@ impl Missing {
         more.set(&self.world, ());
     }
 
-    /// Returns the part that was added first; waits if there is none.
+    /// Returns the part that was added first; waits if there is none, also where the one that ended
+    /// the wait was cancelled at once.
     pub async fn first(&self) -> Info {
-        if self.is_empty() {
+        loop {
+            let first = self.parts.borrow().first().map(|(part, ())| part.clone());
+            if let Some(part) = first {
+                return part;
+            }
             let more = Promise::new();
             self.more.replace(more.clone());
             self.world.wait(&more).await;
         }
-        let parts = self.parts.borrow();
-        let (first, ()) = parts.first().expect("the queue is not empty");
-        first.clone()
     }
 
     /// Whether a part is still to be checked.

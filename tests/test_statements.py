@@ -6,14 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from generators_play import play
 from msgspec import UNSET, convert
 
 from checkers.ladder import Level
-from checkers.statements.calls import Effect, StatementCall
+from checkers.statements.calls import (
+    EXPIRED_ROWS,
+    FINAL_ROWS,
+    MERGE_EXPIRED,
+    Effect,
+    StatementCall,
+)
 from harness.clients.several_tables import sum_of
 from harness.core.dialect import Mechanism, Version, dialect_of
 from harness.core.errors import UsageError
-from harness.core.op import Call
+from harness.core.op import Call, Kind
 from harness.core.protocols import Context, Ready, Worker
 from harness.core.seed import Seed
 from harness.core.topology import Topology
@@ -247,6 +254,18 @@ def test_with_a_ttl_one_in_eight_rows_has_expired() -> None:
     schema = TableShape(ttl=True).schema(())
     assert f"id % {EXPIRED} = 0" in schema.ttl
     assert schema.settings["merge_with_ttl_timeout"] == 1
+
+
+def test_with_a_ttl_partitions_are_merged_after_the_final_reads_and_read_again() -> None:
+    options = StatementsOptions(ttl=True, view=True)
+    workload = statements(options, Seed(1), Level.EVENTUAL, False)
+    called = [op for op in play(workload.final([5], ["ch1", "ch2"])) if op.kind is Kind.INVOKE]
+    calls = [(op.f, op.node) for op in called]
+    assert {*calls[:2]} == {(FINAL_ROWS, "ch1"), (FINAL_ROWS, "ch2")}
+    assert calls[2:5] == [(MERGE_EXPIRED, "ch1")] * 3
+    assert {convert(op.value, StatementCall).table for op in called[2:5]} == {"t", "u", "v"}
+    assert {*calls[5:]} == {(EXPIRED_ROWS, "ch1"), (EXPIRED_ROWS, "ch2")}
+    assert {op.key for op in called} == {5}
 
 
 def test_an_engine_that_replaces_rows_is_that_of_the_tables_and_of_the_calls() -> None:

@@ -46,6 +46,18 @@ def txn(*steps: Row) -> Row:
     return ("txn", None, [list(step) for step in steps])
 
 
+def final(found: Any) -> Row:
+    return ("final-read", None, found)
+
+
+def send(key: Any, offset: int, value: Any) -> Row:
+    return ("send", [["send", key, value]], [["send", key, [offset, value]]])
+
+
+def poll(found: Any) -> Row:
+    return ("poll", [["poll"]], [["poll", found]])
+
+
 LOST = None
 """In place of times: the operation never returned."""
 
@@ -157,6 +169,47 @@ CASES: list[Case] = [
     ("no element was ever read", "set-full", [add(1, LOST), read([])], {}, "UNKNOWN",
      "nothing was checked: no read shows that an element is in the set"),
 
+    ("final reads see all additions", "pn-counter",
+     [add(3), read(0), add(-1, LOST), final(2), final(3)], {}, "VALID", "2 reads within bounds"),
+    ("a final read misses one", "pn-counter", [add(3), add(2), final(3)], {"initial": 0},
+     "INVALID", "1 read out of bounds: the first found 3, expected 5"),
+    ("no read is final", "pn-counter", [add(3), read(3)], {}, "UNKNOWN",
+     "nothing was checked: no final read returned a value"),
+    ("records are polled in order", "kafka",
+     [send("x", 0, 7), send("x", 2, 8), poll({"x": [[0, 7]]}), poll({"x": [[2, 8]]})], {}, "VALID",
+     "2 records polled in order"),
+    ("an acknowledged record is never polled", "kafka",
+     [send("x", 0, 7), send("x", 1, 8), poll({"x": [[1, 8]]})], {}, "INVALID",
+     "1 record acknowledged and never polled, although a later offset was: 7 at offset 0 of key "
+     '"x"'),
+    ("a poll that never returned may have had it", "kafka",
+     [send("x", 0, 7), send("x", 1, 8), ("poll", [["poll"]], None, LOST), poll({"x": [[1, 8]]})],
+     {}, "UNKNOWN",
+     "1 record acknowledged and never polled, although a later offset was, but 1 poll never "
+     "returned and may have had them"),
+    ("nobody sent it", "kafka", [poll({"x": [[0, 7]]})], {}, "INVALID",
+     '1 record polled that nobody sent: 7 at offset 0 of key "x"'),
+    ("a send that never returned may have", "kafka",
+     [("send", [["send", "x", 7]], None, LOST), poll({"x": [[0, 7]]})], {}, "VALID",
+     "1 record polled in order"),
+    ("it was sent once and is there twice", "kafka",
+     [send("x", 0, 7), poll({"x": [[0, 7], [1, 7]]})], {}, "INVALID",
+     '1 record sent once, and also at an earlier offset: 7 at offset 1 of key "x"'),
+    ("an offset has two values", "kafka", [send("x", 0, 7), send("x", 0, 8)], {}, "INVALID",
+     '1 record beside another value there: 8 at offset 0 of key "x"'),
+    ("one operation polls backwards", "kafka",
+     [send("x", 0, 7), send("x", 1, 8), poll({"x": [[1, 8], [0, 7]]})], {}, "INVALID",
+     "1 record polled after the same or a later offset in one operation: 7 at offset 0 of key "
+     '"x"'),
+    ("one operation skips what another polled", "kafka",
+     [send("x", 0, 7), send("x", 1, 8), send("x", 2, 9), poll({"x": [[0, 7], [2, 9]]}),
+      poll({"x": [[1, 8]]})], {}, "INVALID",
+     "1 record polled in one operation without a record before it: 9 at offset 2 of key \"x\""),
+    ("Jepsen's own names are understood", "kafka",
+     [("txn", [[":send", 1, 7], [":poll"]], [[":send", 1, [0, 7]], [":poll", {1: [[0, 7]]}]])], {},
+     "VALID", "1 record polled in order"),
+    ("nobody polled", "kafka", [send("x", 0, 7)], {}, "UNKNOWN",
+     "nothing was checked: no poll returned a record"),
     ("reads see the writes in one order", "long-fork",
      [txn(("w", 0, 1)), txn(("r", 0, 1), ("r", 1, None)), txn(("r", 1, 1), ("r", 0, 1))], {},
      "VALID", "2 reads in one order of the writes"),

@@ -3,7 +3,7 @@ subsets."""
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import chain, combinations
+from itertools import chain, combinations, pairwise
 from random import Random
 from typing import Any
 
@@ -182,6 +182,100 @@ def ids_by_definition(made: Made) -> str:
     return "VALID" if len(found) > 1 else "UNKNOWN"
 
 
+def final_counters(random: Random) -> Made:
+    rows: list[tuple[str, Any, Any]] = [
+        ("add", random.randint(-2, 3), None)
+        if random.random() < 0.6
+        else (random.choice(["read", "final-read"]), None, random.randint(-3, 7))
+        for _ in range(random.randint(0, 7))
+    ]
+    return timed(random, rows)
+
+
+def final_by_definition(made: Made) -> str:
+    finals = [
+        Operation(one.process, "read", call=one.call, ret=one.ret, output=one.output)
+        for one in made
+        if one.f == "final-read"
+    ]
+    return counter_by_definition([*(one for one in made if one.f == "add"), *finals])
+
+
+def logs(random: Random) -> Made:
+    """Return producers and consumers of two logs, most of whose answers are those of one log."""
+    log = {key: [random.randint(0, 5) for _ in range(4)] for key in "xy"}
+
+    def sends() -> tuple[str, Any, Any]:
+        key, at = random.choice("xy"), random.randint(0, 3)
+        value = log[key][at] if random.random() < 0.95 else random.randint(0, 5)
+        return "send", [["send", key, value]], [["send", key, [at, value]]]
+
+    def polls() -> tuple[str, Any, Any]:
+        key, start = random.choice("xy"), random.randint(0, 3)
+        found = [[at, log[key][at]] for at in range(start, random.randint(start, 4))]
+        if found and random.random() < 0.1:
+            found.pop(random.randrange(len(found)))
+        return "poll", [["poll"]], [["poll", {key: found}]]
+
+    def assigns() -> tuple[str, Any, Any]:
+        return random.choice(["assign", "assign", "subscribe"]), ["x", "y"], None
+
+    kinds = [sends, sends, sends, sends, polls, polls, polls, assigns]
+    made, flying = [], dict[int, int]()
+    for at in range(random.randint(0, 9)):
+        f, value, output = random.choice(kinds)()
+        process = random.choice([0, 1])
+        process = flying.get(process, process)
+        ret = None if random.random() < 0.08 else 10 * at + 5
+        if ret is None:
+            flying[process % 10] = process + 10
+        found = None if ret is None else output
+        made.append(Operation(process, f, value=value, call=10 * at, ret=ret, output=found))
+    return made
+
+
+def log_by_definition(made: Made) -> str:
+    """Judge each pair of records."""
+    attempts = Counter((s[1], s[2]) for one in made if one.f == "send" for s in one.value)
+    sent, polled = list[Any](), list[Any]()
+    for number, one in enumerate(made):
+        if one.ret is None or one.f not in ("send", "poll"):
+            continue
+        before = [x for x in made[:number] if x.process == one.process]
+        chosen = [x for x in before if x.f in ("assign", "subscribe")]
+        epoch = made.index(chosen[-1]) if chosen else -1
+        follows = not chosen or chosen[-1].f == "assign"
+        for step in one.output:
+            if step[0] == "send":
+                sent.append((one.process, step[1], *step[2]))
+                continue
+            polled += [
+                (one.process, key, *record, number, epoch, follows)
+                for key, records in step[1].items()
+                for record in records
+            ]
+    places = [one[1:4] for one in (*sent, *polled)]
+    broken = any(one[1::2][:2] not in attempts for one in polled)
+    for (key, at, value), (other, there, what) in combinations(places, 2):
+        if key == other:
+            broken |= at == there and value != what
+            broken |= at != there and value == what and attempts[key, value] == 1
+    for process, key in {one[:2] for one in (*sent, *polled)}:
+        ours = [one for one in sent if one[:2] == (process, key)]
+        broken |= any(b[2] <= a[2] for a, b in pairwise(ours))
+        for a, b in pairwise([one for one in polled if one[:2] == (process, key)]):
+            if a[4] == b[4] or (a[5] == b[5] and b[6]):
+                known = {at for where, at, _ in places if where == key}
+                broken |= b[2] <= a[2] or any(a[2] < at < b[2] for at in known)
+    seen = {(key, value) for _, key, _, value, *_ in polled}
+    latest = {key: max(p[2] for p in polled if p[1] == key) for _, key, *_ in polled}
+    missing = [s for s in sent if (s[1], s[3]) not in seen and s[2] < latest.get(s[1], -1)]
+    takers = [one for one in made if one.f == "poll" and one.ret is None]
+    if broken or (missing and not takers):
+        return "INVALID"
+    return "UNKNOWN" if missing or not polled else "VALID"
+
+
 @pytest.mark.parametrize(
     ("invariant", "make", "by_definition", "options"),
     [
@@ -193,6 +287,8 @@ def ids_by_definition(made: Made) -> str:
         ("long-fork", forks, fork_by_definition, {}),
         ("bank", banks, bank_by_definition, {}),
         ("unique-ids", ids, ids_by_definition, {}),
+        ("pn-counter", final_counters, final_by_definition, {"initial": 0}),
+        ("kafka", logs, log_by_definition, {}),
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )  # fmt: skip

@@ -3,13 +3,17 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pyporcupine
+from pyporcupine.importers.finals import name_finals
 from pyporcupine.importers.record import Reading
 
 from harness.core.verdict import Status
 from harness.importers.judge import MEMORY_MB, TIME_S, FileVerdict, refused_rows
+
+WITH_FINAL_READS: Final = "pn-counter"
+"""Invariant that judges final reads alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class InvariantParameters:
 def judge_invariant(path: str, reading: Reading, parameters: InvariantParameters) -> FileVerdict:
     """Return the verdict on one file. It is UNKNOWN when a line is malformed, when nothing was
     checked or evidence is missing, and when a budget runs out."""
+    if parameters.model == WITH_FINAL_READS:
+        reading = name_finals(reading)
     if reading.malformed:
         return FileVerdict(path, Status.UNKNOWN, reading)
 

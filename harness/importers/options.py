@@ -19,7 +19,7 @@ from harness.importers.transactions import SERIALIZABLE, TransactionParameters
 
 ORDERS: tuple[Consistency, ...] = get_args(Consistency)
 LINEARIZABLE = "linearizable"
-WITH_INITIAL = ("counter-bounds", "bank")
+WITH_INITIAL = ("counter-bounds", "pn-counter", "bank")
 """Invariants that have an initial value."""
 OPERATION_OPTIONS = ("initial", "keyed", "failed_cas")
 MODEL_NAMES = (*MODELS, *TRANSACTION_MODELS, *INVARIANTS)

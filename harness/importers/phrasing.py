@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyporcupine
-from pyporcupine.importers.calls import CAS, READ_LIKE, TXN
+from pyporcupine.importers.calls import CAS, MICRO_OPS, READ_LIKE, TXN
 from pyporcupine.importers.record import FailedCall, Reading, shown
 
 
@@ -74,7 +74,7 @@ def _head(call: FailedCall | pyporcupine.Operation) -> str:
 def describe(operation: pyporcupine.Operation) -> str:
     """Describe an operation: "cas 3 → 0: set", "read: 4", "write 2, never returned"."""
     f, lost = operation.f, operation.ret is None
-    if f == TXN:
+    if f in MICRO_OPS:
         return _transaction(operation)
     if f in READ_LIKE:
         return f"{f}, never returned" if lost else f"{f}: {_value(operation.output)}"
@@ -87,15 +87,16 @@ def describe(operation: pyporcupine.Operation) -> str:
 
 
 def _transaction(operation: pyporcupine.Operation) -> str:
-    """Describe a transaction: "txn read 'x': 1, write 'y' 2"."""
+    """Describe a transaction: "txn read 'x': 1, write 'y' 2", "poll {'x': [[0, 1]]}"."""
     lost = operation.ret is None
-    steps = [
-        f"write {shown(name)} {_value(value)}"
-        if f == "write"
-        else f"read {shown(name)}" + ("" if lost else f": {_value(value)}")
-        for f, name, value in operation.output or operation.value or []
-    ]
-    return f"txn {', '.join(steps)}" + (", never returned" if lost else "")
+
+    def text(f: str, *parts: Any) -> str:
+        if f == "read":
+            return f"read {shown(parts[0])}" + ("" if lost else f": {_value(parts[1])}")
+        return " ".join([f, *map(_value, parts)])
+
+    steps = ", ".join(text(*step) for step in operation.output or operation.value or [])
+    return ("txn " if operation.f == TXN else "") + steps + (", never returned" if lost else "")
 
 
 def _line(reading: Reading, at: int) -> WitnessLine:

@@ -50,11 +50,13 @@ struct Seen {
     own: i64,
 }
 
-/// Decides the reads. O(n log n).
+/// Decides the reads, or the final ones alone, which were made once the counter had time to converge.
+/// O(n log n).
 pub fn decide(
     rows: &dyn Rows,
     object: &[u32],
     options: Options,
+    only_final: bool,
     pace: &mut Pace,
 ) -> Result<Answer, Stop> {
     let (mut called, mut returned, mut reads) = (Vec::new(), Vec::new(), Vec::new());
@@ -63,7 +65,10 @@ pub fn decide(
         let at = rows.timing(row);
         let own = match rows.f(row) {
             "add" => int(row, "value", rows.value(row))?,
+            "read" if only_final => continue,
             "read" => None,
+            "final-read" if only_final => None,
+            f if only_final => return Err(BadRow::f(row, f, FINAL).into()),
             f => return Err(BadRow::f(row, f, "\"add\" or \"read\"").into()),
         };
         if let Some(value) = own {
@@ -74,7 +79,7 @@ pub fn decide(
         } else if rows.f(row) == "add" {
             return Err(BadRow::field(row, "value", &Datum::Null, INT).into());
         }
-        if at.ret != NEVER {
+        if at.ret != NEVER && !(only_final && own.is_some()) {
             if let Some(value) = int(row, "output", rows.output(row))? {
                 let own = own.unwrap_or(0);
                 reads.push(Seen { at, value, own });
@@ -82,10 +87,18 @@ pub fn decide(
         }
     }
     let (called, returned) = (Sums::new(called), Sums::new(returned));
-    judge(&called, &returned, &reads, options, pace)
+    let answer = judge(&called, &returned, &reads, options, pace)?;
+    if only_final && reads.is_empty() {
+        return Ok(Answer {
+            counts: answer.counts,
+            ..Answer::unknown("nothing was checked: no final read returned a value")
+        });
+    }
+    Ok(answer)
 }
 
 const INT: &str = "an int of 64 bits";
+const FINAL: &str = "\"add\", \"read\" or \"final-read\"";
 
 fn int(row: usize, field: &str, value: Datum) -> Result<Option<i64>, BadRow> {
     match value {

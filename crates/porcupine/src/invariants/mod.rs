@@ -1,6 +1,6 @@
 //! Decides invariants of histories: rules that count and compare, and need no order of all
-//! operations. Each is a checker of Jepsen by the same name (`jepsen.checker`, `jepsen.tests.bank`
-//! and `jepsen.tests.long-fork`).
+//! operations. Each is a checker by the same name of Jepsen (`jepsen.checker`, and `bank`, `kafka` and
+//! `long-fork` of `jepsen.tests`) or of Maelstrom (`pn-counter`).
 //!
 //! An invariant is weaker than linearizability, so that it also suits what is only eventually
 //! consistent, and it is decided in O(n log n + v), where v is the number of values in all reads.
@@ -8,6 +8,7 @@
 mod answer;
 mod bank;
 mod counter_bounds;
+mod kafka;
 mod long_fork;
 mod pace;
 mod set_full;
@@ -30,16 +31,20 @@ pub enum Invariant {
     Bank,
     SetFull,
     LongFork,
+    PnCounter,
+    Kafka,
 }
 
 impl Invariant {
-    pub const NAMES: [(&'static str, Invariant); 6] = [
+    pub const NAMES: [(&'static str, Invariant); 8] = [
         ("total-queue", Invariant::TotalQueue),
         ("unique-ids", Invariant::UniqueIds),
         ("counter-bounds", Invariant::CounterBounds),
         ("bank", Invariant::Bank),
         ("set-full", Invariant::SetFull),
         ("long-fork", Invariant::LongFork),
+        ("pn-counter", Invariant::PnCounter),
+        ("kafka", Invariant::Kafka),
     ];
 
     pub fn from_name(name: &str) -> Option<Invariant> {
@@ -69,7 +74,9 @@ fn decide(
     match invariant {
         Invariant::TotalQueue => total_queue::decide(rows, object, pace),
         Invariant::UniqueIds => unique_ids::decide(rows, object, pace),
-        Invariant::CounterBounds => counter_bounds::decide(rows, object, options, pace),
+        Invariant::CounterBounds => counter_bounds::decide(rows, object, options, false, pace),
+        Invariant::PnCounter => counter_bounds::decide(rows, object, options, true, pace),
+        Invariant::Kafka => kafka::decide(rows, object, pace),
         Invariant::Bank => bank::decide(rows, object, options, pace),
         Invariant::SetFull => set_full::decide(rows, object, options, pace),
         Invariant::LongFork => long_fork::decide(rows, object, pace),

@@ -12,7 +12,7 @@ use crate::invariants::{decide_all, Invariant, Options};
 use crate::validate::validate;
 
 /// What is decided. In Python: `Literal["total-queue", "unique-ids", "counter-bounds", "bank",
-/// "set-full", "long-fork"]`.
+/// "set-full", "long-fork", "pn-counter", "kafka"]`.
 type InvariantName = str;
 
 #[doc = include_str!("check_invariant.txt")]
@@ -42,7 +42,8 @@ pub fn check_invariant(
     let budget = budget_of(time_s, memory_mb)?;
     let Source { rows, keyed } = Source::new(history)?;
     let answers = py.detach(|| {
-        validate(keyed.objects.rows(), |block, out| rows.times(block, out))?;
+        let count = keyed.objects.rows();
+        validate(count, rows.clock(), |block, out| rows.times(block, out))?;
         decide_all(&*rows, &keyed.objects, what, &budget)
     });
     InvariantResult::new(py, keyed, answers.map_err(refused)?)

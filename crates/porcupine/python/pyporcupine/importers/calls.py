@@ -23,8 +23,11 @@ READ_LIKE: Final = frozenset(
 """Operations whose end says what they found; the value of their call says nothing."""
 CAS: Final = "cas"
 TXN: Final = "txn"
+MICRO_OPS: Final = frozenset({TXN, "send", "poll"})
+"""Operations whose value is a list of micro-operations; the end has what they found."""
 _STEPS: Final = {":read": "read", ":r": "read", "r": "read",
-                 ":write": "write", ":w": "write", "w": "write"}  # fmt: skip
+                 ":write": "write", ":w": "write", "w": "write",
+                 ":send": "send", ":poll": "poll"}  # fmt: skip
 NUMBER_MAX: Final = 2**62
 """Greatest client number, and latest time. The checker stores them in 64 bits and reserves one
 value for calls that never returned."""
@@ -69,6 +72,8 @@ def operations(
             reading.left_out += 1
             reading.failed.append(FailedCall(invoke.f, invoke.key, invoke.value, end.line))
             continue
+        if call.end is not None and call.end.final:
+            reading.final.add(len(reading.operations))
         reading.operations.append(operation)
         reading.lines.append((call.invoke.line, None if call.end is None else call.end.line))
     reading.malformed.sort(key=lambda bad: bad.line)
@@ -116,7 +121,7 @@ def _operation(
     invoke, end = call.invoke, call.end
     value: Any = None if invoke.f in reads else invoke.value
     output: Any = None
-    if invoke.f == TXN:
+    if invoke.f in MICRO_OPS:
         value = transaction(value)
     if end is not None:
         failed = end.kind is EventKind.FAIL
@@ -128,7 +133,7 @@ def _operation(
             output = not failed
         elif invoke.f in reads:
             output = end.value
-        elif invoke.f == TXN:
+        elif invoke.f in MICRO_OPS:
             output = transaction(end.value)
         elif value is None:
             value = end.value  # what is done is drawn by the client in some tests

@@ -65,7 +65,8 @@ def _event(line: int, form: str, value: Any, default: str | None) -> Event | Mal
         return Malformed(line, ":type", shown(kind), "one of " + ", ".join(_KINDS))
     if not isinstance(f, str) or not f.startswith(":"):
         return Malformed(line, ":f", shown(f), "a keyword such as :read")
-    return Event(line, number, _KINDS[kind], f[1:], value.get(":value"), value.get(":key"))
+    final = value.get(":final?") is True
+    return Event(line, number, _KINDS[kind], f[1:], value.get(":value"), value.get(":key"), final)
 
 
 def _forms(text: str) -> Iterator[tuple[int, str, Builder]]:

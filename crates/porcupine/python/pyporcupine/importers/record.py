@@ -38,6 +38,8 @@ class Event:
     value: Any
     """An int, str, bool, None, or a list of these."""
     key: Key = None
+    final: bool = False
+    """Whether it is marked `:final? true`, as Jepsen marks reads after all else has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class Reading:
     """Number of calls that certainly did not happen and say nothing."""
     failed: list[FailedCall] = field(default_factory=list)
     """The calls that ended as fail, among those that were left out."""
+    final: set[int] = field(default_factory=set)
+    """Positions of the operations whose end is marked as final."""
     format: str = ""
     """Name of the format of the file."""
 

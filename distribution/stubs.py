@@ -73,7 +73,7 @@ STUBS: Final = (
 )
 _SAME: Final = {
     **dict.fromkeys(("i64", "u8", "u16", "u32", "u64", "usize"), "int"),
-    **dict.fromkeys(("str", "String"), "str"),
+    **dict.fromkeys(("str", "String", "PyString"), "str"),
     **dict.fromkeys(("PyBytes", "PyBackedBytes"), "bytes"),
     "bool": "bool",
     "f64": "float",
@@ -331,16 +331,11 @@ def signature(item: Item) -> list[tuple[str, str]]:
         (function,) = ast.parse(f"def f{words}: ...").body
         assert isinstance(function, ast.FunctionDef), "it was written as one"
         arguments = function.args
-        return [
-            *((argument.arg, "") for argument in arguments.args),
-            ("*", ""),
-            *(
-                (argument.arg, ast.unparse(default) if default else "")
-                for argument, default in zip(
-                    arguments.kwonlyargs, arguments.kw_defaults, strict=True
-                )
-            ),
-        ]
+        without = [None] * (len(arguments.args) - len(arguments.defaults))
+        defaults = [*without, *arguments.defaults, *arguments.kw_defaults]
+        named = zip([*arguments.args, *arguments.kwonlyargs], defaults, strict=True)
+        out = [(one.arg, ast.unparse(default) if default else "") for one, default in named]
+        return [*out[: len(arguments.args)], ("*", ""), *out[len(arguments.args) :]]
     words = item.argument("pyo3", "signature")
     out = []
     for part in split(words[0].group, ",") if words else ():

@@ -101,7 +101,7 @@ def test_no_rows() -> None:
         ("process", None, 'there is no column "process" among '),
         ("process", [0, None, 1, 2], "row 1: process is null or too large, expected ints"),
         ("f", [1, 2, 3, 4], 'the column "f" does not hold text'),
-        ("call", [0.5, 1.5, 2.5, 3.5], 'the column "call" holds floating point numbers'),
+        ("value", [0.5, 1.5, 2.5, 3.5], 'the column "value" holds floating point numbers'),
         ("ret", [1, 1, 5, None], "row 1: ret is 1, before its call at 2"),
         ("call", [0, 0, 4, 6], "row 1: call at 0 while row 0 of the same process 0 is in flight"),
         ("f", ["write", "swap", "read", "cas"], 'row 1: f is "swap", expected "read", "write"'),

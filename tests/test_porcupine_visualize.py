@@ -7,12 +7,14 @@ from typing import Any
 
 import porcupine_models as models
 import pytest
-from pyporcupine import ModelError, Operation, visualize
+from pyporcupine import UNKNOWN, Annotation, Call, ModelError, Operation, visualize
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 
 
-def op(f: str, value: Any, output: Any, call: int, ret: int | None, process: int = 0) -> Operation:
+def op(
+    f: str, value: Any, output: Any, call: float, ret: float | None, process: int = 0
+) -> Operation:
     return Operation(process, f, None, value, call=call, ret=ret, output=output)
 
 
@@ -216,3 +218,122 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     mute.describe = lambda one: 1 // 0
     with pytest.raises(ModelError, match=r"row 0: describe\(Operation.* raised ZeroDivisionError"):
         visualize(STALE, mute, path=tmp_path / "x")
+
+
+class Chest:
+    """A register of which a cas that never returned may or may not have happened."""
+
+    def init(self) -> int:
+        return 0
+
+    def step(self, state: int, call: Call, output: Any) -> int | list[int] | None:
+        match call:
+            case Call("write", value):
+                return [state, value] if output is UNKNOWN else int(value)
+            case _:
+                return state if output is UNKNOWN or output == state else None
+
+    def describe_state(self, state: int) -> str:
+        return f"the chest holds {state}"
+
+
+def test_states_along_the_order(browser: Chrome, tmp_path: Path) -> None:
+    """A state that is not certain is told as all that are possible; without a description of its
+    own it is told as Python shows it."""
+    page = tmp_path / "states.html"
+    (found,) = visualize(STALE, Chest(), path=page).objects
+    assert (found.linearization, found.stuck) == ([0, 1], 2)
+    data = data_of(page)
+    states = [data["states"][number] for number in data["objects"][0]["states"]]
+    assert states == ["the chest holds 0", "the chest holds 1", "the chest holds 2"]
+    opened(browser, page)
+    middle(browser, 1).click().perform()
+    assert "state before\nthe chest holds 1\nstate after\nthe chest holds 2" in text(
+        browser, "details"
+    )
+    middle(browser, 2).click().perform()
+    assert "state before\nthe chest holds 2" in text(browser, "details")
+    lost = [
+        op("write", 7, None, 0, None),
+        op("read", None, 0, 1, 2, 1),
+        op("read", None, 7, 3, 4, 1),
+    ]
+    (found,) = visualize(lost, models.Register(), path=page).objects
+    data = data_of(page)
+    states = [data["states"][number] for number in data["objects"][0]["states"]]
+    assert (states[0], states[-1], len(states)) == ("0", "7", len(found.linearization) + 1)
+    visualize(STALE, "register", path=page)
+    assert data_of(page)["states"] == []
+    broken = Chest()
+    broken.describe_state = lambda state: 1 // 0  # type: ignore[method-assign]
+    with pytest.raises(ModelError, match=r"Chest.describe_state\(0\) raised ZeroDivisionError"):
+        visualize(STALE, broken, path=page)
+
+
+def test_notes_in_the_rows_of_clients_and_of_their_own(browser: Chrome, tmp_path: Path) -> None:
+    page = tmp_path / "notes.html"
+    notes = [
+        Annotation("cut", 15, 35, row="nemesis", details="client 0 from the leader"),
+        Annotation("restart", 70, row="nemesis"),
+        Annotation(f"slow {AWAY.replace(chr(0xD800), '')}", 38, 48, process=1),
+    ]
+    visualize(STALE, "register", path=page, annotations=notes)  # type: ignore[arg-type]
+    data = data_of(page)
+    assert data["noteRows"] == ["nemesis"]
+    assert [(note["row"], note["from"], note["to"]) for note in data["notes"]] == [
+        (3, 15, 35), (3, 70, None), (1, 38, 48),
+    ]  # fmt: skip
+    opened(browser, page)
+    assert browser.execute_script("return [lanes, end > 70]") == [[0, 1, 2, 3], True]
+    buttons = browser.find_elements(By.CSS_SELECTOR, "#details li button")
+    assert [one.text for one in buttons[-3:-1]] == ["cut", "restart"]
+    x, y = browser.execute_script(
+        "const b = noteBox(notes[0]); return [b.left + b.width / 2 - canvas.clientWidth / 2,"
+        "b.top + 10 - canvas.clientHeight / 2]"
+    )
+    view = browser.find_element(By.ID, "view")
+    ActionChains(browser).move_to_element_with_offset(view, round(x), round(y)).click().perform()
+    assert text(browser, "details").startswith("cut\nclient 0 from the leader\nrow\nnemesis")
+    assert state(browser)["picked"] is None
+    ActionChains(browser).send_keys(Keys.ESCAPE).perform()
+    browser.find_elements(By.CSS_SELECTOR, "#details li button")[-1].click()
+    assert "slow </script><script>" in browser.find_element(By.CSS_SELECTOR, "aside h2").text
+
+
+def test_times_that_are_floats(browser: Chrome, tmp_path: Path) -> None:
+    page = tmp_path / "floats.html"
+    base = 1_764_400_000.0
+    history = [
+        op("write", 1, None, base + 0.5, base + 0.75),
+        op("read", None, 0, base + 1, base + 1.5),
+    ]
+    note = Annotation("here", base + 1.25)
+    visualize(
+        history,
+        "register",
+        path=page,
+        unit="s",
+        bands=[(base + 2, None, "cut")],
+        annotations=[note],
+    )
+    data = data_of(page)
+    assert (data["call"], data["ret"]) == ([0, 0.5], [0.25, 1])
+    assert (data["bands"][0]["from"], data["notes"][0]["from"]) == (1.5, 0.75)
+    opened(browser, page)
+    middle(browser, 0).click().perform()
+    assert "took\n250 ms" in text(browser, "details")
+    visualize([op("write", 1, None, -0.5, 0.75)], "register", path=page)
+    assert (data_of(page)["call"], data_of(page)["ret"]) == ([-0.5], [0.75])
+
+
+def test_notes_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
+    for notes, error in (
+        ([3], "annotation 0 is 3, expected an Annotation"),
+        ([Annotation("x", 1, process=9)], "annotation 0 is of process 9, expected one of the"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=error):
+            visualize(STALE, "register", path=tmp_path / "x", annotations=notes)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="end is 1, expected a time from start, 2, on"):
+        Annotation("x", 2, 1)
+    with pytest.raises(ValueError, match="process and row are both given"):
+        Annotation("x", 2, process=0, row="y")

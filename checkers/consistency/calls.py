@@ -61,7 +61,7 @@ class ListedCalls:
     @cached_property
     def ties(self) -> bool:
         """Return whether a process called at the exact time at which its last call ended."""
-        ended: dict[int | str, int | None] = {}
+        ended: dict[int | str, float | None] = {}
         tied = False
         for one in self.operations:
             tied = tied or ended.get(one.process) == one.call

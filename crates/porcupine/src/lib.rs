@@ -6,6 +6,7 @@
 mod allocated;
 pub mod arrow;
 pub mod budget;
+pub mod clock;
 pub mod datum;
 pub mod invariants;
 pub mod models;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::clock::Clock;
 use crate::datum::{key, Datum};
 use crate::order::Timing;
 
@@ -66,6 +67,10 @@ impl Times {
 /// The rows of a history, which several threads read.
 pub trait Rows: Sync {
     fn timing(&self, row: usize) -> Timing;
+    /// Returns what the times are.
+    fn clock(&self) -> Clock {
+        Clock::Ints
+    }
     /// Returns the operation's name, such as "read" or "write".
     fn f(&self, row: usize) -> &str;
     fn datum(&self, row: usize, field: Field) -> Datum<'_>;
@@ -117,8 +122,20 @@ pub trait Rows: Sync {
     fn prefetch_texts(&self, _row: usize) {}
 }
 
+/// Announces that memory will be read soon.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn prefetch(address: *const u8) {
+    use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+    // SAFETY: prefetching never faults, whatever the address.
+    unsafe { _mm_prefetch(address.cast(), _MM_HINT_T0) }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub fn prefetch(_address: *const u8) {}
+
 /// Distance in rows between the current row and the prefetched one.
-const AHEAD: usize = 24;
+pub const AHEAD: usize = 24;
 
 /// Iterates over the rows of an object and prefetches rows that are not adjacent.
 pub fn each<'a>(rows: &'a dyn Rows, object: &'a [u32]) -> impl Iterator<Item = usize> + 'a {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
+use crate::clock::Clock;
 use crate::order::{Timing, NEVER};
 use crate::process::shown;
 use crate::rows::{blocks, BadRow, Times};
@@ -11,7 +12,11 @@ use crate::rows::{blocks, BadRow, Times};
 /// Checks that every row's times are consistent and that each process has one call in flight; a
 /// call that never returned stays in flight for good. `times` returns the times of adjacent rows.
 /// O(n) if rows are in order of call, otherwise O(n log n).
-pub fn validate(count: usize, times: impl Fn(Range<usize>, &mut Times)) -> Result<(), BadRow> {
+pub fn validate(
+    count: usize,
+    clock: Clock,
+    times: impl Fn(Range<usize>, &mut Times),
+) -> Result<(), BadRow> {
     let mut before = i64::MIN;
     let mut flight = InFlight::default();
     let mut fits = true;
@@ -21,10 +26,11 @@ pub fn validate(count: usize, times: impl Fn(Range<usize>, &mut Times)) -> Resul
         for (at, row) in rows.enumerate() {
             let t = block.timing(at, row);
             if t.ret < t.call {
-                let text = format!("ret is {}, before its call at {}", t.ret, t.call);
+                let (call, ret) = (clock.text(t.call), clock.text(t.ret));
+                let text = format!("ret is {ret}, before its call at {call}");
                 return Err(BadRow { row, text });
             }
-            fits = fits && before <= t.call && flight.take(&t).is_ok();
+            fits = fits && before <= t.call && flight.take(&t, clock).is_ok();
             before = t.call;
         }
     }
@@ -38,7 +44,7 @@ pub fn validate(count: usize, times: impl Fn(Range<usize>, &mut Times)) -> Resul
     }
     timings.sort_unstable_by_key(|t| (t.call, t.ret, t.row));
     let mut flight = InFlight::default();
-    timings.iter().try_for_each(|t| flight.take(t))
+    timings.iter().try_for_each(|t| flight.take(t, clock))
 }
 
 /// By process: the return time and the row of its last call.
@@ -56,7 +62,7 @@ const NOTHING: (i64, u32) = (i64::MIN, 0);
 
 impl InFlight {
     /// Adds calls, in order of (call, ret).
-    fn take(&mut self, t: &Timing) -> Result<(), BadRow> {
+    fn take(&mut self, t: &Timing, clock: Clock) -> Result<(), BadRow> {
         let now = (t.ret, t.row as u32);
         let before = match self.small.get_mut(t.process as usize) {
             Some(last) => std::mem::replace(last, now),
@@ -78,7 +84,7 @@ impl InFlight {
                     text: format!(
                         "call at {} while row {earlier} of the same process{} is in \
                          flight{for_good}",
-                        t.call,
+                        clock.text(t.call),
                         shown(t.process)
                     ),
                 })

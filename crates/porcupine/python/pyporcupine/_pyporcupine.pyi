@@ -46,8 +46,9 @@ class Call:
 class Operation:
     """A call and its end.
 
-    `call` and `ret` are times on one clock, in any unit. An operation precedes another if its
-    `ret` is less than the other's `call`; equal times are concurrent. If `ret` is None, the
+    `call` and `ret` are times on one clock, in any unit: ints, or floats, which are never rounded.
+    An operation precedes another if its `ret` is less than the other's `call`; equal times are
+    concurrent. If `ret` is None, the
     operation never returned: it may take effect at any time after its call, or never. Omit an
     operation that certainly did not happen.
 
@@ -62,9 +63,9 @@ class Operation:
     @property
     def value(self) -> Any: ...
     @property
-    def call(self) -> int: ...
+    def call(self) -> float: ...
     @property
-    def ret(self) -> int | None: ...
+    def ret(self) -> float | None: ...
     @property
     def output(self) -> Any: ...
     def __new__(
@@ -74,12 +75,41 @@ class Operation:
         key: int | str | None = None,
         value: Any = None,
         *,
-        call: int,
-        ret: int | None = None,
+        call: float,
+        ret: float | None = None,
         output: Any = None,
     ) -> Operation: ...
     @property
     def process(self) -> int | str: ...
+
+@final
+class Annotation:
+    """A note on the time axis of a picture: what a log or a fault injector knew of a span of time.
+
+    It is in the row of the client `process`, or in a row of its own, which the notes of equal `row`
+    share. Without `end` it is a moment. `details` are shown once the note is pointed at."""
+    @property
+    def text(self) -> str: ...
+    @property
+    def start(self) -> float: ...
+    @property
+    def end(self) -> float | None: ...
+    @property
+    def row(self) -> str: ...
+    @property
+    def details(self) -> str: ...
+    def __new__(
+        cls,
+        text: str,
+        start: float,
+        end: float | None = None,
+        *,
+        process: int | str | None = None,
+        row: str | None = None,
+        details: str = "",
+    ) -> Annotation: ...
+    @property
+    def process(self) -> Any | None: ...
 
 LEVELS: Final[tuple[str, ...]]
 """Names of the levels of isolation, each after those that it implies."""
@@ -93,23 +123,23 @@ class Transaction:
     ("w", key, value) and ("r", key, value), where None is no value. Elements and values are ints or
     texts.
 
-    `call` and `ret` are times on one clock, in any unit. A transaction returned before another if
-    its `ret` is less than the other's `call`. `outcome`: it committed ("ok"), it certainly had no
-    effect ("fail"), or nobody knows ("info"): what it read says nothing, and its process makes no
-    further calls. By default it is "ok" with `ret`, and "info" without."""
+    `call` and `ret` are times on one clock, in any unit, ints or floats. A transaction returned
+    before another if its `ret` is less than the other's `call`. `outcome`: it committed ("ok"), it
+    certainly had no effect ("fail"), or nobody knows ("info"): what it read says nothing, and its
+    process makes no further calls. By default it is "ok" with `ret`, and "info" without."""
     @property
     def micro_ops(self) -> Sequence[Sequence[Any]]: ...
     @property
-    def call(self) -> int: ...
+    def call(self) -> float: ...
     @property
-    def ret(self) -> int | None: ...
+    def ret(self) -> float | None: ...
     def __new__(
         cls,
         process: int | str,
         micro_ops: Sequence[Sequence[Any]],
         *,
-        call: int,
-        ret: int | None = None,
+        call: float,
+        ret: float | None = None,
         outcome: Literal["ok", "info", "fail"] | None = None,
     ) -> Transaction: ...
     @property
@@ -438,7 +468,14 @@ def check(
 def check_invariant(
     history: Sequence[Operation] | ArrowColumns,
     invariant: Literal[
-        "total-queue", "unique-ids", "counter-bounds", "bank", "set-full", "long-fork"
+        "total-queue",
+        "unique-ids",
+        "counter-bounds",
+        "bank",
+        "set-full",
+        "long-fork",
+        "pn-counter",
+        "kafka",
     ],
     *,
     initial: int | None = None,
@@ -448,8 +485,8 @@ def check_invariant(
     memory_mb: float | None = MEMORY_MB,
 ) -> InvariantResult:
     """Decide an invariant of a history: a rule that counts and compares, as the checkers of Jepsen
-    do that have the same names (in jepsen.checker, jepsen.tests.bank and jepsen.tests.long-fork;
-    counter-bounds is its `counter`).
+    do that have the same names (in jepsen.checker, and bank, kafka and long-fork of jepsen.tests;
+    counter-bounds is its `counter`), and Maelstrom's pn-counter.
 
     `history` is a list of Operation, or Arrow columns, as for `check`. What certainly did not
     happen is left out of it. Operations with different keys are judged apart. An invariant is
@@ -477,6 +514,16 @@ def check_invariant(
     long-fork: txn, read or write: [["w", key, 1]] or [["r", key, value], ...]. Each key is
         written once. No two reads of the same keys each found a key written that the other found
         without a value.
+    pn-counter: add and read as for counter-bounds, final-read (-> int). The rule of counter-bounds
+        for final reads alone: those made once nothing was added and the counter had time to
+        converge. Maelstrom's is stricter where additions never returned: it asks for one of their
+        sums.
+    kafka: send (`[["send", key, value]]` -> `[["send", key, [offset, value]]]`), poll (`[["poll"]]`
+        -> `[["poll", {key: [[offset, value], ...]}]]`), txn (several of these), assign, subscribe.
+        An acknowledged value is polled once a later offset was (otherwise lost), what is polled was
+        sent, an offset has one value, a value sent once has one offset, and a process sends and
+        polls at ascending offsets and skips none of which anybody knows. Polls of different
+        operations are compared unless the process has subscribed or been assigned since.
 
     The history is UNKNOWN if nothing was checked, if evidence is missing, as for a queue that
     nobody saw empty, or if a limit was reached.
@@ -571,7 +618,8 @@ def visualize(
     threads: int | None = None,
     title: str = "History",
     unit: Literal["ns", "us", "ms", "s"] | None = None,
-    bands: Iterable[tuple[int, int | None, str]] | None = (),
+    bands: Iterable[tuple[float, float | None, str]] | None = (),
+    annotations: Iterable[Annotation] | None = (),
 ) -> Result:
     """Decide a history and draw it into one self-contained HTML file at `path`.
 
@@ -580,7 +628,10 @@ def visualize(
     linearization, the operation that is stuck and the witness; pointing at an operation in flight
     shows a linearization that has it. Drag to pan, use the wheel to zoom, search to find values.
     `unit` is the unit of the times. `bands` are time spans with a text, such as faults; one that
-    ends with None has no end.
+    ends with None has no end. `annotations` are notes in the row of a client, or in other rows.
+
+    Of a model in Python, the page shows the state before and after each placed operation: as
+    `describe_state(state)` describes it if the model has that method, else as Python shows it.
 
     Time and memory are those of `check` with linearization, plus O(n) for the file, some 50 bytes
     per operation in addition to its text. Drawing takes time proportional to what is visible:
@@ -601,7 +652,8 @@ def visualize_transactions(
     memory_mb: float | None = 1000.0,
     title: str = "History",
     unit: Literal["ns", "us", "ms", "s"] | None = None,
-    bands: Iterable[tuple[int, int | None, str]] | None = (),
+    bands: Iterable[tuple[float, float | None, str]] | None = (),
+    annotations: Iterable[Annotation] | None = (),
 ) -> TransactionsResult:
     """Judge a list of transactions and draw it into one self-contained HTML file at `path`.
 
@@ -610,7 +662,8 @@ def visualize_transactions(
     from transaction to transaction. The witness, the smallest part of the history that still shows
     the first, is listed with the micro-operations that belong to it. Drag to pan, use the wheel to
     zoom, search to find values. `unit` is the unit of the times. `bands` are time spans with a
-    text, such as faults; one that ends with None has no end.
+    text, such as faults; one that ends with None has no end. `annotations` are notes in the row of
+    a client, or in other rows.
 
     Returns the same as `check_transactions`. Raises the same exceptions, and OSError."""
 

@@ -18,7 +18,8 @@ class Model(Protocol[State]):
     A model may also have
     `partition(history) -> Mapping[key, positions]`: the operations that are judged together, each
     position once; without it, those of equal key.
-    `describe(operation) -> str`: the text of an operation in a picture.
+    `describe(operation) -> str`: the text of an operation in a picture;
+    `describe_state(state) -> str`: the text of a state there, in place of its repr.
     """
 
     def init(self) -> State:
@@ -36,7 +37,7 @@ class ArrowColumns(Protocol):
 
     The columns are read in place: process, call (ints), ret (ints and nulls), f (texts), and as
     the model needs them key, value, output, and expected (what a cas compares with, if value is
-    only the new value). call and ret may be timestamps or durations; every column may be a
+    only the new value). call and ret may be timestamps, durations or floats; every column may be a
     dictionary. Positions are row numbers.
     """
 

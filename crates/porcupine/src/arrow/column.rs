@@ -4,7 +4,9 @@ use std::ffi::c_void;
 
 use arrow_interface::{text, ArrowArray, ArrowSchema};
 
+use crate::clock::{rank, rank_of_int, Clock};
 use crate::datum::Datum;
+use crate::rows::prefetch;
 
 /// Points into an [`ArrowArray`] that outlives the column.
 pub struct Column {
@@ -27,6 +29,9 @@ pub(super) enum Layout {
     UInt16(*const u16),
     UInt32(*const u32),
     UInt64(*const u64),
+    /// Of times alone.
+    Float32(*const f32),
+    Float64(*const f64),
     Text32(*const i32, *const u8),
     Text64(*const i64, *const u8),
     /// Views, and the buffers into which they point.
@@ -67,6 +72,56 @@ impl Column {
         column.layout = unsafe { layout(&format, schema, array, buffers)? };
         column.check_text()?;
         Ok(column)
+    }
+
+    /// Returns a column of times, which may be floats.
+    ///
+    /// # Safety
+    /// As for [`Column::new`].
+    pub unsafe fn of_times(schema: &ArrowSchema, array: &ArrowArray) -> Result<Self, String> {
+        // SAFETY: the format of a valid schema is text that ends with a zero.
+        let format = unsafe { text(schema.format) };
+        if !["f", "g"].contains(&&*format) || array.n_buffers < 2 || !array.dictionary.is_null() {
+            // SAFETY: as the caller guarantees.
+            return unsafe { Self::new(schema, array) };
+        }
+        // SAFETY: a valid array of floats has two buffers.
+        let buffers = unsafe { std::slice::from_raw_parts(array.buffers, 2) };
+        let layout = match &*format {
+            "f" => Layout::Float32(buffers[1].cast()),
+            _ => Layout::Float64(buffers[1].cast()),
+        };
+        Ok(Column {
+            layout,
+            validity: buffers[0].cast(),
+            offset: array.offset as usize,
+            rows: array.length as usize,
+        })
+    }
+
+    /// Whether the column holds floats.
+    pub fn is_float(&self) -> bool {
+        matches!(self.layout, Layout::Float32(_) | Layout::Float64(_))
+    }
+
+    /// Returns the row's time as its number on a clock; `None` if it is null or has none.
+    pub fn time(&self, row: usize, clock: Clock) -> Option<i64> {
+        if clock == Clock::Ints {
+            return self.int(row);
+        }
+        if self.is_null(row) {
+            return None;
+        }
+        let at = row + self.offset;
+        // SAFETY: the buffer has a number for each row.
+        let float = unsafe {
+            match &self.layout {
+                Layout::Float64(p) => *p.add(at),
+                Layout::Float32(p) => (*p.add(at)).into(),
+                _ => return self.int(row).and_then(rank_of_int),
+            }
+        };
+        float.is_finite().then(|| rank(float))
     }
 
     pub fn is_null(&self, row: usize) -> bool {
@@ -423,14 +478,3 @@ unsafe fn plain(format: &str, buffers: &[*const c_void]) -> Result<Layout, Strin
         }
     })
 }
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn prefetch(address: *const u8) {
-    use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-    // SAFETY: prefetching never faults, whatever the address.
-    unsafe { _mm_prefetch(address.cast(), _MM_HINT_T0) }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn prefetch(_address: *const u8) {}

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use arrow_interface::ArrowArrayStream;
 
+use crate::clock::Clock;
 use crate::datum::{Datum, NULL};
 use crate::models::numbers::Numbers;
 use crate::order::{Timing, NEVER};
@@ -43,6 +44,9 @@ pub struct ArrowRows {
     table: Table<{ FIELDS.len() }>,
     /// By row: the number of its process; empty if processes are numbers in their column.
     named: Vec<i64>,
+    clock: Clock,
+    /// By row: call and ret, if they are floats.
+    ranks: Vec<(i64, i64)>,
 }
 
 /// A key as its column has it.
@@ -59,9 +63,13 @@ impl ArrowRows {
         let mut rows = Self {
             table: Table::new(stream, &FIELDS)?,
             named: Vec::new(),
+            clock: Clock::Ints,
+            ranks: Vec::new(),
         };
+        rows.clock = rows.table.clock([CALL, RET]);
         rows.check()?;
         rows.number_names();
+        rows.rank_times();
         Ok(rows)
     }
 
@@ -81,6 +89,19 @@ impl ArrowRows {
             numbers.extend(rows.map(|at| names.number(column.str(at).expect("checked"))));
         }
         self.named = numbers;
+    }
+
+    /// Ranks the times if they are floats.
+    fn rank_times(&mut self) {
+        if self.clock == Clock::Floats {
+            let rank = |batch: &Batch<{ FIELDS.len() }>, at: usize| {
+                let time = |field| batch.required(field).time(at, Clock::Floats);
+                (time(CALL).expect("checked"), time(RET).unwrap_or(NEVER))
+            };
+            let batches = self.table.batches.iter();
+            let ranks = batches.flat_map(|batch| (0..batch.len()).map(move |at| rank(batch, at)));
+            self.ranks = ranks.collect();
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -144,24 +165,31 @@ impl ArrowRows {
                 let (fits, kind) = match field {
                     F => (column.is_text(), "text"),
                     PROCESS => (column.is_int() || column.is_text(), "ints or texts"),
-                    _ => (column.is_int(), "ints"),
+                    _ => (column.is_int() || column.is_float(), "ints or floats"),
                 };
                 if !fits {
                     return Err(format!("the column {name:?} does not hold {kind}"));
                 }
-                if column.is_filled() {
+                let time = |at: usize| column.time(at, self.clock);
+                if column.is_filled() && self.clock == Clock::Ints {
                     continue;
                 }
                 let there = |at: &usize| match field {
                     F => column.str(*at).is_some(),
                     PROCESS if !column.is_int() => column.str(*at).is_some(),
-                    RET => column.is_null(*at) || column.int(*at).is_some(),
-                    _ => column.int(*at).is_some(),
+                    PROCESS => column.int(*at).is_some(),
+                    RET => column.is_null(*at) || time(*at).is_some(),
+                    _ => time(*at).is_some(),
                 };
                 if let Some(at) = (0..rows).find(|at| !there(at)) {
                     let row = start + at;
+                    let odd = if column.is_float() {
+                        ", not finite"
+                    } else {
+                        ""
+                    };
                     return Err(format!(
-                        "row {row}: {name} is null or too large, expected {kind}"
+                        "row {row}: {name} is null{odd} or too large, expected {kind}"
                     ));
                 }
             }
@@ -174,14 +202,18 @@ impl Rows for ArrowRows {
     fn timing(&self, row: usize) -> Timing {
         let (batch, at) = self.table.batch(row);
         let int = |field: usize| batch.columns[field].as_ref().and_then(|c| c.int(at));
+        let (call, ret) = match self.ranks.get(row) {
+            Some(&ranks) => ranks,
+            None => (int(CALL).expect("checked"), int(RET).unwrap_or(NEVER)),
+        };
         Timing {
             row,
             process: match self.named.get(row) {
                 Some(&number) => number,
                 None => int(PROCESS).expect("checked"),
             },
-            call: int(CALL).expect("checked"),
-            ret: int(RET).unwrap_or(NEVER),
+            call,
+            ret,
         }
     }
 
@@ -199,7 +231,17 @@ impl Rows for ArrowRows {
         (!self.named.is_empty()).then(|| process_of(batch).str(at).expect("checked"))
     }
 
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
     fn times(&self, rows: Range<usize>, out: &mut Times) {
+        if self.clock == Clock::Floats {
+            for (at, row) in rows.enumerate() {
+                out.put(at, self.timing(row));
+            }
+            return;
+        }
         let named = self.named.get(rows.clone());
         if let Some(numbers) = named {
             out.process[..rows.len()].copy_from_slice(numbers);

@@ -5,11 +5,15 @@ use std::ops::Range;
 use arrow_interface::{text, ArrowArray, ArrowArrayStream, ArrowSchema};
 
 use super::column::Column;
+use crate::clock::Clock;
 use crate::datum::{Datum, NULL};
 use crate::rows::BLOCK;
 
 /// The name of a column, and whether it is required.
 pub type FieldName = (&'static str, bool);
+
+/// Columns that may hold floats.
+const TIMES: [&str; 2] = ["call", "ret"];
 
 pub struct Batch<const N: usize> {
     pub columns: [Option<Column>; N],
@@ -70,6 +74,18 @@ impl<const N: usize> Table<N> {
 
     pub fn len(&self) -> usize {
         self.starts[self.starts.len() - 1]
+    }
+
+    /// Returns the clock of columns of times: that of floats if one of them has floats.
+    pub fn clock(&self, fields: [usize; 2]) -> Clock {
+        let is_float = |field: usize| {
+            let mut batches = self.batches.iter();
+            batches.any(|batch| batch.columns[field].as_ref().is_some_and(Column::is_float))
+        };
+        match fields.into_iter().any(is_float) {
+            true => Clock::Floats,
+            false => Clock::Ints,
+        }
     }
 
     /// Splits a block by batch: the batch, the first row in it, and the range within the block.
@@ -176,10 +192,12 @@ fn batch<const N: usize>(
         // SAFETY: the stream's batches have the children of its schema, and the array is stored
         // beside the columns.
         let made = unsafe {
-            Column::new(
-                &**schema.children.add(column_index),
-                &**array.children.add(column_index),
-            )
+            let schema = &**schema.children.add(column_index);
+            let array = &**array.children.add(column_index);
+            match TIMES.contains(field) {
+                true => Column::of_times(schema, array),
+                false => Column::new(schema, array),
+            }
         };
         *column = Some(made.map_err(|text| format!("the column {field:?} {text}"))?);
     }

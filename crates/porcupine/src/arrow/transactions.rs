@@ -148,6 +148,7 @@ impl ArrowTransactions {
         (starts, transaction, is_read) = self.read_micro_ops().map_err(Bad::MicroOp)?;
         let keys = self.number_keys();
         let mut history = History {
+            clock: self.calls.clock([CALL, RET]),
             process: Vec::with_capacity(self.calls.len()),
             call: Vec::with_capacity(self.calls.len()),
             ret: Vec::with_capacity(self.calls.len()),
@@ -168,23 +169,29 @@ impl ArrowTransactions {
             let bad = |field: usize, expected: &str| {
                 BadRow::field(row, CALLS[field].0, &self.calls.cell(row, field), expected)
             };
-            let int = |field: usize| {
-                let (column, at) = self.calls.column(row, field)?;
-                column.int(at)
+            let time = |field: usize| {
+                let found = self.calls.column(row, field);
+                let Some((column, at)) = found.filter(|(column, at)| !column.is_null(*at)) else {
+                    return Ok(None);
+                };
+                match column.time(at, history.clock) {
+                    None => Err(bad(field, "an int of 64 bits or a finite float")),
+                    time => Ok(time),
+                }
             };
             let process = match self.calls.cell(row, PROCESS) {
                 Datum::Int(number) => number,
                 Datum::Text(name) => names.number(name),
                 _ => return Err(bad(PROCESS, "an int of 64 bits or a text")),
             };
-            let call = int(CALL).ok_or_else(|| bad(CALL, "an int of 64 bits"))?;
-            let ret = int(RET);
+            let call = time(CALL)?.ok_or_else(|| bad(CALL, "an int of 64 bits or a float"))?;
+            let ret = time(RET)?;
             let outcome = match (self.calls.cell(row, OUTCOME), ret) {
                 (Datum::Null, None) => Outcome::Unknown,
                 (Datum::Null, Some(_)) => Outcome::Committed,
                 (Datum::Text(kind), ret) => match words::outcome(kind) {
                     Some(Outcome::Committed) if ret.is_none() => {
-                        return Err(bad(RET, "an int of 64 bits, as outcome is \"ok\""));
+                        return Err(bad(RET, "a time, as outcome is \"ok\""));
                     }
                     Some(outcome) => outcome,
                     None => return Err(bad(OUTCOME, words::OUTCOMES)),

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call::{Call, Plain};
 use super::operation::Operation;
-use crate::order::NEVER;
+use crate::order::Timing;
 use crate::search::Op;
 
 /// A question to the model.
@@ -25,10 +25,11 @@ pub struct Actions(Vec<Action>);
 
 impl Actions {
     /// Returns the operations of one object and their actions. `unknown` is the output of calls
-    /// that never returned. O(n).
+    /// that never returned, `timings` the times of all of the history. O(n).
     pub fn new(
         py: Python<'_>,
         history: &[Py<Operation>],
+        timings: &[Timing],
         object: &[u32],
         unknown: &Py<PyAny>,
     ) -> PyResult<(Self, Vec<Op>)> {
@@ -45,7 +46,12 @@ impl Actions {
             let output = if never { None } else { Some(output) };
             let number = match (&value, plain(&operation.key), &output) {
                 (Some(value), Some(key), None | Some(Some(_))) => {
-                    let same = (operation.f.clone(), value.clone(), key, output.clone());
+                    let same = (
+                        operation.name(py).into_owned(),
+                        value.clone(),
+                        key,
+                        output.clone(),
+                    );
                     *numbers.entry(same).or_insert(next)
                 }
                 _ => next,
@@ -66,8 +72,8 @@ impl Actions {
             ops.push(Op {
                 row,
                 action: number,
-                call: operation.call,
-                ret: operation.ret.unwrap_or(NEVER),
+                call: timings[row as usize].call,
+                ret: timings[row as usize].ret,
             });
         }
         Ok((Self(all), ops))

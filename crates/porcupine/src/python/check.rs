@@ -61,7 +61,8 @@ pub fn check(
             let initial = initial.datum(kind);
             let Source { rows, keyed } = Source::new(history)?;
             let verdicts = py.detach(|| {
-                validate(keyed.objects.rows(), |block, out| rows.times(block, out))?;
+                let count = keyed.objects.rows();
+                validate(count, rows.clock(), |block, out| rows.times(block, out))?;
                 decide_all(&*rows, &keyed.objects, kind, &initial, &request, budget)
             });
             (keyed, verdicts.map_err(refused)?)

@@ -5,12 +5,13 @@ use std::sync::atomic::AtomicBool;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyMapping, PyType};
+use pyo3::types::{PyList, PyMapping, PyString, PyType};
 use pyo3::IntoPyObjectExt;
 
 use super::actions::Actions;
 use super::list_rows::{as_list, as_operation, parse_key, Grouping, Keyed};
 use super::model::{failed, format_value, name, PyModel};
+use super::moment::{clock_of, Moment};
 use super::operation::Operation;
 use super::process::Process;
 use super::source::Source;
@@ -19,7 +20,7 @@ use crate::budget::Budget;
 use crate::datum::Datum;
 use crate::models::general;
 use crate::objects::decide_each;
-use crate::order::{Timing, NEVER};
+use crate::order::NEVER;
 use crate::partition::Partition;
 use crate::process::Names;
 use crate::rows::{Field, Times};
@@ -62,8 +63,8 @@ pub fn parts(
 fn by_key(py: Python<'_>, history: &[Py<Operation>]) -> PyResult<Keyed> {
     let mut grouping = Grouping::default();
     for operation in history {
-        let key = operation.get().key.as_ref().map(|key| key.bind(py));
-        grouping.push(key)?;
+        let key = operation.get().key.as_ref();
+        grouping.push(key.map(|key| key.bind_borrowed(py)))?;
     }
     Ok(grouping.keyed())
 }
@@ -133,26 +134,23 @@ pub fn decide(
     let mut names = Names::default();
     let processes = history.iter().map(|op| op.get().process.number(&mut names));
     let processes: Vec<i64> = processes.collect();
-    let timing = |row: usize| {
-        let operation = history[row].get();
-        Timing {
-            row,
-            process: processes[row],
-            call: operation.call,
-            ret: operation.ret.unwrap_or(NEVER),
-        }
-    };
+    let clock = clock_of(history.iter().flat_map(|op| op.get().times()));
+    let mut timings = Vec::with_capacity(history.len());
+    for (row, operation) in history.iter().enumerate() {
+        timings.push(operation.get().timing(row, processes[row], clock)?);
+    }
+    let timing = |row: usize| timings[row];
     let times = |rows: Range<usize>, out: &mut Times| {
         rows.enumerate()
             .for_each(|(at, row)| out.put(at, timing(row)));
     };
-    validate(history.len(), times).map_err(refused)?;
+    validate(history.len(), clock, times).map_err(refused)?;
     let unknown = py.import("pyporcupine")?.getattr("UNKNOWN")?.unbind();
     let stop = AtomicBool::new(false);
     let process = |row: u32| timing(row as usize).process;
     let one = |_, object: &[u32], request: &Request| -> PyResult<Verdict> {
         let made = Python::attach(|py| {
-            let (actions, ops) = Actions::new(py, history, object, &unknown)?;
+            let (actions, ops) = Actions::new(py, history, &timings, object, &unknown)?;
             let count = actions.len();
             let mut made = PyModel::new(py, model, actions, request.limits, &stop)?;
             made.tabulate(py, count, ops.len())?;
@@ -176,13 +174,15 @@ pub fn operations(history: &Bound<'_, PyAny>) -> PyResult<Vec<Py<Operation>>> {
     }
     let mut all = Vec::new();
     for (row, item) in as_list(history)?.iter().enumerate() {
-        all.push(as_operation(row, item)?.unbind());
+        all.push(as_operation(row, item.as_borrowed())?.to_owned().unbind());
     }
     Ok(all)
 }
 
 fn from_columns(py: Python<'_>, source: &Source) -> PyResult<Vec<Py<Operation>>> {
     let Source { rows, keyed } = source;
+    let clock = rows.clock();
+    let time = |number| Moment::of_number(number, clock);
     let mut all: Vec<(u32, Py<Operation>)> = Vec::new();
     for (key, object) in keyed.keys.iter().zip(keyed.objects.iter()) {
         for &row in object {
@@ -197,11 +197,11 @@ fn from_columns(py: Python<'_>, source: &Source) -> PyResult<Vec<Py<Operation>>>
                     Some(name) => Process::Name(name.to_owned()),
                     None => Process::Number(timing.process),
                 },
-                f: rows.f(at).to_owned(),
+                f: PyString::new(py, rows.f(at)).unbind(),
                 key: key.as_ref().map(|key| key.clone_ref(py)),
                 value: Some(in_python(py, &value)?),
-                call: timing.call,
-                ret: Some(timing.ret).filter(|&ret| ret != NEVER),
+                call: time(timing.call),
+                ret: Some(timing.ret).filter(|&ret| ret != NEVER).map(time),
                 output: Some(in_python(py, &rows.output(at))?),
             };
             all.push((row, Py::new(py, operation)?));

@@ -5,15 +5,17 @@ use std::borrow::Cow;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyMapping, PySequence, PyString, PyTuple};
+use pyo3::Borrowed;
 use rustc_hash::FxHashMap;
 
 use super::operation::Operation;
 use super::HistoryError;
+use crate::clock::Clock;
 use crate::datum::Datum;
-use crate::order::{Timing, NEVER};
+use crate::order::Timing;
 use crate::partition::Partition;
 use crate::process::Names;
-use crate::rows::{Field, Rows};
+use crate::rows::{prefetch, Field, Rows, AHEAD};
 
 /// Maximum nesting of lists, each level of which takes some of the stack. Models use two levels.
 const NESTED_MAX: usize = 10;
@@ -35,6 +37,7 @@ enum Cell {
 /// A history copied from Python objects.
 #[derive(Default)]
 pub struct ListRows {
+    clock: Clock,
     process: Vec<i64>,
     call: Vec<i64>,
     ret: Vec<i64>,
@@ -48,7 +51,31 @@ pub struct ListRows {
     processes: Names,
 }
 
+/// Number of objects whose contents are remembered while a list is read.
+const CELLS_KNOWN: usize = 512;
+const NAMES_KNOWN: usize = 16;
+
+/// What has been read of objects that come again, by address. None of them is freed meanwhile,
+/// because the history holds them, and none changes, because no Python code runs.
+struct Known {
+    names: Vec<(usize, u32)>,
+    cells: Box<[(usize, Cell); CELLS_KNOWN]>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            names: Vec::new(),
+            cells: Box::new([(0, Cell::Null); CELLS_KNOWN]),
+        }
+    }
+}
+
 impl Rows for ListRows {
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
     fn timing(&self, row: usize) -> Timing {
         Timing {
             row,
@@ -95,11 +122,19 @@ pub struct Grouping {
     none: Option<u32>,
     ints: FxHashMap<i64, u32>,
     texts: FxHashMap<String, u32>,
+    /// By address of an object that came before: the index of its key. The history holds it.
+    objects: FxHashMap<usize, u32>,
 }
 
 impl Grouping {
     /// Adds the next row to the group of its key.
-    pub fn push(&mut self, key: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    pub fn push(&mut self, key: Option<Borrowed<'_, '_, PyAny>>) -> PyResult<()> {
+        let at = key.map_or(0, |key| key.as_ptr() as usize);
+        if let Some(&place) = self.objects.get(&at) {
+            self.of.push(place);
+            return Ok(());
+        }
+        let key = key.as_deref();
         let next = self.keys.len() as u32;
         let place = match parse_key(|| format!("row {}: key", self.of.len()), key)? {
             Key::None => *self.none.get_or_insert(next),
@@ -111,6 +146,9 @@ impl Grouping {
         };
         if place == next {
             self.keys.push(key.map(|key| key.clone().unbind()));
+        }
+        if self.objects.len() < 2 * self.keys.len() {
+            self.objects.insert(at, place);
         }
         self.of.push(place);
         Ok(())
@@ -141,37 +179,92 @@ impl ListRows {
     /// Copies what decisions need out of Python, and groups the rows by key.
     pub fn new(history: &Bound<'_, PyAny>) -> PyResult<(Self, Keyed)> {
         let list = as_list(history)?;
-        let mut rows = ListRows::with_capacity(list.len());
-        let mut grouping = Grouping::default();
-        for (row, item) in list.iter().enumerate() {
-            let operation = as_operation(row, item)?;
-            let operation = operation.get();
-            rows.push(history.py(), row, operation)?;
-            let key = operation.key.as_ref().map(|k| k.bind(history.py()));
-            grouping.push(key)?;
+        match Self::read(&list, Clock::Ints)? {
+            Some(read) => Ok(read),
+            None => Ok(Self::read(&list, Clock::Floats)?.expect("a float fits its clock")),
         }
-        Ok((rows, grouping.keyed()))
     }
 
-    fn push(&mut self, py: Python<'_>, row: usize, operation: &Operation) -> PyResult<()> {
+    /// Reads a list; `None` if its times need the clock of floats.
+    fn read(list: &Bound<'_, PyList>, clock: Clock) -> PyResult<Option<(Self, Keyed)>> {
+        let mut rows = ListRows::with_capacity(list.len());
+        rows.clock = clock;
+        let mut grouping = Grouping::default();
+        let mut known = Known::default();
+        for (row, item) in objects(list) {
+            let operation = as_operation(row, item)?;
+            let operation = operation.get();
+            if clock == Clock::Ints && operation.times().any(|time| time.number(clock).is_none()) {
+                return Ok(None);
+            }
+            rows.push(list.py(), row, operation, &mut known)?;
+            let key = operation.key.as_ref().map(|k| k.bind_borrowed(list.py()));
+            grouping.push(key)?;
+        }
+        Ok(Some((rows, grouping.keyed())))
+    }
+
+    fn push<'py>(
+        &mut self,
+        py: Python<'py>,
+        row: usize,
+        operation: &Operation,
+        known: &mut Known,
+    ) -> PyResult<()> {
         let process = operation.process.number(&mut self.processes);
+        let timing = operation.timing(row, process, self.clock)?;
         self.process.push(process);
-        self.call.push(operation.call);
-        self.ret.push(operation.ret.unwrap_or(NEVER));
-        // There are few names.
-        let known = self.names.iter().position(|name| *name == operation.f);
-        let f = known.unwrap_or_else(|| {
-            self.names.push(operation.f.clone());
-            self.names.len() - 1
-        }) as u32;
+        self.call.push(timing.call);
+        self.ret.push(timing.ret);
+        let name = operation.f.as_ptr() as usize;
+        let f = match known.names.iter().find(|&&(at, _)| at == name) {
+            Some(&(_, number)) => number,
+            None => {
+                let number = self.number_of(&operation.name(py));
+                if known.names.len() < NAMES_KNOWN {
+                    known.names.push((name, number));
+                }
+                number
+            }
+        };
         self.f.push(f);
-        let value = operation.value.as_ref().map(|v| v.bind(py));
-        let value = self.cell(row, "value", value)?;
+        let value = operation.value.as_ref().map(|v| v.bind_borrowed(py));
+        let value = self.known_cell(row, "value", value, known)?;
         self.values.push(value);
-        let output = operation.output.as_ref().map(|v| v.bind(py));
-        let output = self.cell(row, "output", output)?;
+        let output = operation.output.as_ref().map(|v| v.bind_borrowed(py));
+        let output = self.known_cell(row, "output", output, known)?;
         self.outputs.push(output);
         Ok(())
+    }
+
+    fn number_of(&mut self, f: &str) -> u32 {
+        let known = self.names.iter().position(|name| name == f);
+        known.unwrap_or_else(|| {
+            self.names.push(f.to_owned());
+            self.names.len() - 1
+        }) as u32
+    }
+
+    /// Returns the cell of a value, that of an earlier one if it is the same object.
+    #[inline]
+    fn known_cell(
+        &mut self,
+        row: usize,
+        field: &str,
+        given: Option<Borrowed<'_, '_, PyAny>>,
+        known: &mut Known,
+    ) -> PyResult<Cell> {
+        let Some(given) = given else {
+            return Ok(Cell::Null);
+        };
+        let at = given.as_ptr() as usize;
+        let slot = &mut known.cells[at / 16 % CELLS_KNOWN];
+        if slot.0 == at {
+            return Ok(slot.1);
+        }
+        let cell = self.cell(row, field, Some(&given))?;
+        *slot = (at, cell);
+        Ok(cell)
     }
 
     fn cell(
@@ -199,13 +292,42 @@ impl ListRows {
         } else if let Ok(tuple) = given.cast::<PyTuple>() {
             return self.list(row, field, tuple.len(), tuple.iter());
         } else if let Ok(dict) = given.cast::<PyDict>() {
-            // Its pairs, in their order.
-            return self.list(row, field, dict.len(), dict.items().iter());
+            return self.pairs(row, field, dict);
         }
         Err(HistoryError::new_err(format!(
             "row {row}: {field} is {}, expected an int of 64 bits, a str, a bool, None or a list of these",
             given.repr()?
         )))
+    }
+
+    /// Reads the pairs of a dict, in their order, without making tuples of them.
+    fn pairs(&mut self, row: usize, field: &str, dict: &Bound<'_, PyDict>) -> PyResult<Cell> {
+        check_depth(row, field)?;
+        if dict.is_empty() {
+            return Ok(Cell::Ints(self.ints.len(), 0));
+        }
+        let field = format!("an item of an item of {field}");
+        let mut cells = Vec::with_capacity(dict.len());
+        for (key, value) in dict {
+            let pair = [
+                self.cell(row, &field, Some(&key))?,
+                self.cell(row, &field, Some(&value))?,
+            ];
+            let from = match pair {
+                [Cell::Int(key), Cell::Int(value)] => {
+                    self.ints.extend([key, value]);
+                    Cell::Ints(self.ints.len() - 2, 2)
+                }
+                _ => {
+                    self.cells.extend(pair);
+                    Cell::List(self.cells.len() - 2, 2)
+                }
+            };
+            cells.push(from);
+        }
+        let from = self.cells.len();
+        self.cells.extend(cells);
+        Ok(Cell::List(from, dict.len() as u32))
     }
 
     fn list<'py>(
@@ -215,19 +337,16 @@ impl ListRows {
         count: usize,
         items: impl Iterator<Item = Bound<'py, PyAny>>,
     ) -> PyResult<Cell> {
-        if field.matches("an item of ").count() == NESTED_MAX {
-            return Err(HistoryError::new_err(format!(
-                "row {row}: {field} is a list, expected lists of at most {NESTED_MAX} within each other"
-            )));
-        }
+        check_depth(row, field)?;
         let from = self.ints.len();
         self.ints.reserve(count);
         let mut items = items;
         let mut other = None;
         for item in items.by_ref() {
             // To Python, bools are ints.
-            match item.extract::<i64>() {
-                Ok(value) if !item.is_instance_of::<PyBool>() => self.ints.push(value),
+            let is_int = item.is_instance_of::<PyInt>() && !item.is_instance_of::<PyBool>();
+            match is_int.then(|| item.extract::<i64>()) {
+                Some(Ok(value)) => self.ints.push(value),
                 _ => {
                     other = Some(item);
                     break;
@@ -262,10 +381,41 @@ impl ListRows {
     }
 }
 
+/// Refuses a list within too many others.
+fn check_depth(row: usize, field: &str) -> PyResult<()> {
+    if field.matches("an item of ").count() < NESTED_MAX {
+        return Ok(());
+    }
+    Err(HistoryError::new_err(format!(
+        "row {row}: {field} is a list, expected lists of at most {NESTED_MAX} within each other"
+    )))
+}
+
+/// Iterates over the objects of a list, without changing their reference counts.
+fn objects<'a, 'py>(
+    list: &'a Bound<'py, PyList>,
+) -> impl Iterator<Item = (usize, Borrowed<'a, 'py, PyAny>)> {
+    let get = |row: usize| {
+        // SAFETY: the row is one of the list's.
+        unsafe { pyo3::ffi::PyList_GetItem(list.as_ptr(), row as isize) }
+    };
+    let count = list.len();
+    (0..count).map(move |row| {
+        if row + AHEAD < count {
+            prefetch(get(row + AHEAD).cast());
+        }
+        // SAFETY: the list holds the object, and nothing changes the list: the GIL is held, and what
+        // reads the objects runs no Python code until it returns an error.
+        (row, unsafe { Borrowed::from_ptr(list.py(), get(row)) })
+    })
+}
+
 /// Returns the operation of a row. The error for a mapping says how to make an operation of it.
-pub fn as_operation<'py>(row: usize, item: Bound<'py, PyAny>) -> PyResult<Bound<'py, Operation>> {
-    item.cast_into::<Operation>().map_err(|error| {
-        let item = error.into_inner();
+pub fn as_operation<'a, 'py>(
+    row: usize,
+    item: Borrowed<'a, 'py, PyAny>,
+) -> PyResult<Borrowed<'a, 'py, Operation>> {
+    item.cast::<Operation>().map_err(|_| {
         let name = item.get_type().name().map(|name| name.to_string());
         let name = name.unwrap_or_else(|_| "thing without a type".to_owned());
         let how = match item.cast::<PyMapping>() {

@@ -1,6 +1,7 @@
 //! Defines the extension module `pyporcupine._pyporcupine`, which the package `pyporcupine` re-exports.
 
 mod actions;
+mod annotation;
 mod call;
 mod check;
 mod check_invariant;
@@ -9,11 +10,14 @@ mod custom;
 mod invariant_result;
 mod list_rows;
 mod model;
+mod moment;
 mod operation;
 mod outcome;
 mod picture;
 mod process;
 mod source;
+mod states;
+
 mod transaction;
 mod transaction_result;
 mod visualize;
@@ -72,6 +76,7 @@ fn pyporcupine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("UNKNOWN", Py::new(module.py(), call::Unknown)?)?;
     module.add_class::<call::Call>()?;
     module.add_class::<operation::Operation>()?;
+    module.add_class::<annotation::Annotation>()?;
     // LEVELS: Final[tuple[str, ...]]
     // Names of the levels of isolation, each after those that it implies.
     module.add("LEVELS", check_transactions::level_names(module.py())?)?;

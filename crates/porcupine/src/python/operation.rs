@@ -1,11 +1,16 @@
 //! Defines operations as Python passes them.
 
+use std::borrow::Cow;
+
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use pyo3::IntoPyObjectExt;
 
+use super::moment::Moment;
 use super::picture::Bar;
 use super::process::Process;
+use crate::clock::Clock;
+use crate::order::{Timing, NEVER};
 
 /// A client. In Python: `int | str`.
 type PyProcess = PyAny;
@@ -16,8 +21,9 @@ pub type OptionalValue = Option<Py<PyAny>>;
 
 /// A call and its end.
 ///
-/// `call` and `ret` are times on one clock, in any unit. An operation precedes another if its
-/// `ret` is less than the other's `call`; equal times are concurrent. If `ret` is None, the
+/// `call` and `ret` are times on one clock, in any unit: ints, or floats, which are never rounded.
+/// An operation precedes another if its `ret` is less than the other's `call`; equal times are
+/// concurrent. If `ret` is None, the
 /// operation never returned: it may take effect at any time after its call, or never. Omit an
 /// operation that certainly did not happen.
 ///
@@ -28,21 +34,43 @@ pub type OptionalValue = Option<Py<PyAny>>;
 #[pyclass(frozen, module = "pyporcupine")]
 pub struct Operation {
     pub process: Process,
+    // A Python object, because operations of one name share it.
     #[pyo3(get)]
-    pub f: String,
+    pub f: Py<PyString>,
     #[pyo3(get)]
     pub key: OptionalKey,
     #[pyo3(get)]
     pub value: OptionalValue,
     #[pyo3(get)]
-    pub call: i64,
+    pub call: Moment,
     #[pyo3(get)]
-    pub ret: Option<i64>,
+    pub ret: Option<Moment>,
     #[pyo3(get)]
     pub output: OptionalValue,
 }
 
 impl Operation {
+    /// Returns its `f`.
+    pub fn name<'a>(&'a self, py: Python<'a>) -> Cow<'a, str> {
+        self.f.bind(py).to_cow().expect("checked when it was made")
+    }
+
+    pub fn times(&self) -> impl Iterator<Item = Moment> {
+        [Some(self.call), self.ret].into_iter().flatten()
+    }
+
+    /// Returns its times as numbers on the clock of the history.
+    #[inline]
+    pub fn timing(&self, row: usize, process: i64, clock: Clock) -> PyResult<Timing> {
+        let ret = self.ret.map(|ret| ret.number_in_row(clock, row, "ret"));
+        Ok(Timing {
+            row,
+            process,
+            call: self.call.number_in_row(clock, row, "call")?,
+            ret: ret.transpose()?.unwrap_or(NEVER),
+        })
+    }
+
     /// Returns the interval that shows it.
     pub fn bar(&self) -> Bar<'_> {
         Bar {
@@ -59,22 +87,23 @@ impl Operation {
     #[pyo3(signature = (process, f, key=None, value=None, *, call, ret=None, output=None))]
     fn new(
         process: Process,
-        f: String,
+        f: &Bound<'_, PyString>,
         key: OptionalKey,
         value: OptionalValue,
-        call: i64,
-        ret: Option<i64>,
+        call: Moment,
+        ret: Option<Moment>,
         output: OptionalValue,
-    ) -> Self {
-        Self {
+    ) -> PyResult<Self> {
+        f.to_cow()?; // later reads cannot fail
+        Ok(Self {
             process,
-            f,
+            f: f.clone().unbind(),
             key,
             value,
             call,
             ret,
             output,
-        }
+        })
     }
 
     #[getter]
@@ -97,14 +126,14 @@ impl Operation {
             None => Ok("None".to_owned()),
             Some(o) => o.bind(py).repr().map(|r| r.to_string()),
         };
-        let ret = self.ret.map_or("None".to_owned(), |r| r.to_string());
+        let ret = self.ret.map_or("None".to_owned(), Moment::text);
         Ok(format!(
             "Operation(process={}, f={:?}, key={}, value={}, call={}, ret={ret}, output={})",
             self.process(py)?.bind(py).repr()?,
-            self.f,
+            self.name(py),
             repr(&self.key)?,
             repr(&self.value)?,
-            self.call,
+            self.call.text(),
             repr(&self.output)?
         ))
     }

@@ -6,6 +6,7 @@ use pyo3::types::{PyBool, PyDict, PyInt, PyList, PySequence, PyString};
 use pyo3::IntoPyObjectExt;
 use rustc_hash::FxHashMap;
 
+use super::moment::{clock_of, Moment};
 use super::picture::Bar;
 use super::process::Process;
 use super::HistoryError;
@@ -32,19 +33,19 @@ type OptionalOutcomeName = Option<String>;
 /// ("w", key, value) and ("r", key, value), where None is no value. Elements and values are ints or
 /// texts.
 ///
-/// `call` and `ret` are times on one clock, in any unit. A transaction returned before another if
-/// its `ret` is less than the other's `call`. `outcome`: it committed ("ok"), it certainly had no
-/// effect ("fail"), or nobody knows ("info"): what it read says nothing, and its process makes no
-/// further calls. By default it is "ok" with `ret`, and "info" without.
+/// `call` and `ret` are times on one clock, in any unit, ints or floats. A transaction returned
+/// before another if its `ret` is less than the other's `call`. `outcome`: it committed ("ok"), it
+/// certainly had no effect ("fail"), or nobody knows ("info"): what it read says nothing, and its
+/// process makes no further calls. By default it is "ok" with `ret`, and "info" without.
 #[pyclass(frozen, module = "pyporcupine")]
 pub struct Transaction {
     process: Process,
     #[pyo3(get)]
     pub micro_ops: Py<PyMicroOps>,
     #[pyo3(get)]
-    call: i64,
+    call: Moment,
     #[pyo3(get)]
-    ret: Option<i64>,
+    ret: Option<Moment>,
     pub outcome: Outcome,
 }
 
@@ -67,8 +68,8 @@ impl Transaction {
     fn new(
         process: Process,
         micro_ops: Py<PyMicroOps>,
-        call: i64,
-        ret: Option<i64>,
+        call: Moment,
+        ret: Option<Moment>,
         outcome: OptionalOutcomeName,
     ) -> PyResult<Self> {
         let outcome = match (&outcome, ret) {
@@ -76,7 +77,7 @@ impl Transaction {
             (None, Some(_)) => Outcome::Committed,
             (Some(kind), ret) => match words::outcome(kind) {
                 Some(Outcome::Committed) if ret.is_none() => {
-                    let text = "ret is None, expected an int, as outcome is \"ok\"";
+                    let text = "ret is None, expected a time, as outcome is \"ok\"";
                     return Err(PyValueError::new_err(text));
                 }
                 Some(outcome) => outcome,
@@ -122,12 +123,12 @@ impl Transaction {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let ret = self.ret.map_or("None".to_owned(), |r| r.to_string());
+        let ret = self.ret.map_or("None".to_owned(), Moment::text);
         Ok(format!(
             "Transaction(process={}, micro_ops={}, call={}, ret={ret}, outcome={:?})",
             self.process(py)?.bind(py).repr()?,
             self.micro_ops.bind(py).repr()?,
-            self.call,
+            self.call.text(),
             self.outcome(),
         ))
     }
@@ -150,22 +151,35 @@ pub fn read(history: &Bound<'_, PyList>, lists: bool) -> PyResult<Owned> {
         lists,
         ..Reader::default()
     };
-    for (row, item) in history.iter().enumerate() {
-        let transaction = item.cast_into::<Transaction>().map_err(|error| {
-            let item = error.into_inner();
-            let text = format!("row {row} is a {}, expected a Transaction", item.get_type());
-            pyo3::exceptions::PyTypeError::new_err(text)
-        })?;
+    let all = transactions(history)?;
+    let times = all.iter().map(|one| one.get());
+    reader.columns.clock = clock_of(times.flat_map(|one| [Some(one.call), one.ret]).flatten());
+    for (row, transaction) in all.iter().enumerate() {
         reader.transaction(history.py(), row, transaction.get())?;
     }
     Ok(reader.columns.finish())
 }
 
+/// Returns the transactions of a list.
+pub fn transactions<'py>(history: &Bound<'py, PyList>) -> PyResult<Vec<Bound<'py, Transaction>>> {
+    let cast = |(row, item): (usize, Bound<'py, PyAny>)| {
+        item.cast_into::<Transaction>().map_err(|error| {
+            let item = error.into_inner();
+            let text = format!("row {row} is a {}, expected a Transaction", item.get_type());
+            pyo3::exceptions::PyTypeError::new_err(text)
+        })
+    };
+    history.iter().enumerate().map(cast).collect()
+}
+
 impl Reader {
     fn transaction(&mut self, py: Python<'_>, row: usize, given: &Transaction) -> PyResult<()> {
         let process = given.process.number(&mut self.names);
-        let ret = given.ret.unwrap_or(given.call);
-        self.columns.push(process, given.call, ret, given.outcome);
+        let clock = self.columns.clock;
+        let call = given.call.number_in_row(clock, row, "call")?;
+        let ret = given.ret.map(|ret| ret.number_in_row(clock, row, "ret"));
+        let ret = ret.transpose()?.unwrap_or(call);
+        self.columns.push(process, call, ret, given.outcome);
         let micro_ops = given.micro_ops.bind(py);
         let items = micro_ops.cast::<PySequence>().map_err(|_| {
             bad(

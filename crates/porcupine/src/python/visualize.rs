@@ -1,27 +1,29 @@
 //! Implements `pyporcupine.visualize`: one HTML file that shows a history and its verdict.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyString};
 
+use super::annotation::{self, Annotations};
 use super::check::{check, ConsistencyName, Initial, PyHistory, PyModelArgument};
 use super::custom::operations;
 use super::model::failed;
 use super::operation::Operation;
 use super::outcome::{ObjectResult, Result};
 use super::picture::{self, Bar};
+use super::states::States;
 
 /// The unit of times. In Python: `Literal["ns", "us", "ms", "s"]`.
 pub type Unit = str;
-/// Spans of time. In Python: `Iterable[tuple[int, int | None, str]]`.
+/// Spans of time. In Python: `Iterable[tuple[float, float | None, str]]`.
 pub type Bands = PyAny;
 
 #[doc = include_str!("visualize.txt")]
 #[pyfunction]
 #[pyo3(signature = (
     history, model, *, path, consistency="linearizable", initial=Initial::Model,
-    time_s=Some(10.0), memory_mb=Some(1000.0), threads=None, title="History", unit=None, bands=None
+    time_s=Some(10.0), memory_mb=Some(1000.0), threads=None, title="History", unit=None, bands=None, annotations=None
 ), text_signature = "(history, model, *, path, consistency='linearizable', initial=..., \
-    time_s=10.0, memory_mb=1000.0, threads=None, title='History', unit=None, bands=())")]
+    time_s=10.0, memory_mb=1000.0, threads=None, title='History', unit=None, bands=(), annotations=())")]
 #[allow(clippy::too_many_arguments)]
 pub fn visualize(
     py: Python<'_>,
@@ -36,6 +38,7 @@ pub fn visualize(
     title: &str,
     unit: Option<&Unit>,
     bands: Option<&Bound<'_, Bands>>,
+    annotations: Option<&Bound<'_, Annotations>>,
 ) -> PyResult<Result> {
     let data = picture::begin(py, title, consistency, unit, "operation")?;
     let all = operations(history)?;
@@ -53,13 +56,18 @@ pub fn visualize(
         true,
     )?;
     let bars: Vec<Bar> = all.iter().map(|op| op.get().bar()).collect();
-    let base = picture::add_bars(&data, &bars)?;
+    let (clients, origin) = picture::add_bars(&data, &bars)?;
+    annotation::add(&data, annotations, &clients, origin)?;
     let describe = model.getattr_opt("describe")?;
     let labels = all.iter().enumerate();
     let labels = labels.map(|(row, op)| label(py, row, op, describe.as_ref()));
     data.set_item("label", labels.collect::<PyResult<Vec<_>>>()?)?;
-    data.set_item("objects", objects(py, &data, &result)?)?;
-    picture::finish(&data, bands, base, &path)?;
+    let states = match model.is_instance_of::<PyString>() {
+        true => None,
+        false => Some(States::new(model, &all)?),
+    };
+    data.set_item("objects", objects(py, &data, &result, states)?)?;
+    picture::finish(&data, bands, origin, &path)?;
     Ok(result)
 }
 
@@ -92,7 +100,7 @@ fn label<'py>(
                 None if op.value.is_none() => " → None".to_owned(),
                 None => String::new(),
             };
-            pyo3::types::PyString::new(py, &format!("{}{arguments}{output}", op.f))
+            PyString::new(py, &format!("{}{arguments}{output}", op.name(py)))
         }
     };
     picture::cut(text.as_any())
@@ -103,6 +111,7 @@ fn objects<'py>(
     py: Python<'py>,
     data: &Bound<'py, PyDict>,
     result: &Result,
+    mut states: Option<States<'_, 'py>>,
 ) -> PyResult<Bound<'py, PyList>> {
     let all = PyList::empty(py);
     let count: usize = result.objects.iter().map(|o| o.get().rows().len()).sum();
@@ -112,13 +121,21 @@ fn objects<'py>(
         for &row in object.rows() {
             object_of[row as usize] = at;
         }
-        all.append(one_object(py, object)?)?;
+        all.append(one_object(py, object, states.as_mut())?)?;
     }
+    data.set_item(
+        "states",
+        states.map(|states| states.texts).unwrap_or_default(),
+    )?;
     data.set_item("object", object_of)?;
     Ok(all)
 }
 
-fn one_object<'py>(py: Python<'py>, object: &ObjectResult) -> PyResult<Bound<'py, PyDict>> {
+fn one_object<'py>(
+    py: Python<'py>,
+    object: &ObjectResult,
+    mut states: Option<&mut States<'_, 'py>>,
+) -> PyResult<Bound<'py, PyDict>> {
     let made = PyDict::new(py);
     let key = object.key.as_ref().map(|key| key.bind(py).str());
     made.set_item("key", key.transpose()?)?;
@@ -128,12 +145,23 @@ fn one_object<'py>(py: Python<'py>, object: &ObjectResult) -> PyResult<Bound<'py
     made.set_item("stuck", object.stuck)?;
     let order = &object.linearization;
     made.set_item("order", order)?;
+    let mut path = None;
+    if let Some(states) = &mut states {
+        let initial = states.initial()?;
+        let whole = states.follow(&initial, 0, order)?;
+        made.set_item("states", &whole.numbers)?;
+        path = Some(whole);
+    }
     let others = PyList::empty(py);
     for other in &object.alternatives {
         let keep = order.iter().zip(other).take_while(|(a, b)| a == b).count();
         let entry = PyDict::new(py);
         entry.set_item("keep", keep)?;
         entry.set_item("rest", &other[keep..])?;
+        if let (Some(states), Some(path)) = (&mut states, &path) {
+            let other = states.follow(path, keep, &other[keep..])?;
+            entry.set_item("states", &other.numbers[keep + 1..])?;
+        }
         others.append(entry)?;
     }
     made.set_item("others", others)?;

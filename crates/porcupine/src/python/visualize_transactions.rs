@@ -5,11 +5,12 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySequence, PyString};
 
+use super::annotation::{self, Annotations};
 use super::check_transactions::{check_list, LevelName, Question, TransactionModel};
 use super::list_rows::as_list;
 use super::picture::{self, Bar};
 use super::source::stream_of;
-use super::transaction::{PyTransactionList, Transaction};
+use super::transaction::{transactions, PyTransactionList, Transaction};
 use super::transaction_result::TransactionsResult;
 use super::visualize::{Bands, Unit};
 use crate::transactions::history::Outcome;
@@ -20,10 +21,10 @@ use crate::transactions::Assumptions;
 #[pyo3(signature = (
     history, model, *, path, consistency="serializable", writes_follow_reads=true,
     sequential_keys=false, linearizable_keys=false, time_s=Some(10.0), memory_mb=Some(1000.0),
-    title="History", unit=None, bands=None
+    title="History", unit=None, bands=None, annotations=None
 ), text_signature = "(history, model, *, path, consistency='serializable', \
     writes_follow_reads=True, sequential_keys=False, linearizable_keys=False, time_s=10.0, \
-    memory_mb=1000.0, title='History', unit=None, bands=())")]
+    memory_mb=1000.0, title='History', unit=None, bands=(), annotations=())")]
 #[allow(clippy::too_many_arguments)]
 pub fn visualize_transactions(
     py: Python<'_>,
@@ -39,6 +40,7 @@ pub fn visualize_transactions(
     title: &str,
     unit: Option<&Unit>,
     bands: Option<&Bound<'_, Bands>>,
+    annotations: Option<&Bound<'_, Annotations>>,
 ) -> PyResult<TransactionsResult> {
     if stream_of("history", history)?.is_some() {
         return Err(PyTypeError::new_err(
@@ -54,18 +56,16 @@ pub fn visualize_transactions(
     let data = picture::begin(py, title, consistency, unit, "transaction")?;
     let list = as_list(history)?;
     let result = check_list(&list, &question, time_s, memory_mb)?;
-    let all: Vec<Bound<'_, Transaction>> = list
-        .iter()
-        .map(|item| item.cast_into().map_err(PyErr::from))
-        .collect::<PyResult<_>>()?;
+    let all = transactions(&list)?;
     let bars: Vec<Bar> = all.iter().map(|one| one.get().bar()).collect();
-    let base = picture::add_bars(&data, &bars)?;
+    let (clients, origin) = picture::add_bars(&data, &bars)?;
+    annotation::add(&data, annotations, &clients, origin)?;
     let labels = all.iter().enumerate();
     let labels = labels.map(|(row, one)| label(row, one, None));
     data.set_item("label", labels.collect::<PyResult<Vec<_>>>()?)?;
     data.set_item("object", vec![0; all.len()])?;
     data.set_item("objects", [object(py, &all, &question, &result)?])?;
-    picture::finish(&data, bands, base, &path)?;
+    picture::finish(&data, bands, origin, &path)?;
     Ok(result)
 }
 

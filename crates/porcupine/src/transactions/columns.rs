@@ -3,12 +3,14 @@
 use rustc_hash::FxHashMap;
 
 use super::history::{Contents, History, Outcome};
+use crate::clock::Clock;
 use crate::order::NEVER;
 use crate::partition::Partition;
 
 /// A history as columns of its own.
 #[derive(Default)]
 pub struct Columns {
+    pub clock: Clock,
     process: Vec<i64>,
     call: Vec<i64>,
     ret: Vec<i64>,
@@ -115,6 +117,7 @@ impl Owned {
         let columns = &self.columns;
         let keys = columns.key.iter().max().map_or(0, |&key| key as usize + 1);
         History {
+            clock: columns.clock,
             process: columns.process.clone(),
             call: columns.call.clone(),
             ret: columns.ret.clone(),

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::clock::Clock;
 use crate::order::NEVER;
 use crate::partition::Partition;
 use crate::process::shown;
@@ -29,6 +30,8 @@ pub trait Contents: Sync {
 
 /// A history of n transactions with m micro-operations.
 pub struct History<'a> {
+    /// What the times are.
+    pub clock: Clock,
     /// By transaction.
     pub process: Vec<i64>,
     pub call: Vec<i64>,
@@ -98,7 +101,8 @@ impl History<'_> {
             if self.ret[row] < self.call[row] {
                 let text = format!(
                     "ret is {}, expected at least its call, {}",
-                    self.ret[row], self.call[row]
+                    self.clock.text(self.ret[row]),
+                    self.clock.text(self.call[row])
                 );
                 return Err(BadRow { row, text });
             }
@@ -106,12 +110,12 @@ impl History<'_> {
                 if self.ret[before as usize] > self.call[row] {
                     let ended = match self.ret[before as usize] {
                         NEVER => "whose outcome is unknown: give the client a new name".to_owned(),
-                        ret => format!("which returned at {ret}"),
+                        ret => format!("which returned at {}", self.clock.text(ret)),
                     };
                     let text = format!(
                         "call is {}, expected process{} to have no transaction in flight; it has \
                          that of row {before}, {ended}",
-                        self.call[row],
+                        self.clock.text(self.call[row]),
                         shown(process),
                     );
                     return Err(BadRow { row, text });

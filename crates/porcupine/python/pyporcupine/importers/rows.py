@@ -2,7 +2,7 @@
 
 `ok` null means that the operation never returned; `return` is null too. `ok` false means that a cas
 found another value (ignored on request) and that any other operation did not happen. The value of a
-read is what it found. All times are on one clock.
+read is what it found. All times, ints or floats, are on one clock.
 """
 
 import json
@@ -22,8 +22,8 @@ _FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
     "client": (int,),
     "f": (str,),
     "ok": (bool, NoneType),
-    "call": (int,),
-    "return": (int, NoneType),
+    "call": (int, float),
+    "return": (int, float, NoneType),
     "key": (int, str, NoneType),
 }
 _BOUNDED: Final = ("client", "call", "return")
@@ -36,8 +36,8 @@ class JsonOperation(NamedTuple):
     client: int
     f: str
     ok: bool | None
-    call: int
-    return_: int | None
+    call: int | float
+    return_: int | float | None
     key: int | str | None
     value: Any
 
@@ -52,7 +52,7 @@ def read_rows(
     """Return the operations of a file, in the order of their invocations. The value of `reads` is
     what they found."""
     reading = Reading()
-    rows: list[tuple[int, int, JsonOperation]] = []
+    rows: list[tuple[int | float, int, JsonOperation]] = []
     for line, written in enumerate(text.split("\n"), 1):
         if not written.strip():
             continue

@@ -19,9 +19,10 @@ function firstWhere(count, fits) {
 // Returns a time as text, with the digits that a `step` between ticks needs. The unit is that of the `largest` time in
 // view, or of the step where that would take too many digits.
 function timeText(time, unit_s, step = 0, largest = 0) {
+  if (!unit_s && !step && !Number.isInteger(time)) return String(Number(time.toPrecision(9)));
   if (!unit_s) return step && step < 1 ? time.toPrecision(6) : Math.round(time).toLocaleString("en").replaceAll(",", "\u2009");
   const extent = !step ? Math.abs(time) : largest < 1e6 * step ? largest : step;
-  const [name, size] = [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]].find(([, s]) => Math.max(extent, 1) * unit_s >= s * 0.999);
+  const [name, size] = [["s", 1], ["ms", 1e-3], ["µs", 1e-6]].find(([, s]) => (extent || 1) * unit_s >= s * 0.999) ?? ["ns", 1e-9];
   const value = time * unit_s / size;
   if (!step) return `${Number(value.toFixed(6))} ${name}`;
   return `${value.toFixed(Math.min(9, Math.max(0, Math.ceil(-Math.log10(step * unit_s / size) - 1e-9))))} ${name}`;

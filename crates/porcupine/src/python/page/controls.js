@@ -14,7 +14,7 @@ function show(op) {
   if (top - look.top < bands.height + 10 || top - look.top > canvas.clientHeight - 2 * ROW) look.top = top - canvas.clientHeight / 2;
   scrollRows(0); axis.show(middle - size / 2, middle + size / 2); pick(op);
 }
-function pick(op) { look.picked = op; details(); redraw(); }
+function pick(op, note = null) { look.picked = op; look.note = note; details(); redraw(); }
 
 const last = ops => ops.size ? Math.max(...ops) : null;
 const errorOf = object => object.stuck ?? last(object.witness) ?? (object.anomalies[0]?.forbidden ? last(object.anomalies[0].members) : null);
@@ -55,6 +55,7 @@ function add(parent, tag, text, kind) {
 function details() {
   const panel = by("details"), op = focus();
   panel.replaceChildren();
+  if (op === null && look.note) { noteDetails(panel, look.note); return; }
   if (op === null) { summary(panel); return; }
   const object = objects[data.object[op]], order = orderFor(object, op), rank = order.rank.get(op);
   add(panel, "h2", labels[op]);
@@ -63,9 +64,15 @@ function details() {
   const lost = data.ret[op] === null, time = value => timeText(value, data.unit_s);
   const facts = [["client", data.clients[data.client[op]]], ["key", data.objects.length > 1 || object.key !== null ? object.name : null],
     ["called", time(data.call[op])], ["returned", lost ? "never" : time(data.ret[op])], ["took", lost ? null : time(data.ret[op] - data.call[op])],
-    ["place", isTransactions ? null : rank === undefined ? "none" : `${rank + 1} of ${order.order.length}`], ["row", op]];
+    ...statesOf(object, order, op, rank), ["place", isTransactions ? null : rank === undefined ? "none" : `${rank + 1} of ${order.order.length}`], ["row", op]];
   add(panel, "dl").append(...definitions(facts.filter(([, value]) => value !== null).map(([name, value]) => [name, visible(String(value))])));
   anomalyList(panel, object); witnessList(panel, object);
+}
+/** The states before and after an operation in the order; of one that is in none, that at the end. */
+function statesOf(object, order, op, rank) {
+  if (!order.after.length) return [];
+  if (rank === undefined) return [["state" + (object.stuck === op ? " before" : " at the end"), states[order.after.at(-1)]]];
+  return [["state before", states[order.after[rank]]], ["state after", states[order.after[rank + 1]]]];
 }
 const isTransactions = data.noun === "transaction";
 const someone = isTransactions ? "a transaction" : "an operation";
@@ -74,6 +81,7 @@ function summary(panel) {
   const object = objects[look.object];
   add(panel, "p", `${count.toLocaleString("en")} ${data.noun}s of ${data.clients.length} clients. ${touched ? `Tap ${someone}; drag to pan, pinch to zoom.` : `Hover or click ${someone}; drag to pan, scroll to zoom.`}`);
   if (object) { anomalyList(panel, object); witnessList(panel, object); }
+  noteList(panel);
 }
 function witnessList(panel, object) {
   if (!object.witness.size) return;
@@ -116,7 +124,7 @@ function hover(...point) {
   if (op !== look.over) { look.over = op; details(); redraw(); }
 }
 navigate(axis, {
-  click: (...point) => pick(under(...point)), hover, scroll: scrollRows, listener: document,
+  click: (...point) => { const op = under(...point); pick(op, op === null ? noteUnder(...point) : null); }, hover, scroll: scrollRows, listener: document,
   keys: { e: showError, ArrowUp: () => scrollRows(-ROW), ArrowDown: () => scrollRows(ROW), Escape: () => pick(null), "/": () => by("search").focus() },
 });
 const jump = e => { if (e.buttons) { const t = start + e.offsetX / map.clientWidth * (end - start), half = (axis.to - axis.from) / 2; axis.show(t - half, t + half); } };

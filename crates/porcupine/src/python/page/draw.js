@@ -4,7 +4,7 @@ const pen = canvas.getContext("2d"), mapPen = map.getContext("2d");
 const ROW = 30, BAR = 20;
 const axis = new TimeAxis(canvas, { start, end, first, least: span / Math.max(count, 10) / 20, unit_s: data.unit_s, changed: redraw });
 const bands = new Bands(axis, data.bands.map(band => ({ from: band.from, seen: band.from, to: band.to ?? end, name: visible(band.label), text: "" })));
-const look = { top: 0, object: worst, over: null, picked: null, hits: [], hit: -1, anomaly: 0 };
+const look = { top: 0, object: worst, over: null, picked: null, hits: [], hit: -1, anomaly: 0, note: null };
 let color = {}, frame = 0, overview = null;
 /** Clients with operations in view, and the row of each client among them. */
 let lanes = [], lane = [];
@@ -21,7 +21,7 @@ function restyle() {
   color = colours(["paper", "card", "rule", "ink", "dim", "accent", "ok", "not-due", "invalid", "marked", "fault", "fault-ink"]);
   bands.restyle(color);
   sharpen(canvas); sharpen(map);
-  const longest = Math.max(...data.clients.map(name => String(name).length), 2), narrow = canvas.clientWidth < 600;
+  const longest = Math.max(...[...data.clients, ...noteRows].map(name => String(name).length), 2), narrow = canvas.clientWidth < 600;
   axis.measure(Math.min(narrow ? 56 : 120, 22 + 7.2 * (longest + (narrow ? 0 : 7))));
   overview = null; scrollRows(0); draw(); drawMap();
 }
@@ -51,17 +51,17 @@ function draw() {
   const orders = new Map(inView().map(at => [at, activeOrder(at)]));
   const hits = new Set(look.hits);
   look.drawn = 0;
-  for (const client of lines) drawRow(sight(rows[client]), orders, hits);
+  for (const client of lines) { drawNotes(client); drawRow(sight(rows[client]), orders, hits); }
   for (const [at, order] of orders) { drawOrder(order); drawStuck(objects[at], height); drawCycle(objects[at]); }
   pen.restore();
   pen.strokeStyle = color.rule; line(axis.left - 0.5, bands.height, axis.left - 0.5, height); line(0, bands.height - 0.5, width, bands.height - 0.5);
-  axis.drawNames(pen, color, lines.map(client => [(width < 600 ? "" : "client ") + data.clients[client], y(client) + ROW / 2]), bands.height);
+  axis.drawNames(pen, color, lines.map(client => [width < 600 ? data.clients[client] ?? rowName(client) : rowName(client), y(client) + ROW / 2]), bands.height);
   const text = bands.legend("Events"), events = document.getElementById("events");
   if (events.textContent !== text) events.textContent = text;
 }
 
 function layOut() {
-  lanes = rows.map((_, client) => client).filter(client => rows[client].some(shown));
+  lanes = rows.map((_, client) => client).filter(client => rows[client].some(shown) || notes.some(note => note.row === client));
   lane = [];
   lanes.forEach((client, at) => { lane[client] = at; });
 }

@@ -1,9 +1,10 @@
 // What the history says: operations in columns, objects with their orders.
 const data = JSON.parse(document.getElementById("data").textContent);
 const count = data.call.length;
-const first = Math.min(...minmax(data.call, Math.min)), ends = data.ret.filter(t => t !== null);
+const noteTimes = data.notes.flatMap(note => [note.from, note.to ?? note.from]);
+const ends = data.ret.filter(t => t !== null).concat(noteTimes), first = Math.min(...minmax(data.call.concat(noteTimes), Math.min));
 const lastKnown = Math.max(...minmax(data.call, Math.max), ...minmax(ends, Math.max));
-const span = Math.max(lastKnown - first, 1);
+const whole = [...data.call, ...ends].every(Number.isInteger), span = whole ? Math.max(lastKnown - first, 1) : lastKnown - first || 1;
 const start = first - span * 0.02, end = lastKnown + span * 0.06;
 
 function minmax(values, pick) { // in pieces: a call takes only so many arguments
@@ -17,16 +18,20 @@ function visible(text) {
   return text.replace(/[\p{Cc}\p{Cs}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/gu,
     c => "\\u{" + c.codePointAt(0).toString(16) + "}");
 }
-const labels = data.label.map(visible);
+const labels = data.label.map(visible), states = (data.states ?? []).map(visible);
+const notes = data.notes.map(note => ({ ...note, text: visible(note.text), details: visible(note.details) }));
+const noteRows = data.noteRows.map(visible);
 const returned = i => data.ret[i] === null ? end : data.ret[i];
 
-/** By client: its operations in order of call. */
-const rows = data.clients.map(() => []);
+/** By client: its operations in order of call; then the rows of notes, which have none. */
+const rows = [...data.clients, ...noteRows].map(() => []);
+const rowName = row => row < data.clients.length ? "client " + data.clients[row] : noteRows[row - data.clients.length];
 for (let i = 0; i < count; i++) rows[data.client[i]].push(i);
 for (const row of rows) row.sort((a, b) => data.call[a] - data.call[b] || returned(a) - returned(b));
 
-/** An order with the place of each operation in it and, in real time, a point between its call and its return. */
-function placed(order) {
+/** An order with the place of each operation in it and, in real time, a point between its call and its return. `after` are
+ * the states at its beginning and after each operation, if they are known. */
+function placed(order, after = []) {
   const rank = new Map(order.map((op, at) => [op, at]));
   const early = [], point = new Map();
   let time = -Infinity;
@@ -36,7 +41,7 @@ function placed(order) {
     time = Math.min(time, data.ret[order[at]] === null ? early[early.length - 1] + span * 0.005 : data.ret[order[at]]);
     point.set(order[at], (early[at] + Math.max(time, early[at])) / 2);
   }
-  return { order, rank, point };
+  return { order, rank, point, after };
 }
 
 /** Anomalies of transactions, those that the level forbids first. */
@@ -45,9 +50,10 @@ function anomaliesOf(object) {
   return all.sort((a, b) => b.forbidden - a.forbidden);
 }
 const objects = data.objects.map(object => {
-  const others = object.others.map(other => placed(object.order.slice(0, other.keep).concat(other.rest)));
+  const known = object.states ?? [];
+  const others = object.others.map(other => placed(object.order.slice(0, other.keep).concat(other.rest), known.slice(0, other.keep + 1).concat(other.states ?? [])));
   return { ...object, name: object.key === null ? "–" : visible(String(object.key)),
-    witness: new Set(object.witness), orders: [placed(object.order), ...others], anomalies: anomaliesOf(object) };
+    witness: new Set(object.witness), orders: [placed(object.order, known), ...others], anomalies: anomaliesOf(object) };
 });
 const severity = ["VALID", "UNKNOWN", "INVALID"];
 const worst = objects.reduce((at, o, i) => severity.indexOf(o.status) > severity.indexOf(objects[at].status) ? i : at, 0);

@@ -2,7 +2,7 @@
 commands for faults. Writers make a shell script, a test in Python, and sentences of them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from checkers.replication.objects import LOOK
@@ -20,7 +20,16 @@ from harness.export.faults import (
     follower_of,
 )
 from harness.export.silent_cluster import StatementsOfCalls
-from harness.generators.script import Do, Joined, Rest, ScriptStep, ShownState, Then, Until
+from harness.generators.script import (
+    OWN_NAME,
+    Do,
+    Joined,
+    Rest,
+    ScriptStep,
+    ShownState,
+    Then,
+    Until,
+)
 from workloads.scenarios.steps import Condition, Ended, HasRows, Lacks, Repeats, Shows
 
 ANY: Final = "any"
@@ -200,7 +209,8 @@ class Play:
     def _rest(self, step: Rest) -> None:
         last = self.steps[-1] if self.steps else None
         if step.shown:
-            self.steps.append(AwaitedState(step.shown, step.seconds))
+            sql = step.shown.sql.replace(OWN_NAME, self.statements.token)
+            self.steps.append(AwaitedState(replace(step.shown, sql=sql), step.seconds))
         elif not isinstance(last, FaultCommand) or last.name != ARM:
             # The proxy has its rule when the command ends.
             self.steps.append(Sleep(step.seconds))

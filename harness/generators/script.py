@@ -44,9 +44,13 @@ class Until:
     """Pause between two tries."""
 
 
+OWN_NAME = "{name}"
+
+
 @dataclass(frozen=True, slots=True)
 class ShownState:
-    """A query of a server, which returns 1 when a state has come."""
+    """A query of a server, which returns 1 when a state has come. `OWN_NAME` in it stands for what
+    names of databases and paths in ZooKeeper have of the run."""
 
     node: str
     sql: str

@@ -7,7 +7,7 @@ databases of a scenario have names that begin with `harness_`.
 from collections.abc import Sequence
 from typing import Final
 
-from harness.generators.script import Do, Rest, ScriptStep, ShownState
+from harness.generators.script import OWN_NAME, Do, Rest, ScriptStep, ShownState
 from workloads.scenarios.steps import LOG_TRUNCATED_S, SESSION_GONE_S, insert
 
 _PARTS: Final = "FROM system.parts WHERE database LIKE 'harness_%'"
@@ -27,9 +27,8 @@ def lost(asked: str, nodes: Sequence[str]) -> Sequence[Rest]:
         [
             ShownState(
                 asked,
-                "SELECT count() FROM system.zookeeper WHERE name = 'is_lost' AND value = '1' AND "
-                f"path = (SELECT concat(any(zookeeper_path), '/replicas/{node}') "
-                "FROM system.replicas)",
+                "SELECT count() FROM system.zookeeper WHERE path = "
+                f"'/harness/{OWN_NAME}/1/replicas/{node}' AND name = 'is_lost' AND value = '1'",
             )
             for node in nodes
         ],

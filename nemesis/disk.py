@@ -36,6 +36,7 @@ _SYMPTOMS: Final[Mapping[str, Symptom | None]] = {
     "fail-reads": Symptom("read", "EIO"),
     "fail-writes": Symptom("write", "EIO"),
     "fail-sync": None,  # a probe would use it up
+    "fail-log": None,  # a probe's file is none of the log
 }
 """Symptoms by the kind of fault."""
 
@@ -50,6 +51,10 @@ VARIANTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "disk-eio-fsync": (
         "one fsync fails with EIO, and what it should have written counts as written",
         ("fail-sync",),
+    ),
+    "disk-eio-log": (
+        "writes of a ZooKeeper server's log fail with EIO, as if it were on a disk of its own",
+        ("fail-log",),
     ),
     "disk-slow": (f"each read, write and fsync of a disk takes {SLOW_MS} ms longer", ("slow",)),
     "disk-readonly": ("a disk is read-only", ("readonly",)),
@@ -172,8 +177,8 @@ class DiskFault(NodeFault):
         return [*failing, *not_running(cluster, nodes)]
 
     def _seen(self, cluster: Cluster, node: str) -> bool:
-        """Return whether the fault shows to a probe; if a probe would use it up, whether the disk
-        has it."""
+        """Return whether the fault shows to a probe; if no probe can see it, whether the disk has
+        it."""
         in_force = self.f in _hits(cluster, node)
         return in_force if _SYMPTOMS[self._kind] is None else self._shows(cluster, node)
 
@@ -267,11 +272,17 @@ def _hits(cluster: Cluster, node: str) -> Mapping[str, Json]:
 
 
 _AIM: Final = Aim(role="clickhouse", target="one", roles=ROLES, targets=TARGETS)
+_LOG_AIM: Final = Aim(role="zookeeper", target="one")
 _PROBED: Final = "a probe's request on the disk met the fault"
-_PROBED_OR_LURKS: Final = (
-    f"{_PROBED}; for an fsync that fails once, the disk has the fault, and the end says how many "
-    "requests it struck"
-)
+_LURKS: Final = "the disk has the fault, and the end says how many requests it struck"
+_PROBED_OR_LURKS: Final = f"{_PROBED}; for an fsync that fails once, {_LURKS}"
+
+
+def _seen(kinds: tuple[str, ...]) -> str:
+    if kinds == ("fail-log",):
+        return _LURKS
+    return _PROBED_OR_LURKS if "fail-sync" in kinds else _PROBED
+
 
 FAULTS: Final = (
     *(
@@ -294,10 +305,10 @@ FAULTS: Final = (
         FaultEntry(
             name=name,
             text=text,
-            seen=_PROBED_OR_LURKS if "fail-sync" in kinds else _PROBED,
+            seen=_seen(kinds),
             gone="no request of a probe meets the fault",
             make=DiskFault,
-            aim=_AIM,
+            aim=_LOG_AIM if kinds == ("fail-log",) else _AIM,
         )
         for name, (text, kinds) in VARIANTS.items()
     ),

@@ -12,9 +12,9 @@ import pytest
 from checkers.judge import Judgement
 from checkers.ladder import Ladder, Level
 from harness.core.seed import Seed
-from harness.core.topology import Topology
 from harness.core.verdict import Status, Verdict
 from harness.generators.script import Do, ScriptStep, Until
+from harness.run.scenario_runs import topology_of
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
 from workloads.scenarios.catalogue import SCENARIOS
@@ -41,7 +41,7 @@ def calls(steps: tuple[ScriptStep, ...]) -> list[Do | Until]:
 def test_a_scenario_names_faults_clients_replicas_and_a_checker_that_there_are(
     one: Scenario,
 ) -> None:
-    topology = Topology.of(shards=one.shards, replicas=one.replicas, store=one.store)
+    topology = topology_of(one)
     nemesis = parse_nemesis(one.nemesis, topology, Seed(1), FaultOptions())
     steps = calls(tuple(one.steps))
     faults = [step.call for step in steps if step.call.nemesis]

@@ -396,7 +396,8 @@ class HasFaultyDisks(Conditional, Protocol):
 
     def set_disk_fault(self, nodes: Iterable[str], name: str, fault: Mapping[str, Json]) -> None:
         """Make the disks fail until the fault is cleared. Its "kind" is full, readonly, slow (with
-        "delay_ms"), fail-reads, fail-writes or fail-sync, which fails one fsync."""
+        "delay_ms"), fail-reads, fail-writes, fail-log (writes of ZooKeeper's log) or fail-sync,
+        which fails one fsync."""
         ...
 
     def clear_disk_fault(self, nodes: Iterable[str], name: str) -> None:

@@ -118,7 +118,8 @@ def _scenario_cell(
     """Return a scenario, on the servers that these options choose, as a cell of a matrix."""
     one, choice = scenario_of(name), ImageChoice.of(images)
     campaign = campaign_of([one], store, choice, shown, stop)
-    kind = f"scenario {choice.arguments} {one.shards}x{one.replicas} {one.store} {one.disks}"
+    servers = f"{one.shards}x{one.replicas}+{one.keepers}"
+    kind = f"scenario {choice.arguments} {servers} {one.store} {one.disks}"
     spec = partial(scenario_spec, one, choice=choice)
     return TortureCell(cell, kind, campaign, spec, choice.dialect)
 

@@ -117,6 +117,7 @@ def topology_of(one: Scenario, versions: Mapping[str, str] | None = None) -> Top
     return Topology.of(
         shards=one.shards,
         replicas=one.replicas,
+        keepers=one.keepers,
         store=one.store,
         clickhouse=named.get("clickhouse", ""),
         zookeeper=named.get("zookeeper", ""),

@@ -23,6 +23,12 @@ from workloads.scenarios.inserts import (
     TORN_INSERT,
 )
 from workloads.scenarios.keeper_map import DELETED_TWICE, REFUSED_ITSELF, REPEATED_INSERT
+from workloads.scenarios.keepers import (
+    EARLY_EPOCH,
+    HANDED_ON_HOLE,
+    RESURRECTED_NODE,
+    UNWRITTEN,
+)
 from workloads.scenarios.leaders import TWO_LEADERS
 from workloads.scenarios.object_store import (
     ATTACH_OWN_COPY,
@@ -157,6 +163,10 @@ _EVERY = (
     REPEATED_INSERT,
     REFUSED_ITSELF,
     DELETED_TWICE,
+    HANDED_ON_HOLE,
+    EARLY_EPOCH,
+    UNWRITTEN,
+    RESURRECTED_NODE,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

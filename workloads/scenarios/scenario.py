@@ -77,6 +77,8 @@ class Scenario:
     shards: int = 1
     replicas: int = 3
     """Number of replicas per shard."""
+    keepers: int = 3
+    """Number of ZooKeeper servers. Replica i reads through server i."""
     store: bool = False
     """True if the cluster has an object store."""
     disks: bool = False

@@ -71,6 +71,23 @@ impl Disk {
             .try_fold(ROOT, |at, part| self.find(at, OsStr::new(part)))
     }
 
+    /// Return whether a node is at a path or below it.
+    pub fn is_below(&self, path: &str, ino: Ino) -> bool {
+        let mut left: Vec<Ino> = self.resolve(path).into_iter().collect();
+        while let Some(at) = left.pop() {
+            if at == ino {
+                return true;
+            }
+            left.extend(
+                self.node(at)
+                    .and_then(Node::entries)
+                    .into_iter()
+                    .flat_map(|own| own.values()),
+            );
+        }
+        false
+    }
+
     /// Return the bytes that no file has yet.
     pub fn free(&self) -> u64 {
         CAPACITY.saturating_sub(self.used)

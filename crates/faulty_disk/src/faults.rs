@@ -25,6 +25,8 @@ pub enum Fault {
     Slow(Duration),
     FailReads,
     FailWrites,
+    /// Writes of files in ZooKeeper's log directory fail, as if it were a device of its own.
+    FailLog,
     /// The next fsync fails, and only that one.
     FailSync,
 }
@@ -60,6 +62,7 @@ impl Faults {
             )),
             "fail-reads" => Fault::FailReads,
             "fail-writes" => Fault::FailWrites,
+            "fail-log" => Fault::FailLog,
             "fail-sync" => Fault::FailSync,
             other => return Err(format!("no fault {other:?}")),
         };
@@ -85,9 +88,16 @@ impl Faults {
             .any(|rule| matches!(rule.fault, Fault::Full))
     }
 
-    /// Decide about a request. Those of probes are not counted, and do not use up a fault that
-    /// strikes once.
-    pub fn decide(&mut self, request: Request, probe: bool) -> Decision {
+    /// Return whether a fault asks where a file is.
+    pub fn distinguish_log(&self) -> bool {
+        self.rules
+            .values()
+            .any(|rule| matches!(rule.fault, Fault::FailLog))
+    }
+
+    /// Decide about a request; `log`: it is of ZooKeeper's log. Those of probes are not counted, and
+    /// do not use up a fault that strikes once.
+    pub fn decide(&mut self, request: Request, log: bool, probe: bool) -> Decision {
         let mut delay = Duration::ZERO;
         let mut failed = None;
         for rule in self.rules.values_mut() {
@@ -98,6 +108,9 @@ impl Faults {
                 }
                 (Fault::FailReads, Request::Read)
                 | (Fault::FailWrites, Request::Grow | Request::Write | Request::Sync) => {
+                    Some(Decision::Fail(libc::EIO))
+                }
+                (Fault::FailLog, Request::Grow | Request::Write | Request::Sync) if log => {
                     Some(Decision::Fail(libc::EIO))
                 }
                 (Fault::FailSync, Request::Sync) if rule.hits == 0 && !probe => {

@@ -12,6 +12,8 @@ use crate::tree::{Change, Ino, Kind, Node, PAGE, ROOT};
 
 /// Name in the root directory of the file of probes.
 pub const PROBE: &str = ".probe";
+/// Directory of a ZooKeeper server's log.
+const LOG: &str = "datalog";
 /// Names in the root directory of the files that show what a power cut lost. No fault strikes them.
 pub const MARKS: [&str; 2] = [".synced", ".unsynced"];
 
@@ -58,7 +60,8 @@ impl State {
             return Ok(Duration::ZERO);
         }
         let probe = self.disk.resolve(PROBE) == Some(ino);
-        match self.faults.decide(request, probe) {
+        let log = self.of_log(ino);
+        match self.faults.decide(request, log, probe) {
             Decision::Execute(delay) => Ok(delay),
             Decision::Fail(error) => Err(error),
             Decision::FailSync => {
@@ -66,6 +69,11 @@ impl State {
                 Err(libc::EIO)
             }
         }
+    }
+
+    /// Return whether a node is of ZooKeeper's log, if a fault asks for it.
+    fn of_log(&self, ino: Ino) -> bool {
+        self.faults.distinguish_log() && self.disk.is_below(LOG, ino)
     }
 
     pub fn attributes(&self, ino: Ino) -> Result<FileAttr, i32> {
@@ -90,7 +98,8 @@ impl State {
         node: Node,
     ) -> Result<(Duration, FileAttr), i32> {
         let mark = parent == ROOT && MARKS.iter().any(|mark| name == OsStr::new(mark));
-        let delay = match self.faults.decide(Request::Grow, false) {
+        let log = self.of_log(parent);
+        let delay = match self.faults.decide(Request::Grow, log, false) {
             Decision::Execute(delay) => delay,
             _ if mark => Duration::ZERO,
             Decision::Fail(error) => return Err(error),

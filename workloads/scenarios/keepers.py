@@ -1,0 +1,207 @@
+"""Scripts on ZooKeeper alone, in which servers lose transactions that were acknowledged."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from checkers.ladder import Level
+from harness.core.op import Json, Kind
+from harness.core.protocols import Workload
+from harness.core.seed import Seed
+from harness.generators.script import Do, Rest, ScriptStep, Until
+from workloads.scenarios.scenario import Finding, Scenario
+from workloads.scenarios.steps import Ended, ScriptedFault, fault, insert, read, shows
+from workloads.zookeeper import ZooKeeperOptions, ZooKeeperWorkload
+
+KILL: Final = "kill-zookeeper-one"
+CUT: Final = "partition-zookeeper-one"
+LOG: Final = "disk-eio-log"
+FIVE: Final = ("zk1", "zk2", "zk3", "zk4", "zk5")
+
+
+def _children() -> Workload:
+    """Return the workload of sets of children, whose reads follow a sync."""
+    options = ZooKeeperOptions(shape="children")
+    return ZooKeeperWorkload(options, Seed(1), Level.LINEARIZABLE, faults_expected=True)
+
+
+def _killed(number: int, *nodes: str) -> ScriptedFault:
+    """Return the fault in which servers are killed, and started again at its end."""
+    return fault("kill", KILL, number, nodes=list(nodes))
+
+
+def _apart(number: int, *parts: Sequence[str]) -> ScriptedFault:
+    """Return the fault in which servers of different parts do not hear each other."""
+    nodes = [node for part in parts for node in part]
+    grudge: dict[str, Json] = {
+        node: [other for other in nodes if other not in part] for part in parts for node in part
+    }
+    text = f"{{{' | '.join(' '.join(part) for part in parts)}}}"
+    return fault("partition", CUT, number, grudge=grudge, text=text)
+
+
+def _serves(node: str) -> Until:
+    """Return the step that ends when the ZooKeeper server of a replica answers."""
+    return Until(read(node), Ended(), tries=300, pause_s=0.1)
+
+
+def _inserts(values: Sequence[int], node: str) -> tuple[ScriptStep, ...]:
+    return (_serves(node), *(Do(insert(value, node)) for value in values))
+
+
+_STALE = _apart(1, FIVE[:1], FIVE[1:])
+_JOINING = _killed(2, "zk3")
+_OTHERS = _killed(3, "zk4", "zk5")
+
+HANDED_ON_HOLE = Scenario(
+    name="handed-on-hole",
+    text="a ZooKeeper follower that gets committed transactions while it joins does not hand them "
+    "on when it leads: a server that was away longer never has them",
+    workload=_children(),
+    nemesis=f"{CUT},{KILL}",
+    keepers=5,
+    steps=(
+        *_inserts([0], "ch2"),
+        *_STALE.begins,
+        *_inserts(range(1, 4), "ch2"),
+        *_JOINING.begins,
+        *_inserts(range(4, 7), "ch2"),
+        # It gets these as committed while it joins.
+        _JOINING.ends,
+        _serves("ch3"),
+        *_inserts([7], "ch2"),
+        # Of the three that are left, two have all transactions, and the last of them leads.
+        *_OTHERS.begins,
+        _STALE.ends,
+        *_inserts([8], "ch3"),
+        _serves("ch1"),
+        Until(read("ch1"), shows(8), pause_s=0.1),
+    ),
+    finding=Finding("convergence", "diverged"),
+    time_limit_s=180,
+    quiesce_s=10,
+)
+
+
+_AWAY = _apart(1, ["zk1"], ["zk2", "zk3"])
+_FIRST = _killed(2, "zk3")
+_FOLLOWS = fault(LOG, f"{LOG}-zookeeper-one", 3, nodes=["zk1"], kind="fail-log")
+_BOTH = _killed(4, "zk1", "zk2")
+_LEFT_OUT = _apart(5, ["zk2"], ["zk1", "zk3"])
+SYNC_LIMIT_S: Final = 6.0
+"""Time in which a leader that hears nobody steps down."""
+FOLLOWED_S: Final = 6.0
+"""Time for an election, and for the follower to be told of the new epoch."""
+STEPPED_DOWN_S: Final = 3.0
+"""Time in which a leader whose last follower was killed notices."""
+
+EARLY_EPOCH = Scenario(
+    name="early-epoch",
+    text="a ZooKeeper follower notes a new epoch before the transactions that it got with it are "
+    "in its log, and is killed: it leads by that epoch, and acknowledged transactions are lost",
+    workload=_children(),
+    nemesis=f"{CUT},{KILL},{LOG}",
+    steps=(
+        *_inserts([0], "ch2"),
+        *_AWAY.begins,
+        *_inserts(range(1, 4), "ch2"),
+        *_FIRST.begins,
+        Rest(STEPPED_DOWN_S),
+        *_FOLLOWS.begins,
+        _AWAY.ends,
+        # It is led by zk2, which has the transactions, and notes its epoch.
+        Rest(FOLLOWED_S),
+        *_BOTH.begins,
+        _FOLLOWS.ends,
+        *_LEFT_OUT.begins,
+        _BOTH.ends,
+        *_inserts([4], "ch1"),
+        _LEFT_OUT.ends,
+        _serves("ch2"),
+        Until(read("ch2"), shows(4), pause_s=0.1),
+    ),
+    finding=Finding("set-full", "lost"),
+    time_limit_s=180,
+    quiesce_s=10,
+    disks=True,
+)
+
+EIO: Final = "disk-eio-writes-zookeeper-one"
+_FAILS = fault(LOG, f"{LOG}-zookeeper-one", 1, nodes=["zk1"], kind="fail-log")
+_REOPENED = _killed(2, "zk1")
+_RELOADED = _killed(3, "zk1")
+
+UNWRITTEN = Scenario(
+    name="unwritten",
+    text="a ZooKeeper follower that cannot write its log for a moment has applied transactions "
+    "that are not in it, and follows again without them: after a restart it lacks them for good",
+    workload=_children(),
+    nemesis=f"{LOG},{KILL}",
+    steps=(
+        *_inserts([0], "ch2"),
+        _serves("ch1"),
+        *_FAILS.begins,
+        # A server that was started makes a new file for its log.
+        *_REOPENED.begins,
+        _REOPENED.ends,
+        *(step for value in range(1, 9) for step in (Do(insert(value, "ch2")), Rest(0.5))),
+        _FAILS.ends,
+        _serves("ch1"),
+        *_inserts([9], "ch2"),
+        Until(read("ch1"), shows(9), pause_s=0.1),
+        *_RELOADED.begins,
+        _RELOADED.ends,
+        _serves("ch1"),
+        *_inserts([10], "ch2"),
+        Until(read("ch1"), shows(10), pause_s=0.1),
+    ),
+    finding=Finding("convergence", "diverged"),
+    time_limit_s=180,
+    quiesce_s=10,
+    disks=True,
+)
+
+EIO: Final = "disk-eio-writes-zookeeper-one"
+_TWO = _apart(1, ["zk1"], ["zk2", "zk3"])
+_ELECTED = _killed(2, "zk2", "zk3")
+_ALONE = _apart(3, ["zk1"], ["zk2"], ["zk3"])
+_ABSENT = _killed(4, "zk1")
+_MUTE = fault("disk-eio-writes", EIO, 5, nodes=["zk2"], kind="fail-writes")
+_OUTVOTED = _apart(6, ["zk3"], ["zk1", "zk2"])
+
+RESURRECTED_NODE = Scenario(
+    name="resurrected-node",
+    text="a ZooKeeper leader that nobody follows has a transaction that nobody else has in its "
+    "snapshot: it is told to truncate its log, and keeps what the snapshot has, alone",
+    workload=_children(),
+    nemesis=f"{CUT},{KILL},{EIO}",
+    clients=2,
+    steps=(
+        *_TWO.begins,
+        *_ELECTED.begins,
+        _ELECTED.ends,
+        _TWO.ends,
+        # The last of two servers that can only elect together leads.
+        *_inserts([0], "ch2"),
+        _serves("ch3"),
+        _serves("ch1"),
+        *_ALONE.begins,
+        Do(insert(1, "ch3"), ends=(Kind.INFO,)),
+        Rest(SYNC_LIMIT_S),
+        *_ABSENT.begins,
+        *_MUTE.begins,
+        _ALONE.ends,
+        # It is elected, and takes a snapshot; its follower cannot note the epoch.
+        Rest(STEPPED_DOWN_S),
+        *_OUTVOTED.begins,
+        _MUTE.ends,
+        _ABSENT.ends,
+        *_inserts([2], "ch2"),
+        _OUTVOTED.ends,
+        _serves("ch3"),
+        Until(read("ch3"), shows(2), pause_s=0.1),
+    ),
+    finding=Finding("convergence", "diverged"),
+    time_limit_s=180,
+    quiesce_s=10,
+    disks=True,
+)

@@ -30,6 +30,8 @@ from harness.core.op import Kind, Op
 from harness.core.verdict import Verdict
 
 TREES: Final = "trees"
+NOTHING: Final = "nothing"
+"""What a server shows that lacks a node."""
 
 
 class Missing(msgspec.Struct, frozen=True):

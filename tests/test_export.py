@@ -50,6 +50,10 @@ REFUSED = {
     "repeated-insert": "waits for what its statements do not show",
     "refused-itself": "finding set-full: phantom",
     "deleted-twice": "finding linearizable: cycle",
+    "handed-on-hole": "a client's look at ZooKeeper",
+    "early-epoch": "a disk that fails on command",
+    "unwritten": "a disk that fails on command",
+    "resurrected-node": "a disk that fails on command",
 }
 """Why the others cannot be exported."""
 

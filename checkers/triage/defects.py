@@ -10,6 +10,8 @@ _TODAY: Final = Version(24, 8)
 """The oldest version after 18.16.1 that was examined."""
 _UNPROMISED: Final = frozenset({"half-moved", "missed-view", "stale-replace"})
 """Defects that break what nobody promises."""
+OF_ZOOKEEPER: Final = "a defect of ZooKeeper"
+"""Status of defects whose versions are not ClickHouse's."""
 _PATCHES: Final = Version(25, 7)
 """The first version whose UPDATE writes patch parts."""
 
@@ -34,6 +36,8 @@ class KnownDefect:
     @property
     def status(self) -> str:
         """Return what else it is than the break of a promise; "" if it is one."""
+        if self.source.startswith("ZOOKEEPER-"):
+            return OF_ZOOKEEPER
         if "documented" in self.source:
             return "documented"
         return "nobody promises otherwise" if self.name in _UNPROMISED else ""
@@ -197,6 +201,11 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
      "row"),
     ("overlapped", _TODAY, None, "documented",
      "a statement read its source before another changed it, and committed after that"),
+    ("handed-on-hole", FIRST, None, "ZOOKEEPER-4925, in ZooKeeper 3.9.3 alone",
+     "a ZooKeeper server got its transactions from a leader that does not hand on what it got "
+     "while it joined"),
+    ("unwritten", FIRST, None, "ZOOKEEPER-4882",
+     "a ZooKeeper server whose log could not be written followed again without what it lacks"),
     ("stale-replace", _TODAY, None, "#73697",
      "a statement took a partition of which its replica had yet to fetch or to mutate a part"),
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from checkers.triage.defects import DEFECTS, title_of
+from checkers.triage.defects import DEFECTS, OF_ZOOKEEPER, title_of
 from harness.core.op import Json
 from harness.core.verdict import Verdict
 
@@ -86,6 +86,7 @@ def described(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
 def _title(one: Explained, *, known: bool) -> str:
     """Return a defect in prose; `known` says whether its version is told."""
     title = title_of(one.name)
-    since = f"known since {one.since}" if known and title == one.name else ""
+    own = title == one.name and one.status != OF_ZOOKEEPER
+    since = f"known since {one.since}" if known and own else ""
     told = ", ".join(filter(None, [since, one.status]))
     return f"{title} ({told})" if told else title

@@ -21,6 +21,7 @@ from checkers.triage.events import traces_of
 from checkers.triage.evidence import Evidence, evidence_of
 from checkers.triage.explanation import KNOWN, NEW, PARTLY, Cause, described, explained_by
 from checkers.triage.inserts import Values, inserted
+from checkers.triage.keepers import lost_transactions
 from checkers.triage.kept import kept
 from checkers.triage.looks import repairs_of
 from checkers.triage.reads import Miss, Reads
@@ -144,6 +145,8 @@ def _repairs(
     """Return what known defects made wrong; of reads and values nothing, if the record of these has
     doubts."""
     cut = _cut(history, evidence, values) if UNSYNCED in known else {}
+    for index, lost in lost_transactions(history, evidence, values, known).items():
+        cut.setdefault(index, []).extend(lost)
     misses: dict[int, Sequence[Miss]] = {**cut}
     others = tuple(one for one in repairs_of(history, evidence) if one.by in known)
     if evidence.doubts:

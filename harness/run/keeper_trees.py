@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from checkers.trees import ServerTree, TreeDifference, TreeReport, runs_of
+from checkers.trees import NOTHING, ServerTree, TreeDifference, TreeReport, runs_of
 from harness.clusters.parallel import on_each
 from harness.conform.keeper_disk import KeeperDisk, committed, read_disk
 from harness.conform.keeper_tree import KeeperNode, KeeperTree, read_nodes, read_tree
@@ -110,7 +110,7 @@ def _unequal(shown: Mapping[str, Mapping[str, KeeperNode]]) -> set[str]:
 
 def _words(node: KeeperNode | None) -> str:
     if node is None:
-        return "nothing"
+        return NOTHING
     owner = f", of session {node.session:#x}" if node.session else ""
     return (
         f"version {node.version} of {node.changed:#x} ({node.data:08x}), {node.child_version} "

@@ -9,7 +9,15 @@ from harness.core.protocols import Workload
 from harness.core.seed import Seed
 from harness.generators.script import Do, Rest, ScriptStep, Until
 from workloads.scenarios.scenario import Finding, Scenario
-from workloads.scenarios.steps import Ended, ScriptedFault, fault, insert, read, shows
+from workloads.scenarios.steps import (
+    SESSION_GONE_S,
+    Ended,
+    ScriptedFault,
+    fault,
+    insert,
+    read,
+    shows,
+)
 from workloads.zookeeper import ZooKeeperOptions, ZooKeeperWorkload
 
 KILL: Final = "kill-zookeeper-one"
@@ -82,6 +90,7 @@ HANDED_ON_HOLE = Scenario(
 )
 
 
+_FOLLOWER = _killed(6, "zk1")
 _AWAY = _apart(1, ["zk1"], ["zk2", "zk3"])
 _FIRST = _killed(2, "zk3")
 _FOLLOWS = fault(LOG, f"{LOG}-zookeeper-one", 3, nodes=["zk1"], kind="fail-log")
@@ -89,7 +98,12 @@ _BOTH = _killed(4, "zk1", "zk2")
 _LEFT_OUT = _apart(5, ["zk2"], ["zk1", "zk3"])
 SYNC_LIMIT_S: Final = 6.0
 """Time in which a leader that hears nobody steps down."""
-FOLLOWED_S: Final = 6.0
+ELECTED_S: Final = 1.5
+"""Time for an election between servers that hear each other."""
+INIT_LIMIT_S: Final = 12.0
+"""Time in which a leader that nobody follows gives up, and within which servers that have not heard
+each other for a while try again."""
+FOLLOWED_S: Final = 15.0
 """Time for an election, and for the follower to be told of the new epoch."""
 STEPPED_DOWN_S: Final = 3.0
 """Time in which a leader whose last follower was killed notices."""
@@ -101,7 +115,11 @@ EARLY_EPOCH = Scenario(
     workload=_children(),
     nemesis=f"{CUT},{KILL},{LOG}",
     steps=(
+        # It follows; a leader that was cut off would be sent a snapshot.
+        *_FOLLOWER.begins,
         *_inserts([0], "ch2"),
+        _FOLLOWER.ends,
+        _serves("ch1"),
         *_AWAY.begins,
         *_inserts(range(1, 4), "ch2"),
         *_FIRST.begins,
@@ -164,17 +182,18 @@ EIO: Final = "disk-eio-writes-zookeeper-one"
 _TWO = _apart(1, ["zk1"], ["zk2", "zk3"])
 _ELECTED = _killed(2, "zk2", "zk3")
 _ALONE = _apart(3, ["zk1"], ["zk2"], ["zk3"])
-_ABSENT = _killed(4, "zk1")
-_MUTE = fault("disk-eio-writes", EIO, 5, nodes=["zk2"], kind="fail-writes")
-_OUTVOTED = _apart(6, ["zk3"], ["zk1", "zk2"])
+_SILENT = fault("kill", "kill-clickhouse-all", 4, nodes=["ch1", "ch2", "ch3"])
+"""Replicas would open sessions, which are transactions of the next epoch."""
+_FROZEN = fault("pause", "pause-zookeeper-one", 5, nodes=["zk1"])
+_MUTE = fault("disk-eio-writes", EIO, 6, nodes=["zk2"], kind="fail-writes")
+_OUTVOTED = _apart(7, ["zk3"], ["zk1", "zk2"])
 
 RESURRECTED_NODE = Scenario(
     name="resurrected-node",
     text="a ZooKeeper leader that nobody follows has a transaction that nobody else has in its "
     "snapshot: it is told to truncate its log, and keeps what the snapshot has, alone",
     workload=_children(),
-    nemesis=f"{CUT},{KILL},{EIO}",
-    clients=2,
+    nemesis=f"{CUT},{KILL},pause-zookeeper-one,{EIO}",
     steps=(
         *_TWO.begins,
         *_ELECTED.begins,
@@ -184,19 +203,26 @@ RESURRECTED_NODE = Scenario(
         *_inserts([0], "ch2"),
         _serves("ch3"),
         _serves("ch1"),
+        *_SILENT.begins,
+        Rest(SESSION_GONE_S),
+        _serves("ch3"),
         *_ALONE.begins,
         Do(insert(1, "ch3"), ends=(Kind.INFO,)),
         Rest(SYNC_LIMIT_S),
-        *_ABSENT.begins,
+        *_FROZEN.begins,
         *_MUTE.begins,
         _ALONE.ends,
-        # It is elected, and takes a snapshot; its follower cannot note the epoch.
-        Rest(STEPPED_DOWN_S),
+        # zk3 is elected, and takes a snapshot; its follower cannot note the epoch.
+        Rest(INIT_LIMIT_S),
         *_OUTVOTED.begins,
+        Rest(INIT_LIMIT_S),
         _MUTE.ends,
-        _ABSENT.ends,
-        *_inserts([2], "ch2"),
+        _FROZEN.ends,
+        # The others elect zk2. It truncates what is ahead of it while its epoch has no transaction.
+        Rest(ELECTED_S),
         _OUTVOTED.ends,
+        Rest(ELECTED_S),
+        *_inserts([2], "ch2"),
         _serves("ch3"),
         Until(read("ch3"), shows(2), pause_s=0.1),
     ),

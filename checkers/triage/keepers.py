@@ -1,0 +1,84 @@
+"""Explains values that reads lack because a ZooKeeper server lost committed transactions.
+
+The run's look at ZooKeeper's trees (`checkers.trees`) must show that the server lacks the value's
+node, which others have: the child of a workload on ZooKeeper alone, or a node that names the
+value's only part; and that its log lacks committed transactions before later ones. A hole in a log
+whose disk had a fault is `unwritten`, one without is `handed-on-hole`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from checkers.look import decode
+from checkers.phrasing import number
+from checkers.sets.key_sets import KeySet, key_sets
+from checkers.trees import NOTHING, TreeReport, trees_of
+from checkers.triage.evidence import Evidence
+from checkers.triage.inserts import Values
+from checkers.triage.reads import Miss
+from harness.core.history import History
+
+HANDED_ON: Final = "handed-on-hole"
+UNWRITTEN: Final = "unwritten"
+_DISKS: Final = ("disk-", "power-cut", "empty-disk", "old-disk")
+"""Beginnings of the names of faults of disks."""
+
+
+def lost_transactions(
+    history: History, evidence: Evidence, values: Values, known: frozenset[str]
+) -> Mapping[int, Sequence[Miss]]:
+    """Return the values that reads lack which began after the acknowledgement, by the index of the
+    read's end."""
+    op = trees_of(history)
+    lacking = {} if op is None else _lacking(decode(op, TreeReport))
+    why = {node: _why(history, node, report) for node, (report, _) in lacking.items()}
+    lacking = {node: found for node, found in lacking.items() if why[node][0] in known}
+    found: dict[int, list[Miss]] = {}
+    for key in key_sets(history) if lacking else ():
+        for value, node in _lost(key, lacking, values):
+            insert, (by, text) = key.inserts[value], why[node]
+            for read in key.reads:
+                keepers = evidence.keepers.get(str(read.invoke.node), ())
+                asked = not keepers or node in keepers
+                after = insert.ack is not None and read.invoke.time_ns > insert.ack.time_ns
+                if asked and after and not read.mask & insert.bit:
+                    found.setdefault(read.end.index, []).append(Miss(value, {by: text}))
+    return found
+
+
+def _lacking(report: TreeReport) -> dict[str, tuple[int, set[str]]]:
+    """Return the servers whose log has a hole: the size of the hole, and the paths that they lack
+    and others have."""
+    found: dict[str, tuple[int, set[str]]] = {}
+    for node, server in report.servers.items():
+        paths = {one.path for one in report.differences if one.shown.get(node) == NOTHING}
+        if server.missing and paths:
+            found[node] = sum(run.count for run in server.missing), paths
+    return found
+
+
+def _lost(
+    key: KeySet, lacking: Mapping[str, tuple[int, set[str]]], values: Values
+) -> Iterator[tuple[int, str]]:
+    """Yield the values of a key whose node a server lacks, with that server."""
+    for value in key.inserts:
+        inserted = values.get((key.key, value))
+        parts = inserted.parts if inserted is not None else set()
+        for node, (_, paths) in lacking.items():
+            own = any(path.endswith(f"/{key.key}/{value}") for path in paths)
+            part = len(parts) == 1 and any(path.rpartition("/")[2] in parts for path in paths)
+            if own or part:
+                yield value, node
+
+
+def _why(history: History, node: str, missing: int) -> tuple[str, str]:
+    """Return the known defect, and the evidence."""
+    hole = f"the log of {node} lacks {number(missing, 'committed transaction')} before later ones"
+    disks = [
+        fault.name
+        for fault in history.faults
+        if fault.name.startswith(_DISKS) and node in fault.text.replace(":", " ").split()
+    ]
+    if disks:
+        return UNWRITTEN, f"{hole}; it had {disks[0]}"
+    return HANDED_ON, f"{hole}, and no fault of its disk"

@@ -1,4 +1,4 @@
-"""Transactions that a ZooKeeper server lost: runs that it explains, and the same without evidence."""
+"""Transactions that a ZooKeeper server lost: runs that it explains, and without evidence not."""
 
 from typing import Any
 

@@ -72,13 +72,19 @@ def _lost(
 
 
 def _why(history: History, node: str, missing: int) -> tuple[str, str]:
-    """Return the known defect, and the evidence."""
+    """Return the known defect, and the evidence: handed-on-hole if the log has a hole, and no fault
+    struck its disk."""
     hole = f"the log of {node} lacks {number(missing, 'committed transaction')} before later ones"
-    disks = [
-        fault.name
-        for fault in history.faults
-        if fault.name.startswith(_DISKS) and node in fault.text.replace(":", " ").split()
-    ]
-    if disks:
-        return UNWRITTEN, f"{hole}; it had {disks[0]}"
+    fault = _unwritten(history, node)
+    if fault:
+        return UNWRITTEN, f"{hole}; it had {fault}"
     return HANDED_ON, f"{hole}, and no fault of its disk"
+
+
+def _unwritten(history: History, node: str) -> str:
+    """A fault struck the disk of a server whose log has a hole: return its name, "" without one."""
+    for fault in history.faults:
+        struck = fault.text.replace(":", " ").split()
+        if fault.name.startswith(_DISKS) and node in struck:
+            return fault.name
+    return ""

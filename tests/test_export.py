@@ -53,7 +53,6 @@ REFUSED = {
     "handed-on-hole": "a client's look at ZooKeeper",
     "early-epoch": "a disk that fails on command",
     "unwritten": "a disk that fails on command",
-    "resurrected-node": "a disk that fails on command",
 }
 """Why the others cannot be exported."""
 

@@ -26,7 +26,6 @@ from workloads.scenarios.keeper_map import DELETED_TWICE, REFUSED_ITSELF, REPEAT
 from workloads.scenarios.keepers import (
     EARLY_EPOCH,
     HANDED_ON_HOLE,
-    RESURRECTED_NODE,
     UNWRITTEN,
 )
 from workloads.scenarios.leaders import TWO_LEADERS
@@ -166,7 +165,6 @@ _EVERY = (
     HANDED_ON_HOLE,
     EARLY_EPOCH,
     UNWRITTEN,
-    RESURRECTED_NODE,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from checkers.ladder import Level
-from harness.core.op import Json, Kind
+from harness.core.op import Json
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
 from harness.generators.script import Do, Rest, ScriptStep, Until
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
-    SESSION_GONE_S,
     Ended,
     ScriptedFault,
     fault,
@@ -23,7 +22,6 @@ from workloads.zookeeper import ZooKeeperOptions, ZooKeeperWorkload
 KILL: Final = "kill-zookeeper-one"
 CUT: Final = "partition-zookeeper-one"
 LOG: Final = "disk-eio-log"
-EIO: Final = "disk-eio-writes-zookeeper-one"
 FIVE: Final = ("zk1", "zk2", "zk3", "zk4", "zk5")
 
 
@@ -97,13 +95,6 @@ _FIRST = _killed(2, "zk3")
 _FOLLOWS = fault(LOG, f"{LOG}-zookeeper-one", 3, nodes=["zk1"], kind="fail-log")
 _BOTH = _killed(4, "zk1", "zk2")
 _LEFT_OUT = _apart(5, ["zk2"], ["zk1", "zk3"])
-SYNC_LIMIT_S: Final = 6.0
-"""Time in which a leader that hears nobody steps down."""
-ELECTED_S: Final = 1.5
-"""Time for an election between servers that hear each other."""
-INIT_LIMIT_S: Final = 12.0
-"""Time in which a leader that nobody follows gives up, and within which servers that have not heard
-each other for a while try again."""
 FOLLOWED_S: Final = 30.0
 """Time for elections, until the follower is told of a new epoch: a leader whose follower has failed
 gives up after ten seconds."""
@@ -172,59 +163,6 @@ UNWRITTEN = Scenario(
         _serves("ch1"),
         *_inserts([10], "ch2"),
         Until(read("ch1"), shows(10), pause_s=0.1),
-    ),
-    finding=Finding("convergence", "diverged"),
-    time_limit_s=180,
-    quiesce_s=10,
-    disks=True,
-)
-
-_TWO = _apart(1, ["zk1"], ["zk2", "zk3"])
-_ELECTED = _killed(2, "zk2", "zk3")
-_ALONE = _apart(3, ["zk1"], ["zk2"], ["zk3"])
-_SILENT = fault("kill", "kill-clickhouse-all", 4, nodes=["ch1", "ch2", "ch3"])
-"""Replicas would open sessions, which are transactions of the next epoch."""
-_FROZEN = fault("pause", "pause-zookeeper-one", 5, nodes=["zk1"])
-_MUTE = fault("disk-eio-writes", EIO, 6, nodes=["zk2"], kind="fail-writes")
-_OUTVOTED = _apart(7, ["zk3"], ["zk1", "zk2"])
-
-RESURRECTED_NODE = Scenario(
-    name="resurrected-node",
-    text="a ZooKeeper leader that nobody follows has a transaction that nobody else has in its "
-    "snapshot: it is told to truncate its log, and keeps what the snapshot has, alone",
-    workload=_children(),
-    nemesis=f"{CUT},{KILL},pause-zookeeper-one,{EIO}",
-    steps=(
-        *_TWO.begins,
-        *_ELECTED.begins,
-        _ELECTED.ends,
-        _TWO.ends,
-        # The last of two servers that can only elect together leads.
-        *_inserts([0], "ch2"),
-        _serves("ch3"),
-        _serves("ch1"),
-        *_SILENT.begins,
-        Rest(SESSION_GONE_S),
-        _serves("ch3"),
-        *_ALONE.begins,
-        Do(insert(1, "ch3"), ends=(Kind.INFO,)),
-        Rest(SYNC_LIMIT_S),
-        *_FROZEN.begins,
-        *_MUTE.begins,
-        _ALONE.ends,
-        # zk3 is elected, and takes a snapshot; its follower cannot note the epoch.
-        Rest(INIT_LIMIT_S),
-        *_OUTVOTED.begins,
-        Rest(INIT_LIMIT_S),
-        _MUTE.ends,
-        _FROZEN.ends,
-        # The others elect zk2. It truncates what is ahead of it while its epoch has no transaction.
-        Rest(ELECTED_S),
-        _OUTVOTED.ends,
-        Rest(ELECTED_S),
-        *_inserts([2], "ch2"),
-        _serves("ch3"),
-        Until(read("ch3"), shows(2), pause_s=0.1),
     ),
     finding=Finding("convergence", "diverged"),
     time_limit_s=180,

@@ -53,6 +53,8 @@ class ServerTree(msgspec.Struct, frozen=True):
     """Whether it shows a transaction that is in none of its files."""
     stored_otherwise: list[str] = []
     """Paths that it would have in another way after a restart."""
+    version: str = ""
+    """Version of the server; "" if unknown."""
 
 
 class TreeDifference(msgspec.Struct, frozen=True):

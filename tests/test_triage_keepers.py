@@ -16,7 +16,8 @@ from harness.core.history import History
 from harness.core.verdict import Status
 
 WELL = ServerTree(3, 9)
-HOLE = ServerTree(2, 8, missing=[Missing(5, 1)])
+HOLE = ServerTree(2, 8, missing=[Missing(5, 1)], version="3.9.3")
+FIXED = ServerTree(2, 8, missing=[Missing(5, 1)], version="3.9.5")
 LACKS = TreeDifference("/harness/a/0/2", {"zk1": NOTHING, "zk2": "version 0"})
 DISK = fault(1, 2, "zk1: fail-log", "disk-eio-log-zookeeper-one", nodes=["zk1"])
 
@@ -51,7 +52,8 @@ def run(*more: list[Event]) -> History:
 
 RUNS = {
     "its log has a hole": (run(recorded(HOLE, LACKS)), ["handed-on-hole"]),
-    "its disk failed": (run(recorded(HOLE, LACKS), DISK), ["unwritten"]),
+    "its log has a hole, and its version hands none on": (run(recorded(FIXED, LACKS)), []),
+    "its disk failed": (run(recorded(FIXED, LACKS), DISK), ["unwritten"]),
     "its log has no hole": (run(recorded(WELL, LACKS)), []),
     "another node is missing": (
         run(recorded(HOLE, TreeDifference("/harness/a/0/1", LACKS.shown))), [],

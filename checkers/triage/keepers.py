@@ -3,7 +3,8 @@
 The run's look at ZooKeeper's trees (`checkers.trees`) must show that the server lacks the value's
 node, which others have: the child of a workload on ZooKeeper alone, or a node that names the
 value's only part; and that its log lacks committed transactions before later ones. A hole in a log
-whose disk had a fault is `unwritten`, one without is `handed-on-hole`.
+whose disk had a fault is `unwritten`; one without is `handed-on-hole` if a server of the ensemble
+has a version that hands holes on, and else nothing that is known.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ from harness.core.history import History
 
 HANDED_ON: Final = "handed-on-hole"
 UNWRITTEN: Final = "unwritten"
+HANDS_ON: Final = "3.9.3"
+"""The version of ZooKeeper that has `handed-on-hole`."""
 _DISKS: Final = ("disk-", "power-cut", "empty-disk", "old-disk")
 """Beginnings of the names of faults of disks."""
 
@@ -30,8 +33,10 @@ def lost_transactions(
     """Return the values that reads lack which began after the acknowledgement, by the index of the
     read's end."""
     op = trees_of(history)
-    lacking = {} if op is None else _lacking(decode(op, TreeReport))
-    why = {node: _why(history, node, report) for node, (report, _) in lacking.items()}
+    report = TreeReport() if op is None else decode(op, TreeReport)
+    lacking = _lacking(report)
+    handed_on = any(server.version == HANDS_ON for server in report.servers.values())
+    why = {node: _why(history, node, size, handed_on) for node, (size, _) in lacking.items()}
     lacking = {node: found for node, found in lacking.items() if why[node][0] in known}
     found: dict[int, list[Miss]] = {}
     for key in key_sets(history) if lacking else ():
@@ -71,14 +76,14 @@ def _lost(
                 yield value, node
 
 
-def _why(history: History, node: str, missing: int) -> tuple[str, str]:
-    """Return the known defect, and the evidence: handed-on-hole if the log has a hole, and no fault
-    struck its disk."""
+def _why(history: History, node: str, missing: int, handed_on: bool) -> tuple[str, str]:
+    """Return the known defect, "" if there is none, and the evidence. `handed_on` says whether the
+    ensemble has a server that may have handed on the hole."""
     hole = f"the log of {node} lacks {number(missing, 'committed transaction')} before later ones"
     fault = _unwritten(history, node)
     if fault:
         return UNWRITTEN, f"{hole}; it had {fault}"
-    return HANDED_ON, f"{hole}, and no fault of its disk"
+    return HANDED_ON if handed_on else "", f"{hole}, and no fault of its disk"
 
 
 def _unwritten(history: History, node: str) -> str:

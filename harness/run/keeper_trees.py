@@ -47,7 +47,7 @@ def asked(cluster: Cluster) -> TreeReport | None:
         happened = committed([*disks.values()], len(keepers))
     except HarnessError as error:
         unread["logs"], happened = str(error), []
-    servers = {}
+    servers, versions = {}, cluster.versions()
     for node in [*trees]:
         disk = disks.get(node)
         if disk is None:
@@ -64,6 +64,7 @@ def asked(cluster: Cluster) -> TreeReport | None:
             missing=runs_of(disk.missing(happened)),
             unlogged=trees[node].zxid > disk.last,
             stored_otherwise=other[:PATHS_MAX],
+            version=versions.get(node, ""),
         )
     return TreeReport(servers, differences[:PATHS_MAX], moving, unread)
 

@@ -109,7 +109,10 @@ def test_calls_that_all_failed_say_nothing(check: Check) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--model", "unique-ids", "--initial", "3"), "--initial is for counter-bounds or bank"),
+        (
+            ("--model", "unique-ids", "--initial", "3"),
+            "--initial is for counter-bounds, pn-counter, bank",
+        ),
         (("--model", "bank", "--initial", "x"), "--initial is x, expected for bank a whole number"),
         (("--model", "bank", "--initial", "true"), "expected for bank a whole number"),
         (("--model", "bank", "--consistency", "linearizable"), "--consistency is not for"),

@@ -115,7 +115,7 @@ def parameters(
 def _of_invariant(model: str, options: CheckOptions, chosen: set[str]) -> InvariantParameters:
     refuse(chosen & {*REGISTER_OPTIONS, "picture"}, f"not for invariants, and --model is {model}")
     if model not in WITH_INITIAL:
-        refuse(chosen & {"initial"}, f"for {' or '.join(WITH_INITIAL)}, and --model is {model}")
+        refuse(chosen & {"initial"}, f"for {', '.join(WITH_INITIAL)}, and --model is {model}")
     initial = _initial(options.initial)
     if initial is not ... and type(initial) is not int:
         raise UsageError(f"--initial is {options.initial}, expected for {model} a whole number")

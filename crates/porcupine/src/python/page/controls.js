@@ -145,7 +145,7 @@ if (objects.length > 1) {
 }
 const points = data.consistency === "sequential" ? "placed, with its number in the order" : "placed; the dot is where it takes effect";
 const meanings = isTransactions ? [["invalid", "part of the anomaly"], ["not-due", "other transactions"]] : [["ok", points], ["not-due", "in no order"], ["invalid", "cannot be placed"]];
-for (const [name, text] of [...meanings, ["marked", "smallest failing sub-history"], ...(data.bands.length ? [["fault", "faults and other events"]] : [])]) {
+for (const [name, text] of [...meanings, ["marked", "smallest failing sub-history"], ...(data.bands.length || notes.length ? [["fault", "faults and other events"]] : [])]) {
   const item = add(by("legend"), "span");
   add(item, "i", undefined, name);
   item.append(text);

@@ -10,7 +10,8 @@ function drawNotes(client) {
   for (const note of notes.filter(note => note.row === client && (note.to ?? note.from) >= axis.from && note.from <= axis.to)) {
     const { left, width, top } = noteBox(note), own = client >= data.clients.length;
     pen.fillStyle = color.fault; pen.strokeStyle = note === look.note ? color.ink : color["fault-ink"];
-    pen.beginPath(); pen.roundRect(left, top, width, ROW - 2, Math.min(4, width / 2)); pen.fill(); pen.stroke();
+    pen.beginPath(); pen.roundRect(left, top, width, ROW - 2, Math.min(4, width / 2));
+    pen.globalAlpha = 0.2; pen.fill(); pen.globalAlpha = 1; pen.stroke();
     const from = Math.max(left, axis.left) + 5, room = (note.to === null ? canvas.clientWidth : Math.min(left + width, canvas.clientWidth)) - from - 5;
     if (!own || room < 14) continue;
     pen.fillStyle = color["fault-ink"];

@@ -51,8 +51,6 @@ pub struct ListRows {
     processes: Names,
 }
 
-/// Bytes of a line of the processor's cache.
-const LINE: usize = 64;
 /// Number of objects whose contents are remembered while a list is read.
 const CELLS_KNOWN: usize = 512;
 const NAMES_KNOWN: usize = 16;
@@ -404,17 +402,7 @@ fn objects<'a, 'py>(
     let count = list.len();
     (0..count).map(move |row| {
         if row + AHEAD < count {
-            let soon: *const u8 = get(row + AHEAD).cast();
-            prefetch(soon);
-            prefetch(soon.wrapping_add(LINE));
-            // SAFETY: as below.
-            let sooner = unsafe { Borrowed::from_ptr(list.py(), get(row + AHEAD / 2)) };
-            if let Ok(operation) = sooner.cast::<Operation>() {
-                let operation = operation.get();
-                for object in [&operation.value, &operation.output].into_iter().flatten() {
-                    prefetch(object.as_ptr().cast());
-                }
-            }
+            prefetch(get(row + AHEAD).cast());
         }
         // SAFETY: the list holds the object, and nothing changes the list: the GIL is held, and what
         // reads the objects runs no Python code until it returns an error.

@@ -135,7 +135,7 @@ pub fn prefetch(address: *const u8) {
 pub fn prefetch(_address: *const u8) {}
 
 /// Distance in rows between the current row and the prefetched one.
-pub const AHEAD: usize = 24;
+const AHEAD: usize = 24;
 
 /// Iterates over the rows of an object and prefetches rows that are not adjacent.
 pub fn each<'a>(rows: &'a dyn Rows, object: &'a [u32]) -> impl Iterator<Item = usize> + 'a {

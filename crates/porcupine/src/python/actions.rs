@@ -46,12 +46,7 @@ impl Actions {
             let output = if never { None } else { Some(output) };
             let number = match (&value, plain(&operation.key), &output) {
                 (Some(value), Some(key), None | Some(Some(_))) => {
-                    let same = (
-                        operation.name(py).into_owned(),
-                        value.clone(),
-                        key,
-                        output.clone(),
-                    );
+                    let same = (operation.f.clone(), value.clone(), key, output.clone());
                     *numbers.entry(same).or_insert(next)
                 }
                 _ => next,

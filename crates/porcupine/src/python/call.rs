@@ -15,7 +15,7 @@ type PyKey = PyAny;
 /// `match call: case Call("write", value): …` destructures it.
 #[pyclass(frozen, get_all, module = "pyporcupine")]
 pub struct Call {
-    f: Py<PyString>,
+    f: String,
     value: Py<PyAny>,
     key: Py<PyKey>,
 }
@@ -25,7 +25,7 @@ impl Call {
         let or_none =
             |given: &Option<Py<PyAny>>| given.as_ref().map_or(py.None(), |g| g.clone_ref(py));
         Self {
-            f: operation.f.clone_ref(py),
+            f: operation.f.clone(),
             value: or_none(&operation.value),
             key: or_none(&operation.key),
         }
@@ -40,7 +40,7 @@ impl Call {
 
     #[new]
     #[pyo3(signature = (f, value=None, key=None))]
-    fn new(py: Python<'_>, f: Py<PyString>, value: OptionalValue, key: OptionalKey) -> Self {
+    fn new(py: Python<'_>, f: String, value: OptionalValue, key: OptionalKey) -> Self {
         Self {
             f,
             value: value.unwrap_or_else(|| py.None()),
@@ -50,12 +50,11 @@ impl Call {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let value = self.value.bind(py).repr()?;
-        let f = format!("{:?}", self.f.bind(py).to_cow()?);
         if self.key.is_none(py) {
-            return Ok(format!("Call({f}, {value})"));
+            return Ok(format!("Call({:?}, {value})", self.f));
         }
         let key = self.key.bind(py).repr()?;
-        Ok(format!("Call({f}, {value}, key={key})"))
+        Ok(format!("Call({:?}, {value}, key={key})", self.f))
     }
 }
 

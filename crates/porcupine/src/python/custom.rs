@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyMapping, PyString, PyType};
+use pyo3::types::{PyList, PyMapping, PyType};
 use pyo3::IntoPyObjectExt;
 
 use super::actions::Actions;
@@ -63,8 +63,8 @@ pub fn parts(
 fn by_key(py: Python<'_>, history: &[Py<Operation>]) -> PyResult<Keyed> {
     let mut grouping = Grouping::default();
     for operation in history {
-        let key = operation.get().key.as_ref();
-        grouping.push(key.map(|key| key.bind_borrowed(py)))?;
+        let key = operation.get().key.as_ref().map(|key| key.bind(py));
+        grouping.push(key)?;
     }
     Ok(grouping.keyed())
 }
@@ -174,7 +174,7 @@ pub fn operations(history: &Bound<'_, PyAny>) -> PyResult<Vec<Py<Operation>>> {
     }
     let mut all = Vec::new();
     for (row, item) in as_list(history)?.iter().enumerate() {
-        all.push(as_operation(row, item.as_borrowed())?.to_owned().unbind());
+        all.push(as_operation(row, item)?.unbind());
     }
     Ok(all)
 }
@@ -197,7 +197,7 @@ fn from_columns(py: Python<'_>, source: &Source) -> PyResult<Vec<Py<Operation>>>
                     Some(name) => Process::Name(name.to_owned()),
                     None => Process::Number(timing.process),
                 },
-                f: PyString::new(py, rows.f(at)).unbind(),
+                f: rows.f(at).to_owned(),
                 key: key.as_ref().map(|key| key.clone_ref(py)),
                 value: Some(in_python(py, &value)?),
                 call: time(timing.call),

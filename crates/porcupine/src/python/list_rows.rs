@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyMapping, PySequence, PyString, PyTuple};
-use pyo3::Borrowed;
 use rustc_hash::FxHashMap;
 
 use super::operation::Operation;
@@ -15,7 +14,7 @@ use crate::datum::Datum;
 use crate::order::Timing;
 use crate::partition::Partition;
 use crate::process::Names;
-use crate::rows::{prefetch, Field, Rows, AHEAD};
+use crate::rows::{Field, Rows};
 
 /// Maximum nesting of lists, each level of which takes some of the stack. Models use two levels.
 const NESTED_MAX: usize = 10;
@@ -49,26 +48,6 @@ pub struct ListRows {
     ints: Vec<i64>,
     cells: Vec<Cell>,
     processes: Names,
-}
-
-/// Number of objects whose contents are remembered while a list is read.
-const CELLS_KNOWN: usize = 512;
-const NAMES_KNOWN: usize = 16;
-
-/// What has been read of objects that come again, by address. None of them is freed meanwhile,
-/// because the history holds them, and none changes, because no Python code runs.
-struct Known {
-    names: Vec<(usize, u32)>,
-    cells: Box<[(usize, Cell); CELLS_KNOWN]>,
-}
-
-impl Default for Known {
-    fn default() -> Self {
-        Self {
-            names: Vec::new(),
-            cells: Box::new([(0, Cell::Null); CELLS_KNOWN]),
-        }
-    }
 }
 
 impl Rows for ListRows {
@@ -122,19 +101,11 @@ pub struct Grouping {
     none: Option<u32>,
     ints: FxHashMap<i64, u32>,
     texts: FxHashMap<String, u32>,
-    /// By address of an object that came before: the index of its key. The history holds it.
-    objects: FxHashMap<usize, u32>,
 }
 
 impl Grouping {
     /// Adds the next row to the group of its key.
-    pub fn push(&mut self, key: Option<Borrowed<'_, '_, PyAny>>) -> PyResult<()> {
-        let at = key.map_or(0, |key| key.as_ptr() as usize);
-        if let Some(&place) = self.objects.get(&at) {
-            self.of.push(place);
-            return Ok(());
-        }
-        let key = key.as_deref();
+    pub fn push(&mut self, key: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let next = self.keys.len() as u32;
         let place = match parse_key(|| format!("row {}: key", self.of.len()), key)? {
             Key::None => *self.none.get_or_insert(next),
@@ -146,9 +117,6 @@ impl Grouping {
         };
         if place == next {
             self.keys.push(key.map(|key| key.clone().unbind()));
-        }
-        if self.objects.len() < 2 * self.keys.len() {
-            self.objects.insert(at, place);
         }
         self.of.push(place);
         Ok(())
@@ -190,81 +158,39 @@ impl ListRows {
         let mut rows = ListRows::with_capacity(list.len());
         rows.clock = clock;
         let mut grouping = Grouping::default();
-        let mut known = Known::default();
-        for (row, item) in objects(list) {
+        for (row, item) in list.iter().enumerate() {
             let operation = as_operation(row, item)?;
             let operation = operation.get();
             if clock == Clock::Ints && operation.times().any(|time| time.number(clock).is_none()) {
                 return Ok(None);
             }
-            rows.push(list.py(), row, operation, &mut known)?;
-            let key = operation.key.as_ref().map(|k| k.bind_borrowed(list.py()));
+            rows.push(list.py(), row, operation)?;
+            let key = operation.key.as_ref().map(|k| k.bind(list.py()));
             grouping.push(key)?;
         }
         Ok(Some((rows, grouping.keyed())))
     }
 
-    fn push<'py>(
-        &mut self,
-        py: Python<'py>,
-        row: usize,
-        operation: &Operation,
-        known: &mut Known,
-    ) -> PyResult<()> {
+    fn push(&mut self, py: Python<'_>, row: usize, operation: &Operation) -> PyResult<()> {
         let process = operation.process.number(&mut self.processes);
         let timing = operation.timing(row, process, self.clock)?;
         self.process.push(process);
         self.call.push(timing.call);
         self.ret.push(timing.ret);
-        let name = operation.f.as_ptr() as usize;
-        let f = match known.names.iter().find(|&&(at, _)| at == name) {
-            Some(&(_, number)) => number,
-            None => {
-                let number = self.number_of(&operation.name(py));
-                if known.names.len() < NAMES_KNOWN {
-                    known.names.push((name, number));
-                }
-                number
-            }
-        };
+        // There are few names.
+        let known = self.names.iter().position(|name| *name == operation.f);
+        let f = known.unwrap_or_else(|| {
+            self.names.push(operation.f.clone());
+            self.names.len() - 1
+        }) as u32;
         self.f.push(f);
-        let value = operation.value.as_ref().map(|v| v.bind_borrowed(py));
-        let value = self.known_cell(row, "value", value, known)?;
+        let value = operation.value.as_ref().map(|v| v.bind(py));
+        let value = self.cell(row, "value", value)?;
         self.values.push(value);
-        let output = operation.output.as_ref().map(|v| v.bind_borrowed(py));
-        let output = self.known_cell(row, "output", output, known)?;
+        let output = operation.output.as_ref().map(|v| v.bind(py));
+        let output = self.cell(row, "output", output)?;
         self.outputs.push(output);
         Ok(())
-    }
-
-    fn number_of(&mut self, f: &str) -> u32 {
-        let known = self.names.iter().position(|name| name == f);
-        known.unwrap_or_else(|| {
-            self.names.push(f.to_owned());
-            self.names.len() - 1
-        }) as u32
-    }
-
-    /// Returns the cell of a value, that of an earlier one if it is the same object.
-    #[inline]
-    fn known_cell(
-        &mut self,
-        row: usize,
-        field: &str,
-        given: Option<Borrowed<'_, '_, PyAny>>,
-        known: &mut Known,
-    ) -> PyResult<Cell> {
-        let Some(given) = given else {
-            return Ok(Cell::Null);
-        };
-        let at = given.as_ptr() as usize;
-        let slot = &mut known.cells[at / 16 % CELLS_KNOWN];
-        if slot.0 == at {
-            return Ok(slot.1);
-        }
-        let cell = self.cell(row, field, Some(&given))?;
-        *slot = (at, cell);
-        Ok(cell)
     }
 
     fn cell(
@@ -292,42 +218,13 @@ impl ListRows {
         } else if let Ok(tuple) = given.cast::<PyTuple>() {
             return self.list(row, field, tuple.len(), tuple.iter());
         } else if let Ok(dict) = given.cast::<PyDict>() {
-            return self.pairs(row, field, dict);
+            // Its pairs, in their order.
+            return self.list(row, field, dict.len(), dict.items().iter());
         }
         Err(HistoryError::new_err(format!(
             "row {row}: {field} is {}, expected an int of 64 bits, a str, a bool, None or a list of these",
             given.repr()?
         )))
-    }
-
-    /// Reads the pairs of a dict, in their order, without making tuples of them.
-    fn pairs(&mut self, row: usize, field: &str, dict: &Bound<'_, PyDict>) -> PyResult<Cell> {
-        check_depth(row, field)?;
-        if dict.is_empty() {
-            return Ok(Cell::Ints(self.ints.len(), 0));
-        }
-        let field = format!("an item of an item of {field}");
-        let mut cells = Vec::with_capacity(dict.len());
-        for (key, value) in dict {
-            let pair = [
-                self.cell(row, &field, Some(&key))?,
-                self.cell(row, &field, Some(&value))?,
-            ];
-            let from = match pair {
-                [Cell::Int(key), Cell::Int(value)] => {
-                    self.ints.extend([key, value]);
-                    Cell::Ints(self.ints.len() - 2, 2)
-                }
-                _ => {
-                    self.cells.extend(pair);
-                    Cell::List(self.cells.len() - 2, 2)
-                }
-            };
-            cells.push(from);
-        }
-        let from = self.cells.len();
-        self.cells.extend(cells);
-        Ok(Cell::List(from, dict.len() as u32))
     }
 
     fn list<'py>(
@@ -337,16 +234,19 @@ impl ListRows {
         count: usize,
         items: impl Iterator<Item = Bound<'py, PyAny>>,
     ) -> PyResult<Cell> {
-        check_depth(row, field)?;
+        if field.matches("an item of ").count() == NESTED_MAX {
+            return Err(HistoryError::new_err(format!(
+                "row {row}: {field} is a list, expected lists of at most {NESTED_MAX} within each other"
+            )));
+        }
         let from = self.ints.len();
         self.ints.reserve(count);
         let mut items = items;
         let mut other = None;
         for item in items.by_ref() {
             // To Python, bools are ints.
-            let is_int = item.is_instance_of::<PyInt>() && !item.is_instance_of::<PyBool>();
-            match is_int.then(|| item.extract::<i64>()) {
-                Some(Ok(value)) => self.ints.push(value),
+            match item.extract::<i64>() {
+                Ok(value) if !item.is_instance_of::<PyBool>() => self.ints.push(value),
                 _ => {
                     other = Some(item);
                     break;
@@ -381,41 +281,10 @@ impl ListRows {
     }
 }
 
-/// Refuses a list within too many others.
-fn check_depth(row: usize, field: &str) -> PyResult<()> {
-    if field.matches("an item of ").count() < NESTED_MAX {
-        return Ok(());
-    }
-    Err(HistoryError::new_err(format!(
-        "row {row}: {field} is a list, expected lists of at most {NESTED_MAX} within each other"
-    )))
-}
-
-/// Iterates over the objects of a list, without changing their reference counts.
-fn objects<'a, 'py>(
-    list: &'a Bound<'py, PyList>,
-) -> impl Iterator<Item = (usize, Borrowed<'a, 'py, PyAny>)> {
-    let get = |row: usize| {
-        // SAFETY: the row is one of the list's.
-        unsafe { pyo3::ffi::PyList_GetItem(list.as_ptr(), row as isize) }
-    };
-    let count = list.len();
-    (0..count).map(move |row| {
-        if row + AHEAD < count {
-            prefetch(get(row + AHEAD).cast());
-        }
-        // SAFETY: the list holds the object, and nothing changes the list: the GIL is held, and what
-        // reads the objects runs no Python code until it returns an error.
-        (row, unsafe { Borrowed::from_ptr(list.py(), get(row)) })
-    })
-}
-
 /// Returns the operation of a row. The error for a mapping says how to make an operation of it.
-pub fn as_operation<'a, 'py>(
-    row: usize,
-    item: Borrowed<'a, 'py, PyAny>,
-) -> PyResult<Borrowed<'a, 'py, Operation>> {
-    item.cast::<Operation>().map_err(|_| {
+pub fn as_operation<'py>(row: usize, item: Bound<'py, PyAny>) -> PyResult<Bound<'py, Operation>> {
+    item.cast_into::<Operation>().map_err(|error| {
+        let item = error.into_inner();
         let name = item.get_type().name().map(|name| name.to_string());
         let name = name.unwrap_or_else(|_| "thing without a type".to_owned());
         let how = match item.cast::<PyMapping>() {

@@ -1,9 +1,7 @@
 //! Defines operations as Python passes them.
 
-use std::borrow::Cow;
-
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyDict;
 use pyo3::IntoPyObjectExt;
 
 use super::moment::Moment;
@@ -34,9 +32,8 @@ pub type OptionalValue = Option<Py<PyAny>>;
 #[pyclass(frozen, module = "pyporcupine")]
 pub struct Operation {
     pub process: Process,
-    // A Python object, because operations of one name share it.
     #[pyo3(get)]
-    pub f: Py<PyString>,
+    pub f: String,
     #[pyo3(get)]
     pub key: OptionalKey,
     #[pyo3(get)]
@@ -50,11 +47,6 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Returns its `f`.
-    pub fn name<'a>(&'a self, py: Python<'a>) -> Cow<'a, str> {
-        self.f.bind(py).to_cow().expect("checked when it was made")
-    }
-
     pub fn times(&self) -> impl Iterator<Item = Moment> {
         [Some(self.call), self.ret].into_iter().flatten()
     }
@@ -87,23 +79,22 @@ impl Operation {
     #[pyo3(signature = (process, f, key=None, value=None, *, call, ret=None, output=None))]
     fn new(
         process: Process,
-        f: &Bound<'_, PyString>,
+        f: String,
         key: OptionalKey,
         value: OptionalValue,
         call: Moment,
         ret: Option<Moment>,
         output: OptionalValue,
-    ) -> PyResult<Self> {
-        f.to_cow()?; // later reads cannot fail
-        Ok(Self {
+    ) -> Self {
+        Self {
             process,
-            f: f.clone().unbind(),
+            f,
             key,
             value,
             call,
             ret,
             output,
-        })
+        }
     }
 
     #[getter]
@@ -130,7 +121,7 @@ impl Operation {
         Ok(format!(
             "Operation(process={}, f={:?}, key={}, value={}, call={}, ret={ret}, output={})",
             self.process(py)?.bind(py).repr()?,
-            self.name(py),
+            self.f,
             repr(&self.key)?,
             repr(&self.value)?,
             self.call.text(),

@@ -100,7 +100,7 @@ fn label<'py>(
                 None if op.value.is_none() => " → None".to_owned(),
                 None => String::new(),
             };
-            PyString::new(py, &format!("{}{arguments}{output}", op.name(py)))
+            PyString::new(py, &format!("{}{arguments}{output}", op.f))
         }
     };
     picture::cut(text.as_any())

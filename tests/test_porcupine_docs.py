@@ -18,7 +18,7 @@ DOCUMENTED = {
 
 def test_the_public_names_are_documented() -> None:
     names = ["HistoryError", "ModelError", "InvalidError", "UndecidedError", "Transaction"]
-    names += ["Dependency", "Anomaly", "TransactionsResult", "Call", "Operation"]
+    names += ["Dependency", "Anomaly", "TransactionsResult", "Call", "Operation", "Annotation"]
     names += ["Step", "ObjectResult", "Result", "check", "check_transactions", "visualize"]
     names += ["Finding", "InvariantResult", "check_invariant", "visualize_transactions"]
     assert sorted(DOCUMENTED) == sorted(names)
@@ -35,7 +35,7 @@ README = Path(__file__).resolve().parents[1] / "crates/porcupine/README.md"
 def test_examples_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    assert len(examples) == 12
+    assert len(examples) == 13
     names: dict[str, object] = {}
     for example in examples:
         exec(example, names)

@@ -57,7 +57,7 @@ def test_a_drop_that_is_cut_off_ends_and_leaves_nothing(
 
 
 def test_a_row_of_a_part_that_was_never_registered_is_explained() -> None:
-    run = drop_partition(20, "pause", protocol="18.16", time_limit_s=10.0)
+    run = drop_partition(178, "pause", protocol="18.16", time_limit_s=10.0)
     cause = run.outcome.judgement.explanation
     assert run.accusers == {StatementRows.name}
     assert cause is not None
@@ -180,7 +180,7 @@ CASES = {
     ),
     "partition-unversioned": Case(
         "partition-one",
-        25,
+        37,
         {
             "statements": "replace,move,drop",
             "rate": 100.0,

@@ -77,8 +77,8 @@ def _lost(
 
 
 def _why(history: History, node: str, missing: int, handed_on: bool) -> tuple[str, str]:
-    """Return the known defect, "" if there is none, and the evidence. `handed_on` says whether the
-    ensemble has a server that may have handed on the hole."""
+    """Return the known defect, "" if there is none, and the evidence. A hole without a fault of the
+    disk is handed-on-hole where `handed_on` says that a server of the ensemble hands holes on."""
     hole = f"the log of {node} lacks {number(missing, 'committed transaction')} before later ones"
     fault = _unwritten(history, node)
     if fault:

@@ -5,19 +5,16 @@ databases of a scenario have names that begin with `harness_`.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from harness.generators.script import OWN_NAME, Do, Rest, ScriptStep, ShownState
 from workloads.scenarios.steps import LOG_TRUNCATED_S, SESSION_GONE_S, insert
-
-_PARTS: Final = "FROM system.parts WHERE database LIKE 'harness_%'"
 
 
 def sessions_gone(asked: str, count: int = 1) -> Rest:
     """Return the pause until the ZooKeeper sessions of so many replicas, which were killed or
     paused, have expired; `asked` is another one."""
-    active = f"active_replicas + {count} <= total_replicas"
-    return Rest(SESSION_GONE_S, ShownState(asked, f"SELECT min({active}) FROM system.replicas"))
+    sql = f"SELECT min(active_replicas + {count} <= total_replicas) FROM system.replicas"
+    return Rest(SESSION_GONE_S, ShownState(asked, sql))
 
 
 def lost(asked: str, nodes: Sequence[str]) -> Sequence[Rest]:
@@ -49,14 +46,17 @@ def cut_log(values: Sequence[int], away: Sequence[str], key: int = 0) -> tuple[S
 
 def rows_on(seconds: float, count: int, *nodes: str) -> Sequence[Rest]:
     """Return the pause until each of these replicas has so many rows, in all tables together."""
-    sql = f"SELECT sum(rows) = {count} {_PARTS} AND active"
+    sql = f"SELECT sum(rows) = {count} FROM system.parts WHERE database LIKE 'harness_%' AND active"
     return _of_each(seconds, [ShownState(node, sql) for node in nodes])
 
 
 def parts_gone(seconds: float, partition: int, *nodes: str) -> Sequence[Rest]:
     """Return the pause until these replicas know no part of a partition any more, not even an
     inactive one."""
-    sql = f"SELECT count() = 0 {_PARTS} AND partition = '{partition}'"
+    sql = (
+        "SELECT count() = 0 FROM system.parts WHERE database LIKE 'harness_%' "
+        f"AND partition = '{partition}'"
+    )
     return _of_each(seconds, [ShownState(node, sql) for node in nodes])
 
 

@@ -13,10 +13,12 @@ from checkers.zookeeper.watches import WATCH, WatchedNode
 from harness.clusters.kazoo_session import KazooSession
 from harness.core.clock import WallClock
 from harness.core.op import Kind, Op
-from workloads.zookeeper_clients import WatchClient
+from workloads.zookeeper_clients import ChildrenClient, WatchClient
 
 EXISTS, SYNC, CLOSE = 3, 9, -11
 """Types of requests."""
+NO_NODE = -101
+"""Error of an answer."""
 EVENT = framed(struct.pack(">iqi", -1, -1, 0) + struct.pack(">iii", 3, 3, 4) + b"/n/0")
 """Event of a watch: the node's data changed."""
 
@@ -89,3 +91,17 @@ def test_the_place_of_an_event_is_that_among_the_answers_on_the_wire(
     assert seen.violations() == wrong
     if look is not None:
         assert seen == look
+
+
+def test_a_zookeeper_that_has_lost_the_node_above_all_others_answers_nothing() -> None:
+    def forgetful(connection: socket.socket) -> None:
+        for xid, kind in requests(connection):
+            connection.sendall(framed(struct.pack(">iqi", xid, 1, 0 if kind == CLOSE else NO_NODE)))
+
+    with serving(forgetful) as endpoint:
+        client = ChildrenClient(lambda: KazooSession([endpoint]), "/n", WallClock(), synced=True)
+        done = client.invoke(
+            Op(index=0, process=0, kind=Kind.INVOKE, f="insert", time_ns=0, key=0, value=1)
+        )
+        client.close()
+    assert (done.kind, done.error) == (Kind.INFO, "NoNodeError: /n is gone")

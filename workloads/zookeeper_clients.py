@@ -55,6 +55,9 @@ class ZooKeeperClient:
             return self.requests[op.f](f"{self.path}/{op.key}", op)
         except ZooKeeperError as error:
             return error.done
+        except NoNodeError:
+            # ZooKeeper has lost the node below which all others are, and perhaps what came before.
+            return Done(Kind.INFO, error=f"NoNodeError: {self.path} is gone")
 
     def sync_before(self, op: Op) -> Sequence[tuple[str, tuple[str, ...]]]:
         """Return the requests that come before those of a read. Nobody need wait for a sync: a

@@ -98,17 +98,21 @@ def test_this_machine_can_have_faulty_disks() -> None:
 
 @pytest.mark.containers
 @pytest.mark.parametrize(
-    ("name", "role"),
+    "name",
     [
-        *((e.name, "clickhouse") for e in FAULTS if e.name not in ("disk-eio", "power-cut")),
-        *((name, "zookeeper") for name in ("power-cut", "disk-full", "disk-flip")),
+        *(
+            f"{entry.name}-clickhouse" if entry.aim.roles else entry.name
+            for entry in FAULTS
+            if entry.name not in ("disk-eio", "power-cut")
+        ),
+        *("power-cut-zookeeper", "disk-full-zookeeper", "disk-flip-zookeeper"),
     ],
 )
-def test_a_fault_is_seen_and_healed(cluster: DockerCluster, name: str, role: str) -> None:
-    if (name, role) == ("disk-flip", "clickhouse"):
+def test_a_fault_is_seen_and_healed(cluster: DockerCluster, name: str) -> None:
+    if name == "disk-flip-clickhouse":
         sql(cluster, "CREATE TABLE m (x UInt8) ENGINE = MergeTree ORDER BY x")
         sql(cluster, "INSERT INTO m SELECT number FROM numbers(100)")
-    nemesis = nemesis_of(f"{name}-{role}")
+    nemesis = nemesis_of(name)
     check_capabilities(nemesis, cluster)
     begun = call(cluster, nemesis, "begin")
     assert begun["text"]

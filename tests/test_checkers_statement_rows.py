@@ -8,18 +8,14 @@ from statement_rows_cases import (
     ATTACH_ON_CH2,
     BACK_ON_CH1,
     BACK_ON_CH2,
-    BOTH_ROWS,
     CLEAR,
     DEDUPLICATE,
     DELETE,
-    DELETE_ONE,
     DETACH,
-    EXPIRED,
     FETCH,
     HERE,
     KEYED,
     KILL,
-    MERGED,
     MOVE_BACK,
     MOVE_BACK_LATER,
     ONE,
@@ -30,14 +26,12 @@ from statement_rows_cases import (
     SELECT_BACK,
     STAGED,
     TRUNCATE,
-    UNMERGED,
     VALUED,
     again,
     both_show,
     call,
     copy,
     insert,
-    left,
     move,
     projected,
     shows,
@@ -330,54 +324,6 @@ VERDICTS = {
     "what a statement on all partitions removed is gone": (
         (ONE, TRUNCATE, both_show(t=[(1, [], 1)])),
         (Status.INVALID, ["resurrected"]),
-    ),
-    "a row that has expired may be gone": (
-        (EXPIRED, ONE_MORE, OPTIMIZE, both_show(t=[(2, [], 1)])),
-        (Status.VALID, []),
-    ),
-    "it may be gone from one replica and still be on another": (
-        (EXPIRED, ONE_MORE, OPTIMIZE, shows("ch1", t=BOTH_ROWS), shows("ch2", t=[(2, [], 1)])),
-        (Status.VALID, []),
-    ),
-    "it is in no table into which nothing put it": (
-        (EXPIRED, ONE_MORE, OPTIMIZE, both_show(t=[(2, [], 1)], u=HERE)),
-        (Status.INVALID, ["misplaced"]),
-    ),
-    "it is there once": (
-        (EXPIRED, ONE_MORE, OPTIMIZE, both_show(t=[(1, [], 2), (2, [], 1)])),
-        (Status.INVALID, ["doubled"]),
-    ),
-    "it does not come back after a DELETE": (
-        (EXPIRED, ONE_MORE, DELETE_ONE, both_show(t=BOTH_ROWS)),
-        (Status.INVALID, ["resurrected"]),
-    ),
-    "sent again it is the same row": (
-        (EXPIRED, again(1, 5, 6, expires=True), ONE_MORE, OPTIMIZE, both_show(t=BOTH_ROWS)),
-        (Status.VALID, []),
-    ),
-    "it is gone once all parts were merged at rest": (
-        (EXPIRED, ONE_MORE, OPTIMIZE, both_show(t=BOTH_ROWS), MERGED, left(t=[(2, [], 1)])),
-        (Status.VALID, []),
-    ),
-    "it is there though all parts were merged at rest": (
-        (EXPIRED, ONE_MORE, OPTIMIZE, both_show(t=BOTH_ROWS), MERGED, left(t=BOTH_ROWS)),
-        (Status.INVALID, ["unexpired"]),
-    ),
-    "a merge of unknown outcome may have left it": (
-        (EXPIRED, ONE_MORE, OPTIMIZE, both_show(t=BOTH_ROWS), UNMERGED, left(t=BOTH_ROWS)),
-        (Status.VALID, []),
-    ),
-    "a merge of one table leaves what is in another one": (
-        (EXPIRED, ONE_MORE, move(10, 20), both_show(u=BOTH_ROWS), MERGED, left(u=BOTH_ROWS)),
-        (Status.VALID, []),
-    ),
-    "a row that was refused is there": (
-        (insert(1, 1, 2, "fail", expires=True), ONE_MORE, OPTIMIZE, both_show(t=BOTH_ROWS)),
-        (Status.INVALID, ["refused"]),
-    ),
-    "a row that no TTL may remove is lost beside one that has expired": (
-        (insert(1, 1, 2, expires=True), ONE_MORE, OPTIMIZE, both_show(t=[(1, [], 1)])),
-        (Status.INVALID, ["lost"]),
     ),
     "merges of an engine that replaces rows leave one of the copies": (
         (KEYED, SELECT, SELECT_BACK, both_show(t=[(1, [], 1)], u=[(1, [], 1)])),

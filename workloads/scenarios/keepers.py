@@ -76,7 +76,7 @@ HANDED_ON_HOLE = Scenario(
         _JOINING.ends,
         _serves("ch3"),
         *_inserts([7], "ch2"),
-        # Of the three that are left, two have all transactions, and the last of them leads.
+        # zk1 lacks transactions, zk2 and zk3 have them all: zk3, whose number is higher, leads.
         *_OTHERS.begins,
         _STALE.ends,
         *_inserts([8], "ch3"),

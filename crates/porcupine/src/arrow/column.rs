@@ -29,7 +29,7 @@ pub(super) enum Layout {
     UInt16(*const u16),
     UInt32(*const u32),
     UInt64(*const u64),
-    /// Of times alone.
+    /// Floats, which only times may be.
     Float32(*const f32),
     Float64(*const f64),
     Text32(*const i32, *const u8),

@@ -1,5 +1,5 @@
-"""A cluster on which an audit can be tried: a shop's orders, and a slow link between one replica
-and ZooKeeper, by which an order gets its quorum after one that began later.
+"""A cluster on which an audit can be tried: a shop's orders, one of which is held back on its way
+to ZooKeeper, so that it gets its quorum after one that began later.
 
 `/quorum/last_part`, by which sequentially consistent reads know what they must have, then goes back
 from the later order's part to the earlier one's. The scenario `overtaken-insert` has the same, with
@@ -8,7 +8,7 @@ log alone has it.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,15 +17,15 @@ from typing import Final
 
 from compose.releases import ImageChoice
 from harness.clusters.parallel import on_each
-from harness.clusters.replica import execute, query_value
-from harness.core.capabilities import CanConfigure, CanDegradeLinks, CanRestart, KeepsTransactions
+from harness.clusters.replica import execute
+from harness.core.capabilities import CanConfigure, CanIntercept, KeepsTransactions
 from harness.core.clock import utc_now
-from harness.core.errors import ClusterError, UsageError
+from harness.core.errors import ClusterError
 from harness.core.history import History
-from harness.core.link_quality import LinkFault
+from harness.core.op import Json
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
-from harness.core.topology import LinkClass, Topology
+from harness.core.topology import Topology
 from harness.run.audit import AuditRequest, audited
 from harness.run.audit_log import ZooKeeperLogs
 from harness.run.bring_up import fresh_cluster
@@ -36,14 +36,13 @@ DATABASE: Final = "shop"
 TABLE: Final = "orders"
 PATH: Final = "/clickhouse/tables/shop/orders"
 ORDERS: Final = 12
-"""Number of orders before the link is slow."""
+"""Number of orders before one is held back."""
 EARLY: Final = 100
-"""Order that begins first, on the replica whose link is slow."""
+"""Order that begins first, and is held back."""
 LATE: Final = 101
 """Order that overtakes it, on another replica."""
-DELAY_MS: Final = 800.0
-"""Time by which the slow link delays each packet: long beside an insert, which takes a tenth of a
-second, short beside the limits of ClickHouse's sessions and requests."""
+HELD: Final = "commit"
+"""Name of the rule by which a proxy holds it back: it has its block number and no commit."""
 PATIENCE_S: Final = 120.0
 """Time limit of an insert, and of waiting for what must come."""
 _LOG: Final = """<{0}><database>system</database><table>{0}</table>
@@ -55,7 +54,7 @@ QUORUM: Final = {"insert_quorum": 2, "insert_quorum_parallel": 0, "log_queries":
 
 def audit_demo(store: Store, note: Callable[[str], None]) -> tuple[History, Origin]:
     """Bring up servers, write orders, overtake one, and return what the servers logged. Nothing is
-    left of the servers. Raises ClusterError, and UsageError where links cannot be slowed down."""
+    left of the servers. Raises ClusterError."""
     name = f"harness-{Seed.fresh().value:08x}"
     cluster = fresh_cluster(
         Topology.of(),
@@ -69,10 +68,10 @@ def audit_demo(store: Store, note: Callable[[str], None]) -> tuple[History, Orig
     began = utc_now()
     cluster.up()
     try:
-        if why := cluster.part(CanDegradeLinks).why_unavailable():
-            raise UsageError(f"--demo: cluster {cluster.name} cannot degrade links: {why}")
         note("switching on query_log and part_log")
-        _switch_on_logs(cluster)
+        for node in cluster.topology.replicas:
+            cluster.part(CanConfigure).configure(node, "logs.xml", LOGS)
+        cluster.part(CanIntercept).interpose()  # restarts the replicas
         _create(cluster)
         note(f"writing {ORDERS} orders with a quorum of two replicas, to each replica in turn")
         replicas = cluster.topology.replicas
@@ -85,14 +84,6 @@ def audit_demo(store: Store, note: Callable[[str], None]) -> tuple[History, Orig
     finally:
         note("removing the servers")
         cluster.down()
-
-
-def _switch_on_logs(cluster: Cluster) -> None:
-    replicas = cluster.topology.replicas
-    for node in replicas:
-        cluster.part(CanConfigure).configure(node, "logs.xml", LOGS)
-    cluster.part(CanRestart).restart(replicas)
-    _await(lambda: not cluster.unready(), "every server serves")
 
 
 def _create(cluster: Cluster) -> None:
@@ -112,32 +103,32 @@ def _insert(cluster: Cluster, node: str, order: int) -> None:
 
 
 def _overtake(cluster: Cluster, note: Callable[[str], None]) -> None:
-    """Insert an order over a slow link, and a later one elsewhere before the first is committed."""
+    """Insert an order that is held back, and one elsewhere before the first is committed."""
     slow, other = cluster.topology.replicas[:2]
-    keepers = set(cluster.topology.keepers)
-    links = [
-        link
-        for link in cluster.topology.links([LinkClass.KEEPER])
-        if link.source == slow and link.target in keepers
-    ]
-    note(f"slowing down {slow}'s link to ZooKeeper by {DELAY_MS:g} ms")
-    cluster.part(CanDegradeLinks).degrade_links(links, LinkFault.DELAY, DELAY_MS, seed=1)
+    proxies = cluster.part(CanIntercept)
+    rule: dict[str, Json] = {"channel": "zookeeper", "edge": "request", "op": "multi"}
+    rule |= {"name": HELD, "do": "hold", "words": [PATH, "/log/log-"], "alone": True}
+    proxies.intercept([slow], rule)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(_insert, cluster, slow, EARLY)
-        _await(lambda: first.done() or _numbered(cluster, other), f"{slow} has a block number")
-        _insert(cluster, other, LATE)
-        if first.done():
-            raise ClusterError(f"order {EARLY} ended before {LATE} was written; try it again")
-        note(f"{other} acknowledged order {LATE}, which began after order {EARLY} on {slow}")
+        try:
+            _await(lambda: first.done() or _held(proxies, slow), f"{slow} commits order {EARLY}")
+            if first.done():
+                first.result()
+                raise ClusterError(f"order {EARLY} was committed and not held back; try it again")
+            note(f"holding back what commits order {EARLY} on {slow}")
+            _insert(cluster, other, LATE)
+            note(f"{other} acknowledged order {LATE}, which began later")
+        finally:
+            proxies.release([slow], HELD)
         first.result()
     note(f"{slow} acknowledged order {EARLY}")
-    cluster.part(CanDegradeLinks).restore_links()
 
 
-def _numbered(cluster: Cluster, node: str) -> bool:
-    """Return whether an insert holds a block number that it has yet to commit."""
-    text = f"SELECT count() FROM system.zookeeper WHERE path = '{PATH}/block_numbers/all'"
-    return bool(query_value(cluster.endpoint(node), text, int))
+def _held(proxies: CanIntercept, node: str) -> bool:
+    hits = proxies.intercepted(node)["hits"]
+    assert isinstance(hits, Mapping), "the proxy counts hits by rule"
+    return bool(hits.get(HELD))
 
 
 def _read(cluster: Cluster, began: datetime) -> History:

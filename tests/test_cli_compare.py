@@ -16,15 +16,17 @@ from real_servers import THREE, left
 from report_cases import finished, sound, stale
 
 from compose.releases import CLICKHOUSE, ImageOptions
-from harness.cli.compare import percent
+from harness.cli.compare import percent, player_of
 from harness.cli.main import app
 from harness.cli.run import request_for
+from harness.cli.terminal import Terminal
 from harness.clusters.sim_cluster import SimCluster
 from harness.core.engines import Engine, Engines
 from harness.core.errors import ClusterError, MissingMechanismError, UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Role
 from harness.run.campaign import Campaign, ClusterSource, FinishedRun
+from harness.run.monitor import Monitor, Phase
 from harness.run.stop import Stop
 from harness.run.trial import Trial, TryResult
 from harness.search.bisection import Answer, Boundary
@@ -172,6 +174,22 @@ def test_a_revision_that_cannot_be_built_is_left_out(
     on, replay = played(tmp_path, [HIT], servers=found[0])
     assert why in str(on.unbuilt)
     assert (on.tries, replay.clusters) == ([], [])
+
+
+def test_on_a_pipe_builds_and_the_steps_of_tries_have_a_line_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    player = player_of("stale-read", ImageOptions(), str(tmp_path), Terminal())
+    found, _ = tried_servers(["v1"], [], "false {revision}")
+    player.play(VersionTries(found[0]), lambda: True)
+    monitor = Monitor("scenario stale-read", 1)
+    assert player.shown is not None
+    with player.shown(monitor):
+        monitor.enter(Phase.SET_UP, "building ClickHouse 24.8.4.1")
+    assert capsys.readouterr().out.splitlines() == [
+        "building v1: false v1",
+        "set up: building ClickHouse 24.8.4.1",
+    ]
 
 
 def versions_of(names: list[str]) -> list[VersionTries]:

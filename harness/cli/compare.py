@@ -2,6 +2,7 @@
 versions."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from math import ceil, floor
@@ -25,7 +26,7 @@ from harness.run.stop import Stop
 from harness.run.trial import Trial, TryResult
 from harness.search.bisection import CONFIDENCE, TRIES_MAX, Answer, Bisection, Standing
 from harness.search.replay import Replay, replay_of
-from harness.search.tried_servers import tried_servers
+from harness.search.tried_servers import TriedServers, tried_servers
 from harness.search.version_bisection import bisect_versions, conclude
 from harness.search.version_tries import Player, VersionTries, compare_versions
 from harness.store.store import Store
@@ -76,16 +77,18 @@ zookeeper_option = click.option(
 )
 
 
-def _player(what: str, beside: ImageOptions, store: str, console: Console) -> Player:
-    """Return what plays the tries and prints a line about each. Raises UsageError."""
+def player_of(what: str, beside: ImageOptions, store: str, console: Console) -> Player:
+    """Return what plays the tries, shows each run, and prints a line about each try and each build.
+    Raises UsageError."""
     kept = Store(Path(store))
     return Player(
         replay=replay_of(what, kept),
         store=kept,
         beside=beside,
-        shown=partial(live_display, console=console) if console.is_terminal else None,
+        shown=partial(live_display, console=console),
         stop=Stop(),
         on_try=partial(_print_try, console, kept),
+        on_build=partial(_print_build, console),
     )
 
 
@@ -127,7 +130,7 @@ def compare(
     """
     console = Terminal(stderr=as_json, highlight=False)
     servers, beside = tried_servers(versions, zookeeper, build or "")
-    player, columns = _player(what, beside, store, console), [*map(VersionTries, servers)]
+    player, columns = player_of(what, beside, store, console), [*map(VersionTries, servers)]
     replay, stop = player.replay, player.stop
     console.warn(player.store.prepare())
     with stop.obeying_signals():
@@ -190,7 +193,7 @@ def bisect(
     """
     console = Terminal(stderr=as_json, highlight=False)
     servers, beside = tried_servers(versions, zookeeper, build or "")
-    player, columns = _player(what, beside, store, console), [*map(VersionTries, servers)]
+    player, columns = player_of(what, beside, store, console), [*map(VersionTries, servers)]
     replay, stop = player.replay, player.stop
     if len(columns) < 2:
         raise UsageError(f"--versions {','.join(versions)}: expected two versions or more")
@@ -227,6 +230,11 @@ def _answer(replay: Replay, columns: list[VersionTries]) -> str:
         of["reproduced on" if tally.hits else where].append(hits if tally.conclusive else on.exact)
     said = "; ".join(f"{where} {', '.join(names)}" for where, names in of.items() if names)
     return f"{replay.name}: {said}"
+
+
+def _print_build(console: Console, servers: TriedServers) -> None:
+    line = f"building {servers.name}: {shlex.join(servers.build_words)}"
+    console.print(line, style="dim", soft_wrap=True)
 
 
 def _print_try(console: Console, store: Store, on: VersionTries, one: Trial) -> None:

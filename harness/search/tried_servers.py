@@ -65,8 +65,13 @@ class TriedServers:
             zookeeper_image=beside.zookeeper_image,
         )
 
+    @property
+    def build_words(self) -> list[str]:
+        """Return the words of the command that builds the revision."""
+        return [word.replace(REVISION, self.name) for word in shlex.split(self.build)]
+
     def _built(self) -> str:
-        words = [word.replace(REVISION, self.name) for word in shlex.split(self.build)]
+        words = self.build_words
         try:
             said = subprocess.run(  # the user's own command
                 words, stdout=subprocess.PIPE, text=True, timeout=BUILD_S_MAX, check=False

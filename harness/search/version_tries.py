@@ -109,11 +109,15 @@ class Player:
     stop: Stop
     on_try: Callable[[VersionTries, Trial], None]
     """Called after every try."""
+    on_build: Callable[[TriedServers], None] = lambda _: None
+    """Called before a revision is built."""
 
     def play(self, on: VersionTries, more: Callable[[], bool]) -> None:
         """Play tries while `more` asks for another; it is asked before each one. After a crash
         the next try has a fresh cluster."""
         crashes = 0
+        if on.servers.build:
+            self.on_build(on.servers)
         try:
             options = on.servers.options(self.beside)
         except BuildError as error:

@@ -11,14 +11,15 @@ from typing import Any, Final
 import msgspec
 import rich_click as click
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from checkers.phrasing import number as counted
+from harness.cli.narrow_table import Column, narrow_table
 from harness.cli.parameter_types import WORD, StoreDirectory, json_option, number
 from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import UsageError
+from harness.core.printable import printable
 from harness.core.ranges import unknown_name
 from harness.fleet.engine import spark_fleet
 from harness.fleet.found_runs import COLUMNS, Found, runs_at
@@ -30,8 +31,7 @@ from harness.store.parquet import SCHEMA
 ROWS_SHOWN: Final = 50
 ROWS_OF_JSON: Final = 10_000
 LINES_A_ROW: Final = 2
-"""Number of lines of the terminal up to which the folded row of a table can be read."""
-WIDTH_MAX: Final = 10_000
+"""Number of lines of the terminal up to which the wrapped row of a table can be read."""
 
 
 @click.command("query")
@@ -204,17 +204,15 @@ def _json_value(value: Any) -> Any:
 def _show(console: Console, asked: ShippedQuery, answer: SelectedRows) -> None:
     if asked.title:
         console.print(asked.title, style="bold")
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    for name, column in zip(answer.columns, zip(*answer.rows, strict=True), strict=False):
-        known = [value for value in column if value is not None]
-        numbers = known and all(isinstance(value, int | float) for value in known)
-        table.add_column(name, justify="right" if numbers else "left", overflow="fold")
-    for row in answer.rows:
-        table.add_row(*map(_shown, row))
-    unlimited = console.options.update(width=WIDTH_MAX)
+    columns = [
+        Column(name, [*map(_shown, values)], right=_are_numbers(values))
+        for name, values in zip(answer.columns, zip(*answer.rows, strict=True), strict=False)
+    ]
+    readable = sum(column.most for column in columns) <= LINES_A_ROW * console.width
+    table = narrow_table(columns, console.width) if readable else None
     if not answer.rows:
         console.print(f"no rows ({', '.join(answer.columns)})", style="dim")
-    elif Measurement.get(console, unlimited, table).maximum <= LINES_A_ROW * console.width:
+    elif table is not None:
         console.print(table)
     else:
         _show_records(console, answer)
@@ -222,6 +220,11 @@ def _show(console: Console, asked: ShippedQuery, answer: SelectedRows) -> None:
         console.print(f"and {counted(answer.more, 'more row')}; --limit shows more", style="dim")
     if asked.title:
         console.print()
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(value, int | float) for value in known)
 
 
 def _show_records(console: Console, answer: SelectedRows) -> None:
@@ -241,4 +244,5 @@ def _shown(value: Any) -> Text:
     if value is None:
         return Text("null", "dim")
     found = _json_value(value)
-    return Text(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False))
+    shown = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    return Text(printable(shown))

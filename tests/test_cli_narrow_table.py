@@ -1,0 +1,89 @@
+"""Tables of narrow terminals: every word and number whole, or no table."""
+
+from typing import Final
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from harness.cli.narrow_table import Column, narrow_table, wrapped
+
+CELLS: Final = {
+    "servers": ("simulated", "real"),
+    "version": ("18.16.1", "25.8.2.1"),
+    "cell": ("quorum-set+partition", "merges+kill"),
+    "settings": ("defaults", "insert=plain read=plain"),
+    "checked": ("1,234,567", "0"),
+    "rate": ("0.667", "1e+20"),
+}
+
+
+def shown(width: int) -> list[str] | None:
+    columns = [
+        Column(name, [*map(Text, cells)], right=name in ("checked", "rate"))
+        for name, cells in CELLS.items()
+    ]
+    table = narrow_table(columns, width)
+    if table is None:
+        return None
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(table)
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_a_table_that_fits_has_a_line_for_each_row() -> None:
+    assert shown(100) == [
+        "servers    version   cell                  settings                   checked   rate",
+        "simulated  18.16.1   quorum-set+partition  defaults                 1,234,567  0.667",
+        "real       25.8.2.1  merges+kill           insert=plain read=plain          0  1e+20",
+    ]
+
+
+def test_a_narrow_table_ends_its_lines_between_words_and_behind_joined_names() -> None:
+    assert shown(65) == [
+        "servers    version   cell         settings        checked   rate",
+        "simulated  18.16.1   quorum-set+  defaults      1,234,567  0.667",
+        "                     partition",
+        "real       25.8.2.1  merges+kill  insert=plain          0  1e+20",
+        "                                  read=plain",
+    ]
+
+
+def test_columns_come_closer_before_there_is_no_table() -> None:
+    lines = shown(59)
+    assert lines is not None
+    assert lines[0] == "servers   version  cell        settings       checked  rate"
+    assert shown(58) is None
+
+
+@pytest.mark.parametrize("width", range(59, 90))
+def test_whatever_the_width_words_are_whole_and_lines_fit(width: int) -> None:
+    lines = shown(width)
+    assert lines is not None
+    assert max(map(len, lines)) <= width
+    words = {word for line in lines for word in line.split()}
+    assert {"1,234,567", "1e+20", "25.8.2.1", "simulated", "insert=plain"} <= words
+    assert "".join(sorted("".join(lines).replace(" ", ""))) == "".join(
+        sorted(
+            "".join((*CELLS, *(cell for cells in CELLS.values() for cell in cells))).replace(
+                " ", ""
+            )
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("a stale read", 7, "a stale\nread"),
+        ("a  b", 3, "a\nb"),
+        ("one\ntwo three", 5, "one\ntwo\nthree"),
+        ("zk-cut-request,zk-cut-response", 20, "zk-cut-request,\nzk-cut-response"),
+        ("quorum-set+kill/2026-0x1", 16, "quorum-set+kill/\n2026-0x1"),
+        ("longer-than-that", 5, "longer-than-that"),
+        ("", 5, ""),
+    ],
+)
+def test_a_text_is_wrapped_between_words(text: str, width: int, lines: str) -> None:
+    assert wrapped(Text(text), width).plain == lines

@@ -60,13 +60,13 @@ def test_a_trend_has_rates_and_kinds_that_are_new_and_gone(tmp_path: Path) -> No
     (tmp_path / NIGHTS / "m" / "20261119T000000000000Z").symlink_to(tmp_path / NIGHTS / "m")
     views = Nights(Store(tmp_path)).all()
     assert [view.word for view in views] == ["INVALID", "VALID"]
-    assert views[1].all_gone == ("quorum-set (server) + partition: unexplained stale",)
+    assert views[1].lost == ("quorum-set (server) + partition: unexplained stale",)
     assert views[1].new == ()
     plain, server = trends(views, {run.name: run for run in Runs(Store(tmp_path)).all()})
     assert server.version == "18.16.1"
     assert [(point.hits, point.tries) for point in server.points] == [(1, 1), (0, 1)]
     assert server.total.text == "50 % (1.3–99 %)"
-    assert (server.gone, server.first_s) == (("unexplained stale",), 0.96)
+    assert (server.unseen, server.first_s) == (("unexplained stale",), 0.96)
     assert plain.total.more_needed == 367 - 1
     assert [percent(0.0053), percent(0.999), Share(0, 0).text] == ["0.53 %", "100 %", "–"]
 
@@ -92,12 +92,59 @@ def test_pages_of_nights_lead_to_each_other(tmp_path: Path) -> None:
         assert "/night/m/20261120T000000000000Z" in nights
         assert "50 % (1.3–99 %)" in nights
         night = text(address, "/night/m/20261121T000000000000Z")
-        assert "gone: unexplained stale" in night
+        assert "not seen again: unexplained stale" in night
         assert "/night/m/20261120T000000000000Z" in night
         assert asked(address, "/night/m/..%2fx")[0] == 404
         assert asked(address, "/night/m/20261119T000000000000Z")[0] == 404
         assert "sequential" in text(address, "/staleness")
         assert asked(address, "/settings")[0] == 307
+
+
+def judged(night: Night, number: int, defect: str = "") -> None:
+    """Append a run that is VALID, or INVALID by a known defect."""
+    night.say("begin", number, cell="c", seed="0x1")
+    night.say("directory", number, path=f"c/{number}")
+    night.say("recorded", number, troubles=[], seconds=1.0)
+    known = {"name": defect, "since": "24.8", "count": 1, "evidence": "read 1"}
+    cause = {"status": "known", "defects": [known], "unexplained": []} if defect else None
+    status, kinds = ("INVALID", ["stale"]) if defect else ("VALID", [])
+    night.say(
+        "judged", number, status=status, reason="", kinds=kinds, first_ns=None, cause=cause
+    )  # fmt: skip
+
+
+def test_what_is_accepted_and_gone_differs_from_what_one_night_did_not_see(tmp_path: Path) -> None:
+    accept = {"accept": {"c": ["stale-read"]}}
+    for day, runs in enumerate((["stale-read"] * 4, ["skipped-part"] + 7 * [""], [""])):
+        path = tmp_path / NIGHTS / "m" / f"2026112{day}T000000000000Z"
+        night = Night.begun(path, {"started_utc": f"2026-11-2{day}T00:00:00", **accept})
+        for number, defect in enumerate(runs):
+            judged(night, number, defect)
+        night.say("end")
+    first, second, third = Nights(Store(tmp_path)).all()
+    assert first.lost == ()
+    assert second.lost == ("c: stale-read (gone)",)
+    assert third.lost == ("c: stale-read (gone), skipped-part",)
+    with served(tmp_path) as address:
+        page = text(address, night_url(third.name))
+        assert "accepted and gone: stale-read" in page
+        assert "not seen again: skipped-part" in page
+        assert "1 run</summary>" in page
+
+
+def test_a_run_that_goes_on_counts_as_nothing_yet(tmp_path: Path) -> None:
+    path = tmp_path / NIGHTS / "m" / "20261120T000000000000Z"
+    night = Night.begun(path, {"started_utc": "2026-11-20T00:00:00"})
+    judged(night, 0)
+    night.say("begin", 1, cell="c", seed="0x2")
+    night.say("directory", 1, path="c/1")
+    (view,) = Nights(Store(tmp_path)).all()
+    assert (view.word, view.waiting, len(view.slots)) == ("VALID", 1, 1)
+    with served(tmp_path) as address:
+        assert "not over, 1 run without a verdict yet" in text(address, night_url(view.name))
+    night.say("end")
+    (view,) = Nights(Store(tmp_path)).all()
+    assert (view.word, view.waiting, len(view.slots)) == ("UNKNOWN", 0, 2)
 
 
 def test_a_cell_leads_to_the_list_of_its_runs(tmp_path: Path) -> None:

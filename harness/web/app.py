@@ -21,6 +21,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Route
 
 from checkers.ladder import Level
+from checkers.phrasing import number as counted
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
 from harness.nights.night_summary import unexplained_first
@@ -67,6 +68,7 @@ def environment() -> jinja2.Environment:
     made.filters["cell_url"] = cell_url
     made.filters["percent"] = percent
     made.globals["DEFAULTS"] = DEFAULTS
+    made.globals["counted"] = counted
     return made
 
 

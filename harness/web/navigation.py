@@ -45,7 +45,7 @@ def neighbours_of(
 
 def night_by_run(nights: Sequence[NightView]) -> Mapping[str, NightView]:
     """Return the night of each run by the run's name."""
-    return {slot.path: view for view in nights for slot in view.slots if slot.path is not None}
+    return {slot.path: view for view in nights for slot in view.night.runs if slot.path}
 
 
 def linked(page: bytes, navigation: str, url: str) -> bytes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -40,20 +40,33 @@ class NightView:
         """Return the time when it began: "2026-11-25 00:41:56"."""
         return str(self.night.request.get("started_utc") or self.stamp)[:19].replace("T", " ")
 
+    @cached_property
+    def counted(self) -> Night:
+        """Return the night with the runs that count: all, or those that broke or have a verdict as
+        long as it is not over."""
+        runs = self.night.slots.items()
+        counted = {n: slot for n, slot in runs if self.night.over or slot.status or slot.broken}
+        return replace(self.night, slots=counted)
+
     @property
     def slots(self) -> Sequence[Slot]:
-        """Return its runs."""
-        return self.night.runs
+        """Return the runs that count."""
+        return self.counted.runs
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of runs that go on, or wait for their verdict."""
+        return len(self.night.slots) - len(self.counted.slots)
 
     @cached_property
     def cells(self) -> Sequence[CellSummary]:
         """Return the summaries of its cells, in the order in which they first ran."""
-        return cells(self.night, (), self.earlier)
+        return cells(self.counted, (), self.earlier)
 
     @cached_property
     def alarms(self) -> Sequence[Alarm]:
         """Return the figures of its cells that have changed."""
-        return alarms_of(self.night, self.recent)
+        return alarms_of(self.counted, self.recent)
 
     @property
     def headline(self) -> str:
@@ -69,7 +82,7 @@ class NightView:
     def summary(self) -> NightSummary:
         """Return what it came to, without its alarms."""
         fail_on = FailOn(self.night.request.get("fail_on", FailOn.UNEXPLAINED))
-        return NightSummary(night=self.night, cells=self.cells, fail_on=fail_on)
+        return NightSummary(night=self.counted, cells=self.cells, fail_on=fail_on)
 
     @property
     def word(self) -> str:
@@ -84,20 +97,24 @@ class NightView:
             return ()
         return tuple(f"{cell.name}: {', '.join(cell.news)}" for cell in self.cells if cell.news)
 
-    def gone(self, cell: str) -> tuple[str, ...]:
-        """Return the findings that a cell had in the night before and has no more, though it
-        ran."""
-        now = next((one for one in self.cells if one.name == cell), None)
-        if self.before is None or now is None or not now.slots:
+    def unseen(self, cell: CellSummary) -> tuple[str, ...]:
+        """Return the findings that a cell had in the night before and not in this one, though it
+        ran; without those that are gone, which more runs say."""
+        earlier = () if self.before is None else self.before.cells
+        then = next((one for one in earlier if one.name == cell.name), None)
+        if then is None or not cell.slots:
             return ()
-        then = next((one for one in self.before.cells if one.name == cell), None)
-        return () if then is None else tuple(sorted({*then.findings} - {*now.findings}))
+        return tuple(sorted({*then.findings} - {*cell.findings, *cell.gone}))
 
     @property
-    def all_gone(self) -> tuple[str, ...]:
-        """Return "cell: findings" for those of the night before that did not occur again."""
-        gone = {cell.name: self.gone(cell.name) for cell in self.cells}
-        return tuple(f"{name}: {', '.join(kinds)}" for name, kinds in gone.items() if kinds)
+    def lost(self) -> tuple[str, ...]:
+        """Return "cell: findings" for those that are accepted and gone, and for those of the night
+        before that did not occur again."""
+        lost = {
+            cell.name: [*(f"{name} (gone)" for name in cell.gone), *self.unseen(cell)]
+            for cell in self.cells
+        }
+        return tuple(f"{name}: {', '.join(found)}" for name, found in lost.items() if found)
 
 
 class Nights:

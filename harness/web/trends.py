@@ -62,7 +62,7 @@ class CellTrend:
         return tuple(sorted(_findings([last]) - _findings(before))) if before else ()
 
     @property
-    def gone(self) -> tuple[str, ...]:
+    def unseen(self) -> tuple[str, ...]:
         """Return the findings of nights before that the last of its nights does not have."""
         *before, last = [of for of in self.slots if of] or [()]
         return tuple(sorted(_findings(before) - _findings([last])))

@@ -95,6 +95,20 @@ def test_half_of_a_steered_night_follows_the_shortest_run_that_covered_what_is_r
     assert min(ways.values()) > 60
 
 
+def test_a_cell_is_followed_for_what_is_rare_in_one_of_its_runs() -> None:
+    """Of two cells whose runs have equally many rare elements, the one with more runs has more
+    rare elements, and is followed as often."""
+    slots = [slot(n, "a", (*COMMON, f"x{n}", f"y{n}")) for n in range(9)]
+    slots += [slot(9, "b", (*COMMON, "x9", "y9")), *(slot(n, "c") for n in range(10, 60))]
+    followed: Counter[str] = Counter()
+    for number in range(60, 660):
+        run = steering("abc").next([*slots, *(slot(n, "c") for n in range(60, number))])
+        if run.parent is not None:
+            followed["abc"[run.cell]] += 1
+    assert followed.keys() == {"a", "b"}
+    assert 0.4 < followed["b"] / followed.total() < 0.6
+
+
 def test_without_anything_rare_every_run_is_drawn_afresh() -> None:
     slots = [slot(number, "ab"[number % 2]) for number in range(20)]
     assert {steering().next(slots[:n]).parent for n in range(20)} == {None}
@@ -182,6 +196,8 @@ def test_every_aim_is_a_fault_and_every_aimed_step_one_of_the_model() -> None:
 
 FAILED = "1 inactive: EndQuorum"
 """An element that simulated runs of cell b alone have covered."""
+INACTIVE = "1 inactive: PullLog"
+"""An element with the same state of the table."""
 
 
 def foreseeing(options: dict[str, object] | None = None, **earlier: int) -> Steering:
@@ -191,7 +207,7 @@ def foreseeing(options: dict[str, object] | None = None, **earlier: int) -> Stee
 
 
 def test_a_run_is_aimed_at_what_only_simulated_runs_have_covered() -> None:
-    common = [slot(n, "ab"[n % 2]) for n in range(200)]
+    common = [slot(n, "ab"[n % 2], (*COMMON, INACTIVE)) for n in range(200)]
     drawn = [foreseeing().next(common[:length]) for length in range(200)]
     aimed = [choice for choice in drawn if choice.how == FORESEEN]
     assert 10 < len(aimed) < 50  # an eighth
@@ -201,7 +217,7 @@ def test_a_run_is_aimed_at_what_only_simulated_runs_have_covered() -> None:
 
 
 def test_nothing_is_aimed_at_that_real_runs_cover_or_that_was_aimed_at_in_vain() -> None:
-    common = [slot(n, "ab"[n % 2]) for n in range(200)]
+    common = [slot(n, "ab"[n % 2], (*COMMON, INACTIVE)) for n in range(200)]
     vain = [slot(n, "b") for n in range(3)]
     for one in vain:
         one.how, one.element = FORESEEN, FAILED
@@ -213,6 +229,14 @@ def test_nothing_is_aimed_at_that_real_runs_cover_or_that_was_aimed_at_in_vain()
     ):
         drawn = [steering_.next([*before, *common[:length]]) for length in range(200)]
         assert FORESEEN not in {choice.how for choice in drawn}
+
+
+def test_nothing_is_aimed_at_in_a_state_that_no_real_run_has_had() -> None:
+    common = [slot(n, "ab"[n % 2]) for n in range(200)]
+    drawn = [foreseeing().next(common[:length]) for length in range(200)]
+    assert FORESEEN not in {choice.how for choice in drawn}
+    drawn = [foreseeing(**{INACTIVE: 1}).next(common[:length]) for length in range(200)]
+    assert FORESEEN in {choice.how for choice in drawn}
 
 
 def test_simulated_runs_cover_elements_of_the_names_that_real_ones_have() -> None:

@@ -8,12 +8,15 @@ kill at the moment of a step, where there is one. Which run is followed is drawn
 
 - what nothing explains: one in four follows an INVALID run that no known defect explains in full;
 - what is rare: an element of the protocol's model (`harness.conform.coverage`) that fewer than one
-  run in 16 has covered, in this night and those before, each with the same chance; then the run of
-  this night that covered it in the least time. The kill is that of the element's step.
+  run in 16 has covered, in this night and those before, and the run of this night that covered it
+  in the least time. The kill is that of the element's step. The chance of an element is divided by
+  the number of runs of that run's cell, so that a cell counts by what is rare in one of its runs:
+  what each run of it adds would otherwise bring it ever more runs.
 
 Before either, one in four is aimed at an element that simulated runs of a cell have covered
 (`harness.nights.foreseen`), and no run on real servers: the cell's options with its nemeses and the
-kill of the element's step. After AIMS_MAX such runs the element is given up.
+kill of the element's step. The state of the element's table must be one that real runs have had,
+for a kill does not bring it about. After AIMS_MAX such runs the element is given up.
 
 Everything is drawn from the night's seed, the number of the run, and what is known when it begins,
 so that a night that was killed goes on as it would have.
@@ -97,9 +100,12 @@ class Steering:
     def _unreached(self, slots: Sequence[Slot]) -> list[NextRun]:
         """Return the runs that are aimed at what simulated runs alone have covered."""
         known = {*self.rota.earlier, *(element for slot in slots for element in reached(slot))}
+        states = {_state(element) for element in known}
         tried = Counter(slot.element for slot in slots if slot.how == FORESEEN)
         found = []
         for element in sorted(self.foreseen.keys() - known):
+            if _state(element) not in states:
+                continue
             names = [name for name in self.foreseen[element] if name in self.rota.names]
             for cell in map(self.rota.names.index, names if tried[element] < AIMS_MAX else ()):
                 own = self._nemeses(cell)
@@ -153,6 +159,14 @@ class Steering:
         rare = [e for e in sorted(made) if made[e] + self.rota.earlier.get(e, 0) <= often]
         if not rare:
             return None
-        element = rare[draws.below(len(rare))]
-        covering = (slot for slot in own if element in reached(slot))
-        return min(covering, key=lambda slot: slot.seconds), element
+        shortest: dict[str, Slot] = {}
+        for slot in sorted(own, key=lambda slot: slot.seconds):
+            shortest.update({e: slot for e in reached(slot) if e not in shortest})
+        runs = Counter(slot.cell for slot in own)
+        element = rare[draws.weighted([1 / runs[shortest[e].cell] for e in rare])]
+        return shortest[element], element
+
+
+def _state(element: str) -> str:
+    """Return the state of the table or the part in which an element's step was taken."""
+    return element.rpartition(": ")[0]

@@ -32,6 +32,7 @@ PROXIED = [
     "half-moved",
     "missed-view",
     "half-restored",
+    "restored-nothing",
     "lost-update",
     "mutated-twice",
 ]

@@ -99,6 +99,7 @@ LATER: Fact = ["executed", 350, "ch1", "query-0000000004"]
 EARLIER: Fact = ["executed", 50, "ch1", "query-0000000004"]
 RESTORE = call("restore-replica", "none", 1_000, 2_000, "info")
 OTHER: Fact = ["assign", 1_200, "attach", "ch1", "3_0_0_0", ""]
+GONE: Fact = ["drop", 800, "0_0_0_0", "ch1"]
 LOST, STAYED = at_rest(), at_rest(t=HERE)
 BOTH, DOUBLED = at_rest(t=HERE, u=HERE), at_rest(t=HERE, v=[(1, [], 2)])
 
@@ -113,6 +114,7 @@ EXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]] 
     "doubled-view": ((VIEWED, VIEWED_AGAIN, DOUBLED), (HELD,), ()),
     "missed-view": ((CREATE, VIEWED, STAYED), (HELD,), (LOGGED, LATER)),
     "half-restored": ((INSERT, RESTORE, KILLED, LOST), (HELD, OTHER), ()),
+    "restored-nothing": ((INSERT, RESTORE, KILLED, LOST), (HELD, GONE), ()),
 }
 """Calls, and what ZooKeeper's log says of t and of u, or of v with a view, by the defect that
 explains them."""
@@ -204,6 +206,16 @@ UNEXPLAINED: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], Sequence[Fact]]
     "the restore attached the partition": (
         (INSERT, RESTORE, KILLED, LOST),
         (HELD, OTHER, ["assign", 1_300, "attach", "ch1", "0_0_0_0", ""]),
+        (),
+    ),
+    "ZooKeeper had the part when the restore began": (
+        (INSERT, RESTORE, KILLED, LOST),
+        (HELD, GONE, FETCHED),
+        (),
+    ),
+    "nothing was attached, and the replica was not killed": (
+        (INSERT, RESTORE, LOST),
+        (HELD, GONE),
         (),
     ),
     "a row is lost beside an OPTIMIZE": (

@@ -173,6 +173,9 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
      "a replica took an insert and had yet to execute the statement that created a view"),
     ("half-restored", _TODAY, None, "#111628",
      "a replica was killed while it was restored, and attached only some of its parts"),
+    ("restored-nothing", _TODAY, None, "restoreMetadataInZooKeeper",
+     "a replica was killed before its restore had made the table, and the next ones found no "
+     "part"),
     ("strayed-update", _PATCHES, None, "#107501, #111801, #111933",
      "an UPDATE changed two rows of the same block number and offset, of which one came from "
      "another table"),

@@ -27,6 +27,7 @@ from checkers.triage.kept import unregistered_parts
 from checkers.triage.partitions import kept_parts, why_kept
 from checkers.triage.renames import renamed_away
 from checkers.triage.repairs import Repair
+from checkers.triage.restores import half_restored, restored_nothing
 from checkers.triage.row_paths import UnknownPathError, recorded, unmutated
 from checkers.triage.updates import lost_update, mutated_twice, overwritten_update, strayed_update
 from harness.core.history import History
@@ -313,28 +314,6 @@ def missed_view(accused: AccusedRow) -> str:
     return ""
 
 
-def half_restored(accused: AccusedRow) -> str:
-    """Return how a replica was killed while it was restored, and has attached no part of the row's
-    partition."""
-    if accused.violation.shown or not accused.parts:
-        return ""
-    for step in accused.steps:
-        call = accused.pair(step)
-        if call.invoke.f != "restore-replica" or step.end is not None:
-            continue
-        begin_ns, node = call.invoke.time_ns, str(step.node)
-        killed = kills(accused.history).on(node).since(begin_ns).first
-        attached = accused.facts(accused.source, "assign").since(begin_ns)
-        attached = attached.where(lambda entry: entry.detail == "attach")
-        own = [part for entry in attached if (part := BlockRange.named(entry.part))]
-        if killed and own and all(part.partition != str(accused.violation.key) for part in own):
-            return (
-                f"{accused.told(step)} had attached {len(own)} other parts when {node} was killed "
-                f"at {seconds(killed.begin_ns)}"
-            )
-    return ""
-
-
 def overlapped(accused: AccusedRow) -> str:
     """Return that what is shown is explained if each statement that takes rows may have read its
     source at any time since it began, and committed later. Of a row in two tables beside a MOVE of
@@ -448,6 +427,7 @@ SIGNATURES: Final[Mapping[str, tuple[Sequence[str], Signature]]] = {
     "copied-nothing": (_LOST, copied_nothing),
     "forgotten-insert": (_LOST, forgotten_insert),
     "half-restored": (_LOST, half_restored),
+    "restored-nothing": (_LOST, restored_nothing),
     "half-moved": ((HALF_MOVED,), half_moved),
     "doubled-view": (("derived",), doubled_view),
     "retried-elsewhere": (("derived",), retried_elsewhere),

@@ -75,6 +75,7 @@ from workloads.scenarios.statements import (
     HALF_RESTORED,
     MOVED_AWAY,
     REPLACED_BY_NOTHING,
+    RESTORED_NOTHING,
     STALE_REPLACE,
 )
 from workloads.scenarios.updates import (
@@ -149,6 +150,7 @@ _EVERY = (
     RETRIED_ELSEWHERE,
     MISSED_VIEW,
     HALF_RESTORED,
+    RESTORED_NOTHING,
     STRAYED_UPDATE,
     LOST_UPDATE,
     OVERWRITTEN_UPDATE,

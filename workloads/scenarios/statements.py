@@ -1,6 +1,7 @@
 """Scripts that show what statements between two tables do to rows that their replica lacks, or when
 their replica is killed."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from checkers.look import encode
@@ -184,6 +185,8 @@ FORGOTTEN_INSERT = Scenario(
 
 _ATTACHED = ("_t/1/log/log-",)
 """Words of the transaction in which a restore registers a part of t."""
+_MADE = ("_t/1/metadata",)
+"""Words of the transaction in which a restore makes t in ZooKeeper."""
 RESTORED = range(4)
 """Partitions of a table that is restored."""
 
@@ -193,30 +196,52 @@ def _on(f: str, node: str) -> Do:
     return Do(call_of(f, node, StatementCall(Effect.NONE, "t"), key=None))
 
 
-HALF_RESTORED = Scenario(
-    name="half-restored",
-    text="a replica is killed while SYSTEM RESTORE REPLICA attaches its parts: the statement "
-    "cannot be repeated, and when the others are restored, acknowledged rows are on no replica",
-    workload=scripted_statements("scenario-half-restored", OPTIONS),
-    nemesis=f"{MESSAGES},{KILL}",
-    steps=(
-        *(Do(insert_row(key, "ch1", key=key)) for key in RESTORED),
-        *rows_on(2.0, 4, "ch2", "ch3"),
-        *(_on("detach-table", node) for node in REPLICAS),
-        *(_on("drop-replica", node) for node in REPLICAS),
-        *(_on("attach-table", node) for node in REPLICAS),
-        held("hold", 1, "ch1", "multi", _ATTACHED, skip=2),
-        replace(_on("restore-replica", "ch1"), ends=(Kind.INFO,), wait=False),
-        held("await", 2, "ch1", "multi", _ATTACHED),
-        *CUT_SHORT.begins,
-        Joined(),
-        held("cut", 3, "ch1", "multi", _ATTACHED),
-        CUT_SHORT.ends,
-        # Refused: what ZooKeeper has of it is there.
-        replace(_on("restore-replica", "ch1"), ends=(Kind.FAIL, Kind.INFO)),
-        _on("restore-replica", "ch2"),
-        _on("restore-replica", "ch3"),
-    ),
-    finding=Finding(FINDING, "lost"),
-    needs=(*OPTIONS.needs, Mechanism.DROP_REPLICA),
+def _cut_restore(
+    name: str, text: str, words: Sequence[str], repeated: tuple[Kind, ...], skip: int = 0
+) -> Scenario:
+    """Return a scenario in which ch1 is killed before a transaction of SYSTEM RESTORE REPLICA, and
+    the statement is made again there, then on the others."""
+    return Scenario(
+        name=name,
+        text=text,
+        workload=scripted_statements(f"scenario-{name}", OPTIONS),
+        nemesis=f"{MESSAGES},{KILL}",
+        steps=(
+            *(Do(insert_row(key, "ch1", key=key)) for key in RESTORED),
+            *rows_on(2.0, 4, "ch2", "ch3"),
+            *(_on("detach-table", node) for node in REPLICAS),
+            *(_on("drop-replica", node) for node in REPLICAS),
+            *(_on("attach-table", node) for node in REPLICAS),
+            held("hold", 1, "ch1", "multi", words, skip=skip),
+            replace(_on("restore-replica", "ch1"), ends=(Kind.INFO,), wait=False),
+            held("await", 2, "ch1", "multi", words),
+            *CUT_SHORT.begins,
+            Joined(),
+            held("cut", 3, "ch1", "multi", words),
+            CUT_SHORT.ends,
+            replace(_on("restore-replica", "ch1"), ends=repeated),
+            _on("restore-replica", "ch2"),
+            _on("restore-replica", "ch3"),
+        ),
+        finding=Finding(FINDING, "lost"),
+        needs=(*OPTIONS.needs, Mechanism.DROP_REPLICA),
+    )
+
+
+HALF_RESTORED = _cut_restore(
+    "half-restored",
+    "a replica is killed while SYSTEM RESTORE REPLICA attaches its parts: the statement cannot be "
+    "repeated, and when the others are restored, acknowledged rows are on no replica",
+    _ATTACHED,
+    # Refused: what ZooKeeper has of it is there.
+    repeated=(Kind.FAIL, Kind.INFO),
+    skip=2,
+)
+RESTORED_NOTHING = _cut_restore(
+    "restored-nothing",
+    "a replica is killed before SYSTEM RESTORE REPLICA has made its table in ZooKeeper: the "
+    "statement is repeated, on the others as well, each says that it is done, and no replica has "
+    "a row",
+    _MADE,
+    repeated=(Kind.OK,),
 )

@@ -1,0 +1,54 @@
+"""Signatures of rows that a restore which was killed has left in what replicas put aside."""
+
+from collections.abc import Iterator, Sequence
+
+from checkers.phrasing import seconds
+from checkers.statements.steps import StatementStep
+from checkers.triage.accused_rows import AccusedRow
+from checkers.triage.events import Event, kills
+
+
+def half_restored(accused: AccusedRow) -> str:
+    """Return how a replica was killed while it was restored, and has attached no part of the row's
+    partition, but others."""
+    for step, killed, attached in _cut_restores(accused):
+        if attached and not any(accused.is_of_partition(part) for part in attached):
+            return (
+                f"{accused.told(step)} had attached {len(attached)} other parts when "
+                f"{killed.node} was killed at {seconds(killed.begin_ns)}"
+            )
+    return ""
+
+
+def restored_nothing(accused: AccusedRow) -> str:
+    """Return how a replica was killed while it was restored, when ZooKeeper had the row's part of
+    no replica any more, and no part was attached since."""
+    for step, killed, attached in _cut_restores(accused):
+        held = accused.facts(accused.source, "hold", "drop")
+        own = held.where(lambda fact: accused.is_of_partition(fact.part))
+        last = {fact.node: fact for fact in own}
+        begin_ns = accused.pair(step).invoke.time_ns
+        was_lost = all(one.kind == "drop" and one.begin_ns < begin_ns for one in last.values())
+        if last and was_lost and not attached:
+            return (
+                f"{accused.told(step)} had attached nothing when {killed.node} was killed at "
+                f"{seconds(killed.begin_ns)}, and nothing was attached since"
+            )
+    return ""
+
+
+def _cut_restores(accused: AccusedRow) -> Iterator[tuple[StatementStep, Event, Sequence[str]]]:
+    """Yield the restores whose replica was killed, if no table shows the row: the statement, the
+    kill, and the parts that were attached since the statement began."""
+    if accused.violation.shown or not accused.parts:
+        return
+    for step in accused.steps:
+        call = accused.pair(step)
+        if call.invoke.f != "restore-replica" or step.end is not None:
+            continue
+        begin_ns = call.invoke.time_ns
+        killed = kills(accused.history).on(str(step.node)).since(begin_ns).first
+        entries = accused.facts(accused.source, "assign").since(begin_ns)
+        attached = [one.part for one in entries if one.detail == "attach"]
+        if killed:
+            yield step, killed, attached

@@ -143,7 +143,7 @@ class Reported:
     report: str
 
 
-DISKS: Final = ("disk-", "power-cut", "empty-disk", "replace")
+DISKS: Final = ("disk-", "power-cut", "empty-disk", "keeper-", "replace")
 """Beginnings of the names of faults that take files from servers."""
 EXPECTED: Final[Sequence[Expected]] = (
     Expected("broken-part", "a fault took files", faults=DISKS),

@@ -1,21 +1,32 @@
 """Members that come back without their disk or with an old one, and members that are replaced.
 
 Only one server is without its data at a time, and the fault ends when a replica has fetched what it
-lacks: rows that a quorum of two has acknowledged are then always somewhere.
+lacks: rows that a quorum of two has acknowledged are then always somewhere. Of ZooKeeper alone all
+servers may lose what they have, at once.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from harness.core.capabilities import CanKill, CanReplaceDisks, CanReplaceReplicas, ReportsLeader
+from harness.core.capabilities import (
+    CanKill,
+    CanReplaceDisks,
+    CanReplaceReplicas,
+    CanRestoreReplicas,
+    ReportsLeader,
+)
 from harness.core.dialect import Mechanism
 from harness.core.disk_loss import Takes
+from harness.core.errors import ClusterError, FaultError
 from harness.core.protocols import Cluster
 from nemesis.cluster_state import reaches_quorum, responsive
-from nemesis.family import Needs
+from nemesis.family import Needs, Watch
 from nemesis.fault import REPLICA, Aim, FaultChoice, FaultEntry
 from nemesis.node_fault import NodeFault
 from nemesis.process import not_running, start
+
+RESTORED_S: Final = 40.0
+"""Time in which the replicas of all tables can be restored."""
 
 
 class _MemberFault(NodeFault):
@@ -102,6 +113,50 @@ class OldDisk(_MemberFault):
         start(cluster, self._topology, nodes)
 
 
+class LostKeepers(NodeFault):
+    """Family of ensembles of ZooKeeper that lose all that they have. At the end every replica is
+    restored from its parts, as the manual says."""
+
+    needs: Needs = (
+        *(CanKill, ReportsLeader, CanReplaceDisks, CanRestoreReplicas),
+        Mechanism.DROP_REPLICA,
+    )
+    heal_rank = 2
+
+    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        cluster.part(CanKill).kill(nodes)
+        cluster.part(CanReplaceDisks).empty_disks(nodes, parts_only=False)
+
+    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        disks = cluster.part(CanReplaceDisks)
+        left = {node: disks.disk_files(node, parts_only=False) for node in nodes}
+        return [f"{node} has {count} files" for node, count in left.items() if count]
+
+    def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        start(cluster, self._topology, nodes)
+        # A replica that has no session yet cannot be restored.
+        left = Watch(RESTORED_S, clock=cluster.runtime.clock).until_none(
+            lambda: self._unrestored(cluster)
+        )
+        if left:
+            raise FaultError("; ".join(left))
+
+    def _unrestored(self, cluster: Cluster) -> Sequence[str]:
+        """Restore every replica; return why one could not be, or takes no inserts yet."""
+        replicas = cluster.part(CanRestoreReplicas)
+        try:
+            replicas.restore_replicas(self._topology.replicas)
+        except ClusterError as error:
+            return [str(error)]
+        return [why for node in self._topology.replicas for why in replicas.read_only(node)]
+
+    def _remaining(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
+        serving = cluster.part(ReportsLeader).serving()
+        idle = [f"{node} does not serve" for node in nodes if node not in serving]
+        replicas = cluster.part(CanRestoreReplicas)
+        return idle or [why for node in self._topology.replicas for why in replicas.read_only(node)]
+
+
 class Replace(_MemberFault):
     """Family of servers that are replaced by new ones of the same name."""
 
@@ -141,6 +196,7 @@ class Replace(_MemberFault):
         return wrong or [f"{node}: is not a member yet" for node in unknown]
 
 
+_KEEPERS: Final = Aim(role="zookeeper", target="all")
 _ONE_MEMBER: Final = Aim(target="one", roles=("clickhouse", "zookeeper"))
 
 FAULTS: Final = (
@@ -159,6 +215,24 @@ FAULTS: Final = (
         gone="the server runs on the copy, its tables are active and wait for no part",
         make=OldDisk,
         aim=_ONE_MEMBER,
+    ),
+    FaultEntry(
+        name="keeper-rewound",
+        text="the disks of all ZooKeeper servers are copied; at the end they are killed and "
+        "started with the copies, as if from a backup",
+        seen="the disks of the killed servers were copied, and they run again",
+        gone="the servers run on the copies",
+        make=OldDisk,
+        aim=_KEEPERS,
+    ),
+    FaultEntry(
+        name="keeper-lost",
+        text="all ZooKeeper servers are killed and their disks emptied; at the end they start, "
+        "and every replica is restored from its parts",
+        seen="no server process is left, and the disks have no files",
+        gone="the servers serve, and no table is read-only",
+        make=LostKeepers,
+        aim=_KEEPERS,
     ),
     FaultEntry(
         name="replace",

@@ -48,6 +48,14 @@ def insert(cluster: DockerCluster, node: str, value: int) -> None:
     execute(cluster.endpoint(node), "INSERT INTO members VALUES", rows=[(value,)], settings=QUORUM)
 
 
+def in_zookeeper(cluster: DockerCluster, request: str, path: str, **named: bool) -> list[str]:
+    session = cluster.zookeeper(THREE.keepers)
+    try:
+        return session.ask(request, path, **named)
+    finally:
+        session.close()
+
+
 def rows(cluster: DockerCluster, node: str) -> set[int]:
     return {value for (value,) in query(cluster.endpoint(node), "SELECT x FROM members", (int,))}
 
@@ -84,6 +92,24 @@ def test_a_zookeeper_server_follows_again_when_the_fault_has_ended(
         lambda: cluster.part(ReportsLeader).serving() == set(THREE.keepers), "all three serve"
     )
     assert cluster.part(CanReplaceReplicas).registered("zk2")
+
+
+@pytest.mark.containers
+@pytest.mark.parametrize(("name", "kept"), [("keeper-rewound", ["before"]), ("keeper-lost", [])])
+def test_all_of_zookeeper_has_lost_what_came_later_when_the_fault_has_ended(
+    members: DockerCluster, name: str, kept: list[str]
+) -> None:
+    nemesis = nemesis_of(name)
+    check_capabilities(nemesis, members)
+    in_zookeeper(members, "create", "/told", makepath=True)
+    in_zookeeper(members, "create", "/told/before")
+    call(members, nemesis, "begin", *THREE.keepers)
+    if kept:
+        in_zookeeper(members, "create", "/told/later")
+    call(members, nemesis, "end", *THREE.keepers)
+    found = in_zookeeper(members, "get_children", "/told" if kept else "/")
+    assert "told" not in found
+    assert [one for one in found if one in ("before", "later")] == kept
 
 
 @pytest.mark.containers

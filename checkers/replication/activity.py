@@ -39,7 +39,7 @@ PROCESS = ("kill", "pause", "memory-limit", "power-cut", "power-cut-torn")
 """Faults that stop a process for a time."""
 STARTS = (
     *("kill", "restart", "upgrade", "memory-limit", "power-cut"),
-    *("disk-", "empty-disk", "old-disk", "replace"),
+    *("disk-", "empty-disk", "old-disk", "keeper-", "replace"),
 )
 """Begins of the names of faults whose end, or all of which, starts processes."""
 
@@ -176,7 +176,7 @@ def _starts(faults: Iterable[tuple[Op, FaultEdge]]) -> dict[str, list[int]]:
     out: dict[str, list[int]] = {}
     for op, value in faults:
         starts = op.f.startswith(STARTS) or "-kill" in op.f
-        if starts and (value.edge != "begin" or op.f == "old-disk"):
+        if starts and (value.edge != "begin" or op.f in ("old-disk", "keeper-rewound")):
             for node in value.nodes or ():
                 out.setdefault(node, []).append(op.time_ns)
     return out

@@ -23,7 +23,7 @@ HANDED_ON: Final = "handed-on-hole"
 UNWRITTEN: Final = "unwritten"
 HANDS_ON: Final = "3.9.3"
 """The version of ZooKeeper that has `handed-on-hole`."""
-_DISKS: Final = ("disk-", "power-cut", "empty-disk", "old-disk")
+_DISKS: Final = ("disk-", "power-cut", "empty-disk", "old-disk", "keeper-")
 """Beginnings of the names of faults of disks."""
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from harness.clusters import keeper, replica
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
-from harness.core.capabilities import CanReplaceDisks, CanReplaceReplicas
+from harness.core.capabilities import CanReplaceDisks, CanReplaceReplicas, CanRestoreReplicas
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 from harness.core.topology import Topology
@@ -97,7 +97,7 @@ class NodeStorage(CanReplaceDisks):
         return [root for root, found in zip(roots, there, strict=True) if found["status"] == 0]
 
 
-class TableReplicas(CanReplaceReplicas):
+class TableReplicas(CanReplaceReplicas, CanRestoreReplicas):
     """Replicas of the tables of one cluster."""
 
     def __init__(self, topology: Topology, endpoint: Callable[[str], Endpoint]) -> None:
@@ -175,6 +175,26 @@ class TableReplicas(CanReplaceReplicas):
         theirs = f"'{table.path}', '{by}'"
         found = [text for (text,) in rows if theirs in text]
         return found[0].replace(theirs, f"'{table.path}', '{node}'") if found else table.statement
+
+    def restore_replicas(self, nodes: Iterable[str]) -> None:
+        for node in nodes:
+            for table in self._read_only(node):
+                for what in ("RESTART", "RESTORE"):
+                    statement = f"SYSTEM {what} REPLICA {table}"
+                    replica.execute(self._endpoint(node), statement, timeout_s=_STATEMENT_S)
+
+    def read_only(self, node: str) -> list[str]:
+        try:
+            return [f"{node}: {table} is read-only" for table in self._read_only(node)]
+        except ClusterError as error:
+            return [f"{node}: {error}"]
+
+    def _read_only(self, node: str) -> list[str]:
+        text = (
+            "SELECT concat(database, '.', table) FROM system.replicas "
+            "WHERE is_readonly OR is_session_expired OR total_replicas = 0"
+        )
+        return [table for (table,) in replica.query(self._endpoint(node), text, (str,))]
 
     def lacks_tables(self, node: str) -> bool:
         noted = self._tables.get(node, [])

@@ -303,6 +303,20 @@ class CanReplaceReplicas(Protocol):
 
 
 @runtime_checkable
+class CanRestoreReplicas(Protocol):
+    """The cluster restores the replicas of its servers from their parts."""
+
+    def restore_replicas(self, nodes: Iterable[str]) -> None:
+        """Restore the read-only replicas of these servers, one server after the other; idempotent.
+        Raises ClusterError."""
+        ...
+
+    def read_only(self, node: str) -> Sequence[str]:
+        """Return a sentence for each table of a server that takes no inserts."""
+        ...
+
+
+@runtime_checkable
 class CanStarve(Protocol):
     """The cluster takes resources away from its servers."""
 

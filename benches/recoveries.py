@@ -43,8 +43,31 @@ def _each(sql: str) -> tuple[Step, ...]:
 _AWAY: Final = Step("ch1", "DETACH TABLE {table}")
 _BACK: Final = Step("ch1", "ATTACH TABLE {table}")
 _DROP: Final = Step("ch2", "SYSTEM DROP REPLICA 'ch1' FROM TABLE {table}")
+_ATTACH: Final = "ALTER TABLE {table} ATTACH PARTITION {partition}"
+_CREATE: Final = Step("ch1", "{create}")
 _FLAG: Final = Step("zookeeper", "flag {path}/replicas/ch1/flags/force_restore_data")
 _RESTORE: Final = "SYSTEM RESTORE REPLICA {table}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """What an operator may do about what a recovery that was killed has left."""
+
+    name: str
+    steps: Sequence[Step]
+    aside: bool = False
+    """Whether it is for rows that are put aside, each step with their partition for {partition};
+    otherwise it is for a replica that takes no inserts."""
+
+
+MENDS: Final = (
+    Mend("attach", (Step("ch1", _ATTACH),), aside=True),
+    Mend("attach on ch2", (Step("ch2", _ATTACH),), aside=True),
+    Mend("flag", (_AWAY, _FLAG, _BACK)),
+    Mend("restore", (_AWAY, _DROP, _BACK, Step("ch1", _RESTORE))),
+    Mend("recreate", (Step("ch1", "DROP TABLE IF EXISTS {table} SYNC"), _DROP, _CREATE)),
+)
+"""Tried one after the other, until the replica takes inserts."""
 
 RECOVERIES: Final = (
     Recovery(

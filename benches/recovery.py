@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -26,7 +26,7 @@ from typing import Final
 
 from kazoo.exceptions import KazooException
 
-from benches.recoveries import OTHER, RECOVERIES, Recovery
+from benches.recoveries import MENDS, OTHER, RECOVERIES, Recovery, Step
 from compose.releases import ImageChoice
 from compose.settings import Settings
 from harness.clusters.replica import execute, query, query_value
@@ -81,6 +81,8 @@ class Outcome:
     after: Sequence[str] = field(default_factory=list)
     """Ends of the steps after it that did not succeed."""
     inserts: str = ""
+    mended: Sequence[str] = field(default_factory=list)
+    """What an operator tried in the end, and what came of it."""
 
 
 class Table:
@@ -156,7 +158,7 @@ class Table:
         if self.recovery.late:
             for row in LATE:
                 self.insert("ch2", row, partition=5)
-            _until(self.is_lost, PREPARED_S, f"{self.name}: ch1 was not lost")
+            until(self.is_lost, PREPARED_S, f"{self.name}: ch1 was not lost")
         if self.recovery.own:
             for node in ("ch2", "ch3"):
                 self.execute(node, "SYSTEM START FETCHES {table}")
@@ -235,10 +237,49 @@ class Table:
         ]
         if self.recovery.gains and not outcome.repeated.startswith("no"):
             self.rows.append(OTHER)
+        self.insert_last(outcome)
+        self.judge(outcome)
+        outcome.mended = [*self.mend(replace(outcome))]
+
+    def insert_last(self, outcome: Outcome) -> None:
+        """Insert the last row."""
         outcome.inserts = _ended(lambda: _until_done(lambda: self.insert("ch1", LAST), RESTS_S))
         if outcome.inserts == "yes":
             self.rows.append(LAST)
-        self.judge(outcome)
+
+    def mend(self, outcome: Outcome) -> Iterator[str]:
+        """Do what an operator may do for rows that are misplaced and for a replica that takes no
+        inserts, and yield what came of each attempt."""
+        for mend in MENDS:
+            partitions = [str(row) for row in outcome.misplaced] if mend.aside else [""]
+            if not partitions or (not mend.aside and outcome.inserts == "yes"):
+                continue
+            ends = [
+                end
+                for partition in partitions
+                for step in mend.steps
+                for text in [step.sql.replace("{partition}", partition)]
+                if (end := self.ended(Step(step.node, text))) != "yes"
+            ]
+            if outcome.inserts != "yes":
+                self.insert_last(outcome)
+            self.judge(outcome)
+            rows = f"{outcome.kept} of {outcome.rows} kept"
+            twice = [node for node in self.cluster.topology.replicas if self.is_doubled(node)]
+            found = [*outcome.uneven, *(f"{node} has rows twice" for node in twice), *ends]
+            yield "; ".join([f"{mend.name}: inserts {outcome.inserts}, {rows}", *found])
+
+    def ended(self, step: Step) -> str:
+        """Make a statement until it succeeds or its time is over; return "yes", or how it ended."""
+        return _ended(lambda: _until_done(lambda: self.execute(step.node, step.sql), RESTS_S))
+
+    def is_doubled(self, node: str) -> bool:
+        """Return whether a replica's table has a row more than once."""
+        sql = f"SELECT count() - uniqExact(id) FROM {self.name}"
+        try:
+            return bool(query_value(self.cluster.endpoint(node), sql, int, 10.0))
+        except ClusterError:
+            return False
 
     def judge(self, outcome: Outcome) -> None:
         """Fill in where the acknowledged rows are, once every replica has them or the time is
@@ -303,7 +344,7 @@ def _until_done(act: Callable[[], None], within_s: float) -> None:
             time.sleep(0.3)
 
 
-def _until(holds: Callable[[], bool], within_s: float, why: str) -> None:
+def until(holds: Callable[[], bool], within_s: float, why: str) -> None:
     """Wait for a condition. Raises ClusterError when the time is over."""
     deadline = time.monotonic() + within_s
     while not holds():
@@ -405,6 +446,7 @@ def line(one: Outcome) -> str:
         one.repeated,
         one.inserts,
         "; ".join(one.after) or "–",
+        "; then ".join(one.mended) or "–",
     )
     return f"| {' | '.join(cells)} |"
 

@@ -37,6 +37,9 @@ class ReplicaAtRest(msgspec.Struct, frozen=True):
     shard: int | UnsetType = UNSET
     broken_files: int | UnsetType = UNSET
     """Number of files of a Distributed table that it will never send."""
+    unfinished: dict[str, dict[str, list[str]]] | UnsetType = UNSET
+    """By table: the mutations that are not done, though no part is left to change, each with those
+    of its partitions that have no numbers in ZooKeeper."""
 
 
 class RestReport(msgspec.Struct, frozen=True):

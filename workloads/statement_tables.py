@@ -275,6 +275,10 @@ class StagingTable(ReplicatedTable):
         """Return nothing: no statement mutates it."""
         return ()
 
+    def endless_mutations(self, node: str) -> Mapping[str, Sequence[str]]:  # noqa: ARG002
+        """Return nothing: no statement mutates it."""
+        return {}
+
     def observe(self, *, parts: bool = False) -> Mapping[str, Json]:  # noqa: ARG002
         """Return no figures of any replica."""
         return {node: {} for node in self.replicas}

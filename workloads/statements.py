@@ -8,7 +8,7 @@ may have touched it (`statement_table`).
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from msgspec import structs
 
@@ -22,6 +22,7 @@ from checkers.statements.calls import (
     Effect,
     StatementCall,
 )
+from checkers.statements.endings import MutationEnds
 from checkers.statements.reads import StatementReads
 from checkers.statements.rows import StatementRows
 from checkers.statements.steps import Sees
@@ -34,7 +35,7 @@ from harness.clients.several_tables import SeveralTables
 from harness.clients.table_session import ClientWithFunctions
 from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
-from harness.core.op import Call, Op
+from harness.core.op import Call, Json, Op
 from harness.core.protocols import Cluster, Context, Generator, Step, Workload
 from harness.core.ranges import unknown_name, validate_numbers
 from harness.core.seed import Seed
@@ -67,6 +68,9 @@ READS: Final = 0.25
 """Number of reads for each statement."""
 SELECTED: Final = 4
 """A condition on rows selects one in this many."""
+ENDLESS_NS: Final = 10_000_000_000
+"""Time after which nobody waits any more for the end of a mutation that has nothing left to change.
+Servers try to end one every second, or every five if they have nothing else to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +209,7 @@ def drawn_statements(
         judges=(
             stats,
             StatementRows(Sees(options.sees)),
+            MutationEnds(),
             *([StatementReads()] if options.reads else []),
         ),
     )
@@ -353,10 +358,14 @@ class StatementsSession(SeveralTables):
         """Create the tables on every replica of the first shard. Raises ClusterError."""
         self._cluster = cluster
         self._options = options
+        self._clock = cluster.runtime.clock()
         kinds = options.chosen.values()
         settings = [kind.table_settings for kind in kinds]
         self._on_all_hosts = any("ON CLUSTER" in kind.sql for kind in kinds)
         self.tables = tables_of(cluster, token, shape.schema(settings), shape)
+        self._unfinished: dict[tuple[str, str, str], tuple[int, Sequence[str]]] = {}
+        """By replica, table and mutation: since when nothing was left to do but to end it, and
+        those of its partitions that have no numbers in ZooKeeper."""
         super().__init__(self.tables)
         for table in self.tables.values():
             table.create()
@@ -380,7 +389,45 @@ class StatementsSession(SeveralTables):
             for name, table in self.tables.items()
             for reason in table.unfinished_mutations()
         ]
-        return [*super().pending(), *mutations, *self._running()]
+        unsettled = [*super().pending(), *mutations]
+        return [*unsettled, *self._endless(begin_anew=bool(unsettled)), *self._running()]
+
+    def observe(self) -> Mapping[str, Json]:
+        """Return the state of each replica, with the mutations that have not ended for long."""
+        states = dict(super().observe())
+        now_ns = self._clock.now_ns()
+        for node, state in states.items():
+            dialect = self._cluster.engines.on(node)
+            if isinstance(state, dict) and dialect.has(Mechanism.FORGET_PARTITION):
+                old: dict[str, dict[str, Json]] = {}
+                for (of, table, name), (since_ns, partitions) in self._unfinished.items():
+                    if of == node and now_ns - since_ns >= ENDLESS_NS:
+                        old.setdefault(table, {})[name] = [*partitions]
+                states[node] = {**state, "unfinished": cast(Json, old)}
+        return states
+
+    def _endless(self, *, begin_anew: bool) -> list[str]:
+        """Return a reason for each mutation that is not done, though no part is left to change:
+        until that has been so for long, while nothing else was to do."""
+        now_ns, reasons = self._clock.now_ns(), []
+        before = {} if begin_anew else self._unfinished
+        self._unfinished = {}
+        for name, table in self.tables.items() if not begin_anew else ():
+            for node in table.replicas:
+                if not self._cluster.engines.on(node).has(Mechanism.FORGET_PARTITION):
+                    continue
+                try:
+                    found = table.endless_mutations(node)
+                except DatabaseError as error:
+                    reasons.append(f"{node} does not answer: {error.text}")
+                    continue
+                for mutation, partitions in found.items():
+                    at = (node, name, mutation)
+                    since_ns, _ = before.get(at, (now_ns, partitions))
+                    self._unfinished[at] = (since_ns, partitions)
+                    if now_ns - since_ns < ENDLESS_NS:
+                        reasons.append(f"{name}: {node} has yet to end mutation {mutation}")
+        return reasons
 
     def _running(self) -> list[str]:
         reasons = []

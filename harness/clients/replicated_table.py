@@ -169,6 +169,20 @@ class ReplicatedTable:
         ]
         return reasons
 
+    def endless_mutations(self, node: str) -> Mapping[str, Sequence[str]]:
+        """Return the mutations that are not done on a replica, though no part is left to change,
+        each with those of its partitions that have no numbers in ZooKeeper. Raises
+        DatabaseError."""
+        mutations = self._on(node).rows(
+            "SELECT DISTINCT mutation_id, block_numbers.partition_id FROM system.mutations "
+            f"WHERE NOT is_done AND parts_to_do = 0 AND {self.condition_on(node)}",
+            (str, list),
+        )
+        numbered = self._mutations(
+            node, f"SELECT name FROM system.zookeeper WHERE path = '{self.path}/block_numbers'"
+        )
+        return {name: sorted({*partitions} - numbered) for name, partitions in mutations}
+
     def drop(self) -> Sequence[str]:
         """Drop the table on every replica that answers. Return where it stays, a sentence each."""
         connections = {node: self._on(node) for node in self.replicas}

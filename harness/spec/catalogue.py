@@ -285,6 +285,7 @@ CHECKERS: Mapping[str, str] = {
     "sequential-nodes": "ZooKeeper's sequential nodes have unique and increasing numbers, and stay",
     "statement-rows": "what all replicas show of a row at rest is what an order of its statements "
     "leaves",
+    "mutation-ends": "no mutation is left at rest that has nothing to change and is not done",
     "statement-reads": "a read shows what its replica had, and no row before a statement brings it",
 }
 

@@ -46,6 +46,7 @@ REFUSED = {
     "acknowledged-failure": "a disk that fails on command",
     "discarded-copy": "a disk that fails on command",
     "stuck-rename": "finding statement-reads: impossible",
+    "endless-mutation": "finding mutation-ends: unfinished",
     "sole-mover": "finding objects: holds",
     "repeated-insert": "waits for what its statements do not show",
     "refused-itself": "finding set-full: phantom",

@@ -194,6 +194,8 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
     ("forgotten-partition", _TODAY, None, "#58925, documented",
      "a partition was forgotten that a replica had yet to drop, which it did after the next "
      "insert"),
+    ("endless-mutation", _TODAY, None, "#97593",
+     "a partition was forgotten in which a mutation had a number that was not done"),
     ("renamed-away", _TODAY, None, "",
      "a replica that had yet to execute a RENAME COLUMN inserted the first rows of a partition"),
     ("stuck-rename", _TODAY, None, "",

@@ -11,7 +11,12 @@ from workloads.scenarios.alters import (
     UNDONE_ALTER,
 )
 from workloads.scenarios.clones import UNCOUNTED_CLONE, UNWAITED_CLONE
-from workloads.scenarios.detached import FETCHED_OVER, FORGOTTEN_PARTITION, STRANDED_PART
+from workloads.scenarios.detached import (
+    ENDLESS_MUTATION,
+    FETCHED_OVER,
+    FORGOTTEN_PARTITION,
+    STRANDED_PART,
+)
 from workloads.scenarios.disks import ACKNOWLEDGED_FAILURE, DISCARDED_COPY
 from workloads.scenarios.distributed import LOST_DISTRIBUTED_INSERT
 from workloads.scenarios.inserts import (
@@ -157,6 +162,7 @@ _EVERY = (
     FORGOTTEN_MUTATION,
     STRANDED_PART,
     FORGOTTEN_PARTITION,
+    ENDLESS_MUTATION,
     FETCHED_OVER,
     MUTATED_TWICE,
     RENAMED_AWAY,

@@ -1,12 +1,19 @@
 """Scripts that show which of the parts that were put aside ATTACH PARTITION leaves there, and what
 FORGET PARTITION loses."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from checkers.statements.calls import Effect, StatementCall
+from checkers.statements.endings import MutationEnds
+from checkers.stats import Stats
 from harness.core.dialect import Mechanism
+from harness.core.op import Kind
 from harness.generators.script import Do
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.statements import FINDING, call_of, insert_row
-from workloads.scenarios.updates import WAITED
+from workloads.scenarios.steps import REPLICAS
+from workloads.scenarios.updates import PENDING, WAITED
 from workloads.scenarios.waits import parts_gone
 from workloads.statements import StatementsOptions, scripted_statements
 
@@ -73,4 +80,42 @@ FORGOTTEN_PARTITION = Scenario(
     ),
     finding=Finding(FINDING, "diverged"),
     needs=FORGETTING.needs,
+)
+
+FORGETTING_MUTATED = StatementsOptions(statements="drop,forget,update")
+
+
+def _update(number: int, settings: Mapping[str, int | str]) -> StatementCall:
+    """Return an UPDATE of the row 1."""
+    return StatementCall(Effect.APPEND, "t", update=number, one_in=4, rest=1, settings=settings)
+
+
+def _merges(f: str) -> tuple[Do, ...]:
+    """Return the steps in which merges and mutations of t are stopped or started on each
+    replica."""
+    return tuple(Do(call_of(f, node, _ON_ITS_REPLICA, key=None)) for node in REPLICAS)
+
+
+ENDLESS_MUTATION = Scenario(
+    name="endless-mutation",
+    text="a partition is forgotten while a mutation has yet to change another one: it changes all "
+    "that it has to, and never ends, and neither does a later one, so that an ALTER UPDATE which "
+    "waits for it does not return",
+    workload=replace(
+        scripted_statements("scenario-endless-mutation", FORGETTING_MUTATED),
+        judges=(Stats(min_ok={}, min_ok_total=1), MutationEnds()),
+    ),
+    steps=(
+        Do(insert_row(1, "ch1")),
+        Do(insert_row(2, "ch1", key=1)),
+        Do(call_of("drop", "ch1", StatementCall(Effect.DELETE, "t", settings=WAITED), key=1)),
+        *parts_gone(20.0, 1, "ch1"),
+        *_merges("stop-merges"),
+        Do(call_of("update", "ch1", _update(7, PENDING))),
+        Do(call_of("forget", "ch1", _FORGOTTEN, key=1)),
+        *_merges("start-merges"),
+        Do(call_of("update", "ch1", _update(8, {"mutations_sync": 1})), ends=(Kind.INFO,)),
+    ),
+    finding=Finding("mutation-ends", "unfinished"),
+    needs=FORGETTING_MUTATED.needs,
 )

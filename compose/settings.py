@@ -66,6 +66,9 @@ class Settings:
     wrong_clocks: bool = False
     """True if servers load a library that makes their clocks wrong on command."""
     parts: PartFormat = PartFormat.NEW
+    shared_transactions: bool = False
+    """True if the `transaction_log` of all ClickHouse servers is at one path, as it is by
+    default."""
     storage: Storage = Storage.MEMORY
     """Memory is the default for two reasons. Without faults of disks only signals end servers, and
     after a signal written data is as intact on tmpfs as in a disk's page cache. And a disk that

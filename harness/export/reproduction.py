@@ -15,6 +15,7 @@ from compose.releases import ImageChoice, Release
 from compose.render import config_files
 from compose.settings import Settings
 from harness.clients.sent_statement import SentStatement
+from harness.core.dialect import Mechanism
 from harness.core.engines import Engine
 from harness.core.errors import HarnessError
 from harness.core.op import Call
@@ -316,12 +317,16 @@ def reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenario
 def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenario:
     if scenario.disks:
         raise NotExportableError("it needs a disk that fails on command")
+    if Mechanism.TRANSACTIONS in scenario.needs:
+        raise NotExportableError("it needs a session that goes on from statement to statement")
     families = scenario.nemesis.split(",")
     for family in families:
         refuse_family(family)
     topology = topology_of(scenario, choice.versions)
     images = _images(replace(choice, store=scenario.store))
-    plan = plan_cluster(topology, _settings(families), images, name=scenario.name, labels={})
+    plan = plan_cluster(
+        topology, _settings(scenario, families), images, name=scenario.name, labels={}
+    )
     engines = images.engines(topology)
     engines.dialect.require(f"scenario {scenario.name}", scenario.needs)
     token = scenario.name.replace("-", "_")
@@ -355,11 +360,11 @@ def _reproduction_of(scenario: Scenario, choice: ImageChoice) -> ExportedScenari
     )
 
 
-def _settings(families: Sequence[str]) -> Settings:
+def _settings(scenario: Scenario, families: Sequence[str]) -> Settings:
     """Return the settings of servers with these families of faults. A replica gives up a request
     that is held back after as long as calls wait, so that it is still there when a shell on a busy
     machine releases it."""
-    settings = Settings(log_level="information")
+    settings = replace(scenario.settings, log_level="information")
     if MESSAGES in families:
         return replace(settings, operation_timeout_ms=round(1_000 * PATIENCE_S))
     return settings

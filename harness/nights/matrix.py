@@ -119,7 +119,7 @@ def _scenario_cell(
     one, choice = scenario_of(name), ImageChoice.of(images)
     campaign = campaign_of([one], store, choice, shown, stop)
     servers = f"{one.shards}x{one.replicas}+{one.keepers}"
-    kind = f"scenario {choice.arguments} {servers} {one.store} {one.disks}"
+    kind = f"scenario {choice.arguments} {servers} {one.store} {one.settings}"
     spec = partial(scenario_spec, one, choice=choice)
     return TortureCell(cell, kind, campaign, spec, choice.dialect)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from compose.releases import ImageChoice
-from compose.settings import Settings, Storage
+from compose.settings import Settings
 from harness.clusters.docker_cluster import DockerCluster
 from harness.core.dialect import Dialect
 from harness.core.protocols import ANY_NODE, Cluster
@@ -54,10 +54,10 @@ def scenario_spec(one: Scenario, seed: Seed, choice: ImageChoice) -> RunSpec:
 
 
 def group_by_cluster(chosen: Sequence[Scenario]) -> list[list[Scenario]]:
-    """Group the scenarios by topology and kind of disks; those of a group share a cluster."""
-    groups: dict[tuple[Topology, bool], list[Scenario]] = {}
+    """Group the scenarios by topology and settings; those of a group share a cluster."""
+    groups: dict[tuple[Topology, Settings], list[Scenario]] = {}
     for one in chosen:
-        groups.setdefault((topology_of(one), one.disks), []).append(one)
+        groups.setdefault((topology_of(one), one.settings), []).append(one)
     return list(groups.values())
 
 
@@ -96,7 +96,7 @@ def campaign_of(
             keep=keep,
             choice=replace(choice, store=several[0].store),
             accept=accept,
-            settings=Settings(storage=Storage.FAULTY) if several[0].disks else None,
+            settings=several[0].settings,
         )
 
     return Campaign(

@@ -3,7 +3,7 @@
 from harness.core.op import Call, Kind
 from harness.generators.script import Do, Until
 from workloads.merges import ASKED_FOR
-from workloads.scenarios.scenario import Finding, Scenario
+from workloads.scenarios.scenario import FAULTY_DISKS, Finding, Scenario
 from workloads.scenarios.steps import (
     HasRows,
     everywhere,
@@ -37,7 +37,7 @@ ACKNOWLEDGED_FAILURE = Scenario(
     ),
     finding=Finding("set-full", "lost"),
     quiesce_s=10,
-    disks=True,
+    settings=FAULTY_DISKS,
 )
 
 PAUSE = "pause-clickhouse-one"
@@ -71,5 +71,5 @@ DISCARDED_COPY = Scenario(
     ),
     finding=Finding("set-full", "lost"),
     quiesce_s=20,
-    disks=True,
+    settings=FAULTY_DISKS,
 )

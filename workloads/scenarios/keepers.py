@@ -8,7 +8,7 @@ from harness.core.op import Json
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
 from harness.generators.script import Do, Rest, ScriptStep, Until
-from workloads.scenarios.scenario import Finding, Scenario
+from workloads.scenarios.scenario import FAULTY_DISKS, Finding, Scenario
 from workloads.scenarios.steps import (
     Ended,
     ScriptedFault,
@@ -133,7 +133,7 @@ EARLY_EPOCH = Scenario(
     finding=Finding("linearizable", "cycle"),
     time_limit_s=180,
     quiesce_s=10,
-    disks=True,
+    settings=FAULTY_DISKS,
 )
 
 _FAILS = fault(LOG, f"{LOG}-zookeeper-one", 1, nodes=["zk1"], kind="fail-log")
@@ -167,5 +167,5 @@ UNWRITTEN = Scenario(
     finding=Finding("convergence", "diverged"),
     time_limit_s=180,
     quiesce_s=10,
-    disks=True,
+    settings=FAULTY_DISKS,
 )

@@ -3,13 +3,18 @@ it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from checkers.judge import Judgement
+from compose.settings import Settings, Storage
 from harness.core.dialect import Mechanism
 from harness.core.history import History
 from harness.core.protocols import Workload
 from harness.core.verdict import Status, Verdict
 from harness.generators.script import ScriptStep, broke_off
+
+DEFAULT_SETTINGS: Final = Settings()
+FAULTY_DISKS: Final = Settings(storage=Storage.FAULTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +86,13 @@ class Scenario:
     """Number of ZooKeeper servers. Replica i reads through server i."""
     store: bool = False
     """True if the cluster has an object store."""
-    disks: bool = False
-    """True if the servers have faulty disks."""
+    settings: Settings = DEFAULT_SETTINGS
+    """Settings of the servers."""
+
+    @property
+    def disks(self) -> bool:
+        """Return whether the servers have faulty disks."""
+        return self.settings.storage is Storage.FAULTY
 
     def found(self, judgement: Judgement) -> Shown | None:
         """Return the finding; None if it was not reproduced."""

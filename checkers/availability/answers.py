@@ -5,14 +5,18 @@ repeated until it is answered. The tries of one function on one key and one node
 an ok of any of them answers it.
 
 Violated, once the nemesis has reported that it healed the cluster: a call none of whose tries ended
-ok ("unanswered"). Doubtful: a cluster that was not healed, of which nothing is promised, and a run
-without a final call.
+ok ("unanswered"); and a server of the database that ended by itself each time that the nemesis
+started it, so that nobody can ask it ("unanswered", too), unless a fault changed what is on its
+disk. Doubtful: a cluster that was not healed, of which nothing is promised, and a run without a
+final call.
 
 That the last try fails is not enough, because a node may answer and be asked once more:
     final-read of key 0 on ch1 → ok [1]     final-read of key 0 on ch1 → info
 """
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from checkers.conclusion import Findings, anomaly
 from checkers.phrasing import number, on_key, seconds
@@ -22,6 +26,10 @@ from harness.core.verdict import Anomaly, Verdict
 
 FINAL = "final-"
 """Prefix of the calls that are made after every fault has ended, and repeated until ok."""
+ENDED_BY_ITSELF: Final = re.compile(r"StartError: (\w+): does not answer .*? starts on: it ended")
+"""What the nemesis says of a server that ended each time that it was started."""
+_CORRUPT: Final = ("disk-flip", "power-cut-torn")
+"""Beginnings of the names of faults that change what is on a disk."""
 
 
 class Answers:
@@ -35,23 +43,46 @@ class Answers:
         tried = _tried(history)
         if not any(op.f == "heal" and op.kind is Kind.OK for op in history.nemesis):
             found.add_doubt("the cluster was not healed")
-        else:
-            for one in unanswered(history):
-                found.add_anomalies("unanswered", [one])
-        count = found.counts["unanswered"]
+        for one in unanswered(history):
+            found.add_anomalies("unanswered", [one])
+        count, ended = found.counts["unanswered"], len([*_not_started(history)])
         return found.verdict(
-            checked=len(tried),
-            broken=f"{number(count, 'final call')} never answered (of {len(tried)})",
+            checked=len(tried) or ended,
+            broken=f"{number(ended, 'server')} ended whenever it was started"
+            if ended
+            else f"{number(count, 'final call')} never answered (of {len(tried)})",
             nothing="no final call was made",
             held=f"{number(len(tried), 'final call')} answered",
         )
 
 
 def unanswered(history: History) -> Iterator[Anomaly]:
-    """Yield an anomaly for each final call that was never answered."""
-    for tries in _tried(history).values():
-        if all(pair.kind is not Kind.OK for pair in tries):
-            yield _anomaly_of(tries)
+    """Yield an anomaly for each final call that was never answered, and for each server that does
+    not start."""
+    yield from _not_started(history)
+    if any(op.f == "heal" and op.kind is Kind.OK for op in history.nemesis):
+        for tries in _tried(history).values():
+            if all(pair.kind is not Kind.OK for pair in tries):
+                yield _anomaly_of(tries)
+
+
+def _not_started(history: History) -> Iterator[Anomaly]:
+    """Yield an anomaly for each server that answered calls, and at last ended by itself whenever it
+    was started."""
+    asked = {pair.invoke.node for pair in history.pairs if pair.kind is Kind.OK}
+    heals = [op for op in history.nemesis if op.f == "heal" and op.kind is not Kind.INVOKE]
+    for heal in heals[-1:]:
+        for node in dict.fromkeys(ENDED_BY_ITSELF.findall(heal.error or "")):
+            if node in asked and not _corrupted(history, node):
+                text = f"{node} ended each time that it was started, last before op #{heal.index}"
+                yield Anomaly(kind="unanswered", text=text, ops=(heal.index,), time_ns=heal.time_ns)
+
+
+def _corrupted(history: History, node: str) -> bool:
+    return any(
+        fault.name.startswith(_CORRUPT) and node in fault.text.replace(":", " ").split()
+        for fault in history.faults
+    )
 
 
 def _tried(history: History) -> dict[tuple[str, int | None, str | None], list[Pair]]:

@@ -54,6 +54,8 @@ REFUSED = {
     "handed-on-hole": "a client's look at ZooKeeper",
     "early-epoch": "a disk that fails on command",
     "unwritten": "a disk that fails on command",
+    "unsynced-commit": "a disk that fails on command",
+    "shared-transactions": "a session that goes on from statement to statement",
 }
 """Why the others cannot be exported."""
 

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 
 from pyporcupine import LEVELS
 
+from checkers.availability.answers import Answers
 from checkers.conclusion import mapping_of
 from checkers.consistency.isolation import FINAL_TXN, STRONG_SNAPSHOT_ISOLATION, TXN, Isolation
 from checkers.ladder import Level
@@ -38,6 +39,8 @@ from workloads.table import TableWorkload
 STEPS_MAX: Final = 3
 """Maximum number of steps of a transaction."""
 APPEND, READ = "append", "r"
+LEFT_OPEN: Final = "left_open"
+"""Entry of a call whose transaction is left open: no COMMIT is sent, and the session goes on."""
 Step: TypeAlias = list[Json]
 """Step of a transaction: [f, key, value]."""
 
@@ -78,11 +81,13 @@ class ListClient:
     def invoke(self, op: Op) -> Done:
         """Make the transaction. Until its COMMIT is sent it is a failure if anything fails: all
         its steps are of one session, and the server rolls back when that ends."""
-        steps = mapping_of(op).get("txn") or [[READ, key, None] for key in range(self._keys)]
+        steps = mapping_of(op).get(TXN) or [[READ, key, None] for key in range(self._keys)]
         kind, when = Kind.FAIL, "ROLLED BACK"
         try:
             self._connection.command("BEGIN TRANSACTION")
             done: list[Json] = [self._made(step) for step in steps]
+            if mapping_of(op).get(LEFT_OPEN):
+                return Done(Kind.FAIL, error="LEFT OPEN")
             kind, when = Kind.INFO, "COMMIT"
             self._connection.command("COMMIT")
         except DatabaseError as error:
@@ -160,4 +165,5 @@ def _checkers(options: TransactionsOptions, *, faults_expected: bool) -> Sequenc
     return (
         Stats(min_ok={TXN: 10}, faults_expected=faults_expected),
         Isolation(options.isolation),
+        Answers(),
     )

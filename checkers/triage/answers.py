@@ -4,12 +4,21 @@ Each signature is of the last answer of the calls that an anomaly is about.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from checkers.availability.answers import ENDED_BY_ITSELF
+from checkers.consistency.isolation import TXN
 from checkers.phrasing import seconds
 from checkers.triage.columns import names
-from checkers.triage.events import ended_ns, kills, lost_periods, tables
+from checkers.triage.events import (
+    acknowledged_ns,
+    ended_ns,
+    kills,
+    lost_periods,
+    power_cuts,
+    tables,
+)
 from checkers.triage.evidence import Evidence
 from checkers.triage.partitions import drops_of
 from harness.core.history import History, Pair
@@ -26,6 +35,9 @@ _NO_TABLE: Final = re.compile(r"^60\b")
 _READ_ONLY: Final = re.compile(r"^242\b")
 _NO_SERVER: Final = re.compile(r"^(209|210|NETWORK)\b|refused|EOF|end of file", re.IGNORECASE)
 _PENDING: Final = re.compile(r"^286\b.*\bpart_name: (\w+)", re.DOTALL)
+_TOO_OLD: Final = re.compile(r"Trying to get CSN for too old TID")
+"""What a server says of a part whose transaction is not in the log any more, and which does not say
+itself whether it was committed."""
 _LACKING: Final = re.compile(r"^289\b.*\bpart '?(\w+_\d+_\d+_\d+)\b", re.DOTALL)
 
 
@@ -153,6 +165,48 @@ def emptied_partition(history: History, evidence: Evidence, end: Op) -> str:
     return ""
 
 
+def unsynced_commit(history: History, _: Evidence, end: Op) -> str:
+    """Return why a server does not load a table: its power was cut after it had acknowledged two
+    transactions, of which the second let it remove the first one from ZooKeeper."""
+    node = _server(end)
+    done = sorted(acknowledged_ns(one) for one in _transactions(history) if one.invoke.node == node)
+    for cut in power_cuts(history).on(node).until(end.time_ns):
+        before = [at_ns for at_ns in done if at_ns < cut.begin_ns]
+        if len(before) > 1:
+            return (
+                f"{node} acknowledged {len(before)} transactions, the last at "
+                f"{seconds(before[-1])}, and its power was cut at {seconds(cut.begin_ns)}"
+            )
+    return ""
+
+
+def shared_transactions(history: History, _: Evidence, end: Op) -> str:
+    """Return why a server does not load a table: it was killed, its power was not cut, and another
+    server committed a transaction before it was started."""
+    node = _server(end)
+    for kill in kills(history).on(node).until(end.time_ns):
+        until_ns = kill.end_ns if kill.is_over else end.time_ns
+        for one in _transactions(history):
+            at_ns = acknowledged_ns(one)
+            between = kill.begin_ns < at_ns < until_ns and one.invoke.node != node
+            if between and not power_cuts(history).on(node):
+                return (
+                    f"{node} was killed at {seconds(kill.begin_ns)}, and {one.invoke.node} "
+                    f"committed a transaction at {seconds(at_ns)}, before it was started"
+                )
+    return ""
+
+
+def _transactions(history: History) -> Sequence[Pair]:
+    return history.calls(TXN)
+
+
+def _server(end: Op) -> str:
+    """Return the server that an answer is about, also if nobody could start it."""
+    ended = ENDED_BY_ITSELF.search(end.error or "")
+    return ended[1] if ended else str(end.node)
+
+
 def _dropped_ns(history: History, evidence: Evidence, part: str, after_ns: int) -> int | None:
     """Return when a part that no replica has was first dropped after a time."""
     dropped = drops_of(history, part).after(after_ns).first
@@ -183,6 +237,8 @@ SIGNATURES: Final[Mapping[str, tuple[re.Pattern[str], Signature]]] = {
     "unreadable-table": (_LACKING, unreadable_table),
     "emptied-partition": (_LACKING, emptied_partition),
     "unwritable-table": (_PENDING, unwritable_table),
+    "unsynced-commit": (_TOO_OLD, unsynced_commit),
+    "shared-transactions": (_TOO_OLD, shared_transactions),
 }
 """Signatures by defect, each with the errors that it explains: the evidence, or "" if there is
 none."""

@@ -204,6 +204,11 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
     ("refused-itself", Version(25, 8), None, "StorageKeeperMapSink::finalize",
      "a strict INSERT into a KeeperMap table was refused because its own first try had added the "
      "row"),
+    ("unsynced-commit", _TODAY, None, "#111823, #60406",
+     "power was cut before a server had synced that transactions were committed, which it had "
+     "removed from ZooKeeper"),
+    ("shared-transactions", _TODAY, None, "TransactionLog::removeOldEntries",
+     "a server was killed, and another with the same transaction_log path committed meanwhile"),
     ("overlapped", _TODAY, None, "documented",
      "a statement read its source before another changed it, and committed after that"),
     ("handed-on-hole", FIRST, None, "ZOOKEEPER-4925, in ZooKeeper 3.9.3 alone",

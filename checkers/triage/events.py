@@ -275,6 +275,12 @@ def kills(history: History) -> Events:
 
 
 @memoize_per_history
+def power_cuts(history: History) -> Events:
+    """Return the power cuts, once for each node."""
+    return _faults(history, lambda fault: fault.name.startswith("power-cut"))
+
+
+@memoize_per_history
 def pauses(history: History) -> Events:
     """Return the faults that pause a node, once for each node."""
     return _faults(history, lambda fault: fault.name.startswith("pause"))

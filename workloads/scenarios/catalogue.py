@@ -83,6 +83,7 @@ from workloads.scenarios.statements import (
     RESTORED_NOTHING,
     STALE_REPLACE,
 )
+from workloads.scenarios.transactions import SHARED_TRANSACTIONS, UNSYNCED_COMMIT
 from workloads.scenarios.updates import (
     FORGOTTEN_MUTATION,
     LOST_UPDATE,
@@ -173,6 +174,8 @@ _EVERY = (
     HANDED_ON_HOLE,
     EARLY_EPOCH,
     UNWRITTEN,
+    UNSYNCED_COMMIT,
+    SHARED_TRANSACTIONS,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _EVERY}

@@ -59,13 +59,15 @@ def set_checkers(
     )
 
 
-def register_checkers(*, faults_expected: bool) -> tuple[Checker, ...]:
+def register_checkers(
+    *, faults_expected: bool, model: type[RegisterObject] = RegisterObject
+) -> tuple[Checker, ...]:
     """Return the checkers of both levels that apply to registers."""
     least = {"write": 10, "read": 10}
     return (
         Stats(min_ok=least, faults_expected=faults_expected, final_read="final-read"),
-        Linearizable("linearizable", RegisterObject()),
-        Linearizable("sequential", RegisterObject()),
+        Linearizable("linearizable", model()),
+        Linearizable("sequential", model()),
     )
 
 

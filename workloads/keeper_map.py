@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.consistency.objects import ACQUIRE, RELEASE
+from checkers.consistency.objects import ACQUIRE, RELEASE, RowObject
 from checkers.ladder import Level
 from checkers.suite import mutex_checkers, register_checkers, set_checkers
 from harness.clients.clickhouse import ClickHouse, QuerySettings
@@ -119,14 +119,14 @@ SHAPES: Final[Mapping[str, MapShape]] = {
         promise="linearizable writes and sequentially consistent reads (KeeperMap)",
         call=lambda own, number: register_call(own, number, with_cas=False),
         client=RowClient,
-        checkers=lambda _, faults: register_checkers(faults_expected=faults),
+        checkers=lambda _, faults: register_checkers(faults_expected=faults, model=RowObject),
     ),
     "cas": MapShape(
         promise="fetching and updating data will succeed only if it's executed atomically "
         "(KeeperMap, Updates)",
         call=lambda own, number: register_call(own, number, with_cas=True),
         client=RowClient,
-        checkers=lambda _, faults: register_checkers(faults_expected=faults),
+        checkers=lambda _, faults: register_checkers(faults_expected=faults, model=RowObject),
     ),
     "set": MapShape(
         promise="if the key exists, an exception is thrown (KeeperMap, Inserts)",

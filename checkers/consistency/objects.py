@@ -113,6 +113,11 @@ class RegisterObject:
         return _described_call(history, pair, returns=is_read(pair))
 
 
+class RowObject(RegisterObject):
+    """A row of a KeeperMap table: a register whose calls a server makes once more if it did not
+    hear of the first time."""
+
+
 class SerialObject:
     """A series of numbers: each call of `next` returns the number after the one that the call
     before it got, the first one 0. A call without an answer may have taken a number."""

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from checkers.availability.answers import unanswered
+from checkers.consistency.calls import Consistency
 from checkers.phrasing import seconds
 from checkers.replication.agreed import agreed_of
 from checkers.sets.key_sets import INSERT, READS
@@ -17,6 +18,7 @@ from checkers.triage import answers
 from checkers.triage.events import departures
 from checkers.triage.evidence import Evidence
 from checkers.triage.inserts import Values
+from checkers.triage.keeper_map import deleted_twice, repeated_insert
 from checkers.triage.kept import KEEP_FAILED
 from harness.core.history import History
 from harness.core.verdict import Anomaly, Verdict
@@ -101,6 +103,15 @@ def _refused_itself(anomaly: Anomaly, evidences: Evidences) -> str:
     return f"op #{tries[0].invoke.index} inserted the row of value {anomaly.value}, and was refused"
 
 
+def _repeated(consistency: Consistency) -> Signature:
+    """Return the signature of INSERTs that a server made twice, for a level of consistency."""
+    return lambda anomaly, evidences: repeated_insert(evidences[0], anomaly, consistency)
+
+
+def _deleted_twice(anomaly: Anomaly, evidences: Evidences) -> str:
+    return deleted_twice(evidences[0], anomaly)
+
+
 def _went_back(anomaly: Anomaly, evidences: Evidences) -> str:
     """last_part was set to the part whose quorum had just ended, which is lower."""
     _, evidence, _ = evidences
@@ -141,6 +152,11 @@ SIGNATURES: Final[Mapping[tuple[str, str], Sequence[tuple[str, Signature]]]] = {
     ("set-full", "phantom"): (("refused-itself", _refused_itself),),
     ("sequential", "phantom"): (("refused-itself", _refused_itself),),
     ("linearizable", "phantom"): (("refused-itself", _refused_itself),),
+    ("sequential", "cycle"): (("repeated-insert", _repeated("sequential")),),
+    ("linearizable", "cycle"): (
+        ("repeated-insert", _repeated("linearizable")),
+        ("deleted-twice", _deleted_twice),
+    ),
     ("protocol", "quorum-too-small"): (("uncounted-quorum", _uncounted),),
     ("protocol", "last-part"): (("uncounted-quorum", _uncounted),),
     ("durability", "acknowledged-early"): (("uncounted-quorum", _uncounted),),

@@ -204,6 +204,12 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
     ("refused-itself", Version(25, 8), None, "StorageKeeperMapSink::finalize",
      "a strict INSERT into a KeeperMap table was refused because its own first try had added the "
      "row"),
+    ("repeated-insert", _TODAY, None, "StorageKeeperMapSink::finalize",
+     "an INSERT into a KeeperMap table was under way while others read its row and overwrote it, "
+     "and was made once more"),
+    ("deleted-twice", _TODAY, None, "StorageKeeperMap::mutate",
+     "a strict DELETE in a KeeperMap table was under way while another client inserted the row "
+     "again, and was made once more"),
     ("unsynced-commit", _TODAY, None, "#111823, #60406",
      "power was cut before a server had synced that transactions were committed, which it had "
      "removed from ZooKeeper"),

@@ -21,6 +21,7 @@ from checkers.triage.events import traces_of
 from checkers.triage.evidence import Evidence, evidence_of
 from checkers.triage.explanation import KNOWN, NEW, PARTLY, Cause, described, explained_by
 from checkers.triage.inserts import Values, inserted
+from checkers.triage.keeper_map import has_registers, unrepeated
 from checkers.triage.keepers import lost_transactions
 from checkers.triage.kept import kept
 from checkers.triage.looks import repairs_of
@@ -52,13 +53,13 @@ def triage(
     """Return the explanation of the verdicts `invalid`, which are those that decided; `names` are
     the defects that are known."""
     evidence = evidence_of(history)
-    known = known_in(evidence.versions, names)
+    known = known_in(evidence.versions, names) - unrepeated(checkers)
     undated = _undated(history, evidence)
     if undated:
         return Cause.new(invalid, undated)
     try:
         with time_limit(budget_s):
-            values = inserted(history, evidence)
+            values = {} if has_registers(history) else inserted(history, evidence)
             repairs = _repairs(history, evidence, values, known)
     except OutOfTime:
         return Cause.new(invalid, f"not decided within {budget_s:,.1f} s")
@@ -144,6 +145,8 @@ def _repairs(
 ) -> Repairs:
     """Return what known defects made wrong; of reads and values nothing, if the record of these has
     doubts."""
+    if has_registers(history):
+        return Repairs({}, (), ())
     cut = _cut(history, evidence, values) if UNSYNCED in known else {}
     for index, lost in lost_transactions(history, evidence, values, known).items():
         cut.setdefault(index, []).extend(lost)

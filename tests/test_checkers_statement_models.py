@@ -68,7 +68,7 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
     views = {have, *(_earlier(step, past) if sees is Sees.LOCAL else ())}
     there = places.get(call.to, ()) if isinstance(call.to, str) else ()
     match call.effect:
-        case Effect.NONE | Effect.KILL | Effect.EXCHANGE | Effect.FORGET:
+        case Effect.NONE | Effect.KILL | Effect.EXCHANGE | Effect.FORGET | Effect.REFRESH:
             go({})
         case Effect.INSERT | Effect.AGAIN:
             for changed in _inserted(step, places, copied):

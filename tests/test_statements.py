@@ -231,7 +231,8 @@ def test_a_users_own_statement_that_cannot_be_drawn_is_refused(name: str, error:
 def test_a_run_is_judged_without_the_module_of_its_statements() -> None:
     options = StatementsOptions(statements="gone:AWAY")
     workload = statements(options, Seed(1), Level.EVENTUAL, False)
-    assert [checker.name for checker in workload.checkers()] == ["stats", "statement-rows"]
+    names = [checker.name for checker in workload.checkers()]
+    assert names == ["stats", "statement-rows", "mutation-ends"]
     with pytest.raises(UsageError):
         options.validate(Topology.of())
 

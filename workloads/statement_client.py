@@ -30,7 +30,6 @@ from workloads.statement_tables import (
     LATE_VIEW,
     STAGING,
     VIEW,
-    StagingTable,
     TableEngine,
     ViewTarget,
 )
@@ -68,7 +67,7 @@ class StatementsClient:
         view = tables.get(VIEW)
         if isinstance(view, ViewTarget):
             self._names[LATE_VIEW] = view.view
-        self._shown = [n for n, table in tables.items() if not isinstance(table, StagingTable)]
+        self._shown = [name for name in tables if name != STAGING]
         self._chosen = chosen
         self._engine = engine
         self._projection = projection

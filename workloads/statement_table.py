@@ -438,6 +438,14 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         needs=(Mechanism.ATOMIC_DATABASES,),
         by_name=True,
     ),
+    "refresh": StatementKind(
+        sql="SYSTEM REFRESH VIEW {table}_view; SYSTEM WAIT VIEW {table}_view",
+        effect=Effect.REFRESH,
+        text="refreshes the view of a table on the replica that is asked, and waits for that",
+        promise=f"{_MANUAL}/create/view#refreshable-materialized-view",
+        needs=(Mechanism.REFRESHABLE_VIEWS,),
+        by_name=True,
+    ),
     "reattach": StatementKind(
         sql="DETACH TABLE {table} SYNC; ATTACH TABLE {table}",
         effect=Effect.NONE,

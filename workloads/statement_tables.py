@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from checkers.statements.calls import Effect
+from checkers.statements.calls import OF_VIEW, Effect
 from harness.clients.clickhouse import ClickHouse, DatabaseError
 from harness.clients.replicated_table import (
     ReplicatedTable,
@@ -107,6 +107,8 @@ class TableShape:
     table is."""
     exchanged: bool = False
     """Whether statements give the tables each other's names."""
+    refreshed: bool = False
+    """Whether each of the replicated tables has a refreshable view on each replica."""
     settings: Mapping[str, int] = field(default_factory=dict)
     """Settings of the tables beside those that their statements need."""
 
@@ -148,6 +150,10 @@ def tables_of(
         columns = ENGINES[shape.engine].columns
         tables[VIEW] = ViewTarget(
             cluster, f"{token}_{VIEW}", schema, source, columns, late=shape.late_view
+        )
+    for name in names_of(shape.tables) if shape.refreshed else ():
+        tables[f"{name}{OF_VIEW}"] = RefreshedTable(
+            cluster, f"{token}_{name}_view", replace(schema, engine="MergeTree"), tables[name].name
         )
     if shape.staging:
         tables[STAGING] = StagingTable(
@@ -282,6 +288,25 @@ class StagingTable(ReplicatedTable):
     def observe(self, *, parts: bool = False) -> Mapping[str, Json]:  # noqa: ARG002
         """Return no figures of any replica."""
         return {node: {} for node in self.replicas}
+
+
+class RefreshedTable(StagingTable):
+    """Plain table of a refreshable view on every replica, which refreshes only when it is told
+    to."""
+
+    def __init__(self, cluster: Cluster, token: str, schema: TableSchema, source: str) -> None:
+        """Name the table, and the view, which is beside its source."""
+        super().__init__(cluster, token, schema)
+        self._source = source
+
+    def create_on(self, connection: ClickHouse, node: str) -> None:
+        """Create the table and the view. Raises DatabaseError."""
+        super().create_on(connection, node)
+        connection.command(
+            f"CREATE MATERIALIZED VIEW {self._source}_view REFRESH EVERY 100 YEAR TO {self.name} "
+            f"EMPTY AS SELECT p, id, v FROM {self._source}",
+            {"allow_experimental_refreshable_materialized_view": 1},
+        )
 
 
 def at_replica(node: str) -> str:

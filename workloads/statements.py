@@ -136,12 +136,18 @@ class StatementsOptions(PacedOptions):
             projection=self.projection,
             replicated=self.replicated,
             exchanged=self.exchanged,
+            refreshed=self.refreshed,
         )
 
     @property
     def exchanged(self) -> bool:
         """Return whether some statement gives tables each other's names."""
         return any(kind.effect is Effect.EXCHANGE for kind in self.chosen.values())
+
+    @property
+    def refreshed(self) -> bool:
+        """Return whether some statement refreshes views of the tables."""
+        return any(kind.effect is Effect.REFRESH for kind in self.chosen.values())
 
     @property
     def needs(self) -> tuple[Mechanism, ...]:
@@ -171,6 +177,11 @@ class StatementsOptions(PacedOptions):
             raise UsageError(f"projection with engine {self.engine}: expected engine merge")
         if self.sees not in list(Sees):
             raise UsageError(f"sees {unknown_name(self.sees, [sees.value for sees in Sees])}")
+        others = {"ttl": self.ttl, f"engine={self.engine}": self.engine != "merge"}
+        others |= {"replicated": self.replicated, "an exchange": self.exchanged}
+        for name, is_chosen in others.items() if self.refreshed else ():
+            if is_chosen:
+                raise UsageError(f"{name} beside views that are refreshed: expected none of it")
         self._validate_names()
 
     def _validate_names(self) -> None:

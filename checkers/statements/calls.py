@@ -20,6 +20,8 @@ MERGE_EXPIRED = "merge-expired"
 expired."""
 EXPIRED_ROWS = "expired-rows"
 """Call that reads the rows of a partition after that."""
+OF_VIEW = ".view"
+"""What follows the name of a table in that of its refreshable view's table."""
 
 _MUTATION_SETTINGS = frozenset({"mutations_sync", "lightweight_deletes_sync"})
 """Settings that only mutations have."""
@@ -63,6 +65,9 @@ class Effect(StrEnum):
     FORGET = "forget"
     """Removes what ZooKeeper has of an empty partition: it changes no row, but the blocks of the
     partition are numbered from 0 again."""
+    REFRESH = "refresh"
+    """Replaces the rows of a table's refreshable view, on the replica that is asked, by those that
+    this has of the table: it changes no row of a table."""
     NONE = "none"
     """Changes no row."""
 

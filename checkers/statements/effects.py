@@ -61,7 +61,7 @@ class Exact:
         call, places = step.call, dict(state.places)
         table, have = call.table, places.get(call.table, ())
         match call.effect:
-            case Effect.NONE | Effect.KILL | Effect.EXCHANGE | Effect.FORGET:
+            case Effect.NONE | Effect.KILL | Effect.EXCHANGE | Effect.FORGET | Effect.REFRESH:
                 return {state}
             case Effect.INSERT | Effect.AGAIN:
                 return {
@@ -160,7 +160,7 @@ class LocalView:
         call, places = step.call, dict(state.places)
         table, have = call.table, places.get(call.table, 0)
         match call.effect:
-            case Effect.NONE | Effect.KILL | Effect.EXCHANGE | Effect.FORGET:
+            case Effect.NONE | Effect.KILL | Effect.EXCHANGE | Effect.FORGET | Effect.REFRESH:
                 return {state}
             case Effect.APPEND | Effect.CLEAR:
                 return {state}

@@ -13,12 +13,13 @@ from checkers.statements.calls import (
     EXPIRED_ROWS,
     FINAL_ROWS,
     MERGE_EXPIRED,
+    OF_VIEW,
     Effect,
     RowsShown,
     StatementCall,
 )
 from checkers.statements.names import named, tables_of
-from checkers.statements.steps import FOREVER, Shown, StatementStep
+from checkers.statements.steps import FOREVER, Copies, Shown, StatementStep
 from harness.core.history import History, Pair
 from harness.core.op import Kind
 
@@ -46,6 +47,9 @@ class StatementPartition:
     """Place of the last look of each replica at the rows that these merges left."""
     left: dict[str, dict[int, Shown]] = field(default_factory=dict)
     """Rows that each replica shows then."""
+    views: dict[str, dict[str, dict[int, Copies]]] = field(default_factory=dict)
+    """By replica and table of a refreshable view: the copies of each row that it shows at
+    rest."""
     projected: dict[str, tuple[frozenset[str], dict[int, Shown]]] = field(default_factory=dict)
     """By replica: the tables whose projection was read at rest, and the rows that these show."""
 
@@ -69,7 +73,14 @@ def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Coun
             partition = found.setdefault(key, StatementPartition())
             partition.finals[str(pair.invoke.node)] = place
             look = decode(pair.end, RowsShown)
-            partition.shown[str(pair.invoke.node)] = rows_shown(look)
+            plain = {t: rows for t, rows in look.tables.items() if not t.endswith(OF_VIEW)}
+            partition.shown[str(pair.invoke.node)] = rows_shown(RowsShown(plain))
+            partition.views[str(pair.invoke.node)] = {
+                table: {row: shown[0][1] for row, shown in rows_shown(of_view).items()}
+                for table, rows in look.tables.items()
+                if table not in plain
+                for of_view in [RowsShown({table: rows})]
+            }
             if look.projections is not UNSET:
                 projected = frozenset(look.projections), rows_shown(RowsShown(look.projections))
                 partition.projected[str(pair.invoke.node)] = projected

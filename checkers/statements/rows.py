@@ -22,6 +22,8 @@ half-moved   one of these, which is explained if a MOVE of unknown outcome has a
 derived      the table of a materialized view has another number of copies than after any order,
              while the row itself is as after some order
 unexpired    there is a copy of a row that had expired before its partition was merged at rest
+unrefreshed  the table of a refreshable view shows other copies of a row than its replica may have
+             had in the source at a moment of the last refresh
 projected    the projection of a table shows other copies than the table, on the same replica
 stale-copy   one of these, which is explained if a statement that takes rows from a table took an
              earlier state of it; no violation where statements take what is local
@@ -71,6 +73,7 @@ from checkers.statements.partitions import (
     partitions_of,
 )
 from checkers.statements.projections import projected_rows
+from checkers.statements.refreshed import ViewRow, is_refreshed, view_rows
 from checkers.statements.shown_rows import is_derived, kind_of, told_of, unnamed, updates_of
 from checkers.statements.steps import FOREVER, RowState, Sees, Shown, StatementStep
 from checkers.taken import not_promised, taken_of
@@ -217,6 +220,8 @@ class _Judge:
     _known: dict[_Class, tuple[str, Sees | None]] = field(default_factory=dict)
     """Kind of violation of each class, "" for none, and what statements saw if that explains
     it."""
+    _refreshed: dict[tuple[str, _Class | None], bool] = field(default_factory=dict)
+    """Whether a refresh explains what the table of a view shows of each class."""
 
     def judge(self) -> int:
         """Judge every row. Return the number of classes."""
@@ -235,6 +240,8 @@ class _Judge:
                 self._judge(row, seen)
         for row in sorted(self.partition.expired):
             self._judge_expired(row)
+        for view in view_rows(self.partition, self._all_steps):
+            self._judge_view(view)
         for one in projected_rows(self.partition):
             self._add("projected", one.row, self._steps(one.row), {one.node: one.shown})
         return len(self._known)
@@ -251,21 +258,29 @@ class _Judge:
         for node, copies in self.partition.left_by_merges(row):
             self._add("unexpired", row, self._steps(row), {node: copies})
 
+    def _judge_view(self, one: ViewRow) -> None:
+        """Judge what a refreshable view shows of a row on its replica."""
+        insert = self._insert_of(one.row)
+        class_ = self._class_of(insert, one.steps, one.shown) if insert else None
+        if class_ is None or (one.place, class_) not in self._refreshed:
+            try:
+                held = is_refreshed(one, self._states)
+            except TooManyOrdersError:
+                is_late = self.left_s() <= 0
+                self.late += is_late
+                self.undecided += not is_late
+                return
+            self._refreshed[one.place, class_] = held
+        if not self._refreshed[one.place, class_]:
+            self._add("unrefreshed", one.row, one.steps, {one.node: one.shown})
+
     def _judge(self, row: int, seen: Mapping[str, Shown]) -> None:
         insert, shown = self._insert_of(row), next(iter(seen.values()))
         if insert is None:
             self._add("refused", row, self._steps(row), seen)
             return
         steps = self._steps(row)
-        begin = bisect_left(self._events, insert.begin)
-        end = FOREVER if insert.end is None else bisect_left(self._events, insert.end)
-        touching = tuple(step.place for step in steps if step is not insert)
-        value = insert.call.update
-        class_ = _Class(
-            (begin, end, tables_of(insert), value is not UNSET, insert.call.expires),
-            touching,
-            unnamed(shown, value),
-        )
+        class_ = self._class_of(insert, steps, shown)
         if class_ not in self._known:
             self._known[class_] = self._explained(steps, shown)
         kind, sees = self._known[class_]
@@ -281,6 +296,19 @@ class _Judge:
             self.stale[kind] += 1
             if self.sees is Sees.ACKNOWLEDGED:
                 self._accuse(kind if kind == HALF_MOVED else STALE_COPY, row, steps, seen)
+
+    def _class_of(
+        self, insert: StatementStep, steps: Sequence[StatementStep], shown: Shown
+    ) -> _Class:
+        begin = bisect_left(self._events, insert.begin)
+        end = FOREVER if insert.end is None else bisect_left(self._events, insert.end)
+        touching = tuple(step.place for step in steps if step is not insert)
+        value = insert.call.update
+        return _Class(
+            (begin, end, tables_of(insert), value is not UNSET, insert.call.expires),
+            touching,
+            unnamed(shown, value),
+        )
 
     def _accuse(
         self, kind: str, row: int, steps: Sequence[StatementStep], seen: Mapping[str, Shown]
@@ -312,7 +340,11 @@ class _Judge:
         return self.partition.inserts.get(row) or self.partition.expired.get(row)
 
     def _steps(self, row: int) -> list[StatementStep]:
-        """Return the insert of a row and the statements that may touch it."""
+        """Return the insert of a row and the statements that may touch it in a table."""
+        return [s for s in self._all_steps(row) if s.call.effect is not Effect.REFRESH]
+
+    def _all_steps(self, row: int) -> list[StatementStep]:
+        """Return the same with the refreshes of views."""
         insert = self._insert_of(row) or self.partition.refused.get(row)
         if insert is None:
             return []
@@ -387,7 +419,7 @@ class _Judge:
             at = next(iter(seen))
             projected = self.partition.projected[at][1].get(row, ())
             told = f"{told} and {told_of(projected)} by the projection, on {at},"
-        if kind not in ("diverged", "refused", "projected", "unexpired"):
+        if kind not in ("diverged", "refused", "projected", "unexpired", "unrefreshed"):
             fewest = _fewest(kind, steps, shown, self._states)
             indices = listed([f"#{step.begin}" for step in fewest], TOLD_MAX)
             by += f"; no order of {indices} leads there" if len(fewest) < len(steps) else ""

@@ -15,6 +15,7 @@ from harness.core.history import History
 from harness.core.verdict import Status
 
 TOO_OLD = "Code: 49. DB::Exception: Trying to get CSN for too old TID (32, 33, 8e), tail_ptr is 36"
+NO_ENTRY = "722: Load job 'load table db.t' failed: Code: 999. Coordination error: No node, path /a"
 WENT_ON = (
     "nemesis kill: not healed: StartError: ch1: does not answer 33 s and 7 starts on: it ended; "
     f"{TOO_OLD}"
@@ -60,6 +61,9 @@ RUNS = {
     ),
     "another server committed while it was down": (
         recorded(txn(1), KILL, txn(25, "ch2"), unanswered()), ["shared-transactions"],
+    ),
+    "that server removed an entry while it was loaded": (
+        recorded(txn(1), KILL, txn(25, "ch2"), unanswered(NO_ENTRY)), ["shared-transactions"],
     ),
     "nobody committed while it was down": (
         recorded(txn(1), KILL, txn(15, "ch2"), txn(35, "ch2"), unanswered()), [],

@@ -38,6 +38,10 @@ _PENDING: Final = re.compile(r"^286\b.*\bpart_name: (\w+)", re.DOTALL)
 _TOO_OLD: Final = re.compile(r"Trying to get CSN for too old TID")
 """What a server says of a part whose transaction is not in the log any more, and which does not say
 itself whether it was committed."""
+_REMOVED: Final = re.compile(
+    rf"{_TOO_OLD.pattern}|Load job 'load table .*failed: Code: 999\b.*No node", re.DOTALL
+)
+"""The same, or that an entry of the log was removed while a server loaded it."""
 _LACKING: Final = re.compile(r"^289\b.*\bpart '?(\w+_\d+_\d+_\d+)\b", re.DOTALL)
 
 
@@ -238,7 +242,7 @@ SIGNATURES: Final[Mapping[str, tuple[re.Pattern[str], Signature]]] = {
     "emptied-partition": (_LACKING, emptied_partition),
     "unwritable-table": (_PENDING, unwritable_table),
     "unsynced-commit": (_TOO_OLD, unsynced_commit),
-    "shared-transactions": (_TOO_OLD, shared_transactions),
+    "shared-transactions": (_REMOVED, shared_transactions),
 }
 """Signatures by defect, each with the errors that it explains: the evidence, or "" if there is
 none."""

@@ -18,6 +18,7 @@ from harness.core import plugins
 from harness.core.errors import UsageError
 from harness.core.seed import Seed
 from harness.core.topology import Topology
+from harness.nights.matrix import read_matrix
 from harness.spec.catalogue import plugin_checkers, workload_entry
 from nemesis.catalogue import parse_nemesis
 from nemesis.options import FaultOptions
@@ -84,6 +85,23 @@ def test_a_family_of_ones_own_is_composed_with_others() -> None:
     assert made.fs == {"kill", "own"}
     with pytest.raises(UsageError, match="two families have the f 'partition'"):
         parse_nemesis("partition,own_faults:Partition", THREE, Seed(1), FaultOptions())
+
+
+def test_a_matrix_names_workloads_and_faults_of_ones_own(here: Path) -> None:
+    (here / "own_faults2.py").write_text(OWN)
+    matrix = here / "own.toml"
+    for faults, refused in (
+        ("kill,own_faults2:Family", None),
+        ("own_faults2:Fomily", "has no Fomily; did you mean Family"),
+        ("nowhere:F", "there is no module nowhere"),
+    ):
+        matrix.write_text(f'workloads = ["quorum-set"]\nnemeses = ["none", "{faults}"]\n')
+        if refused is None:
+            names = [cell.name for cell in read_matrix(matrix).cells]
+            assert names == ["quorum-set + none", f"quorum-set + {faults}"]
+        else:
+            with pytest.raises(UsageError, match=f"line 2.*{refused}"):
+                read_matrix(matrix)
 
 
 @pytest.mark.usefixtures("here")

@@ -15,7 +15,7 @@ from typing import Any, Final
 from checkers.triage.defects import DEFECTS
 from compose.releases import ImageChoice, ImageOptions, clickhouse_release
 from harness.core.errors import MissingMechanismError, UsageError
-from harness.core.plugins import name_modules
+from harness.core.plugins import NEMESES, load, name_modules, reference
 from harness.core.ranges import RANGES, shortened, unknown_name
 from harness.nights.retention import RULES, Retention
 from harness.nights.torture import TortureCell
@@ -320,9 +320,14 @@ def _named_workload(name: str) -> CatalogueEntry:
 
 
 def _known_nemeses(names: str) -> None:
-    for one in names.split(","):
-        if one.strip() not in nemesis_names():
-            raise UsageError(unknown_name(one.strip(), nemesis_names(), "harness list nemeses"))
+    """Check the names of nemeses, among them plug-ins, which the command names by naming its
+    matrix. Raises UsageError."""
+    name_modules([names])
+    for one in map(str.strip, names.split(",")):
+        if reference(NEMESES, one):
+            load(NEMESES, one)
+        elif one not in nemesis_names():
+            raise UsageError(unknown_name(one, nemesis_names(), "harness list nemeses"))
 
 
 def _check_workload_options(file: TomlFile, workloads: list[str], tables: Sequence[str]) -> None:

@@ -33,6 +33,7 @@ PROXIED = [
     "missed-view",
     "half-restored",
     "restored-nothing",
+    "suspicious-clone",
     "lost-update",
     "mutated-twice",
 ]

@@ -56,6 +56,9 @@ REFUSED = {
     "unwritten": "a disk that fails on command",
     "unsynced-commit": "a disk that fails on command",
     "shared-transactions": "a session that goes on from statement to statement",
+    "rewound-insert": "fault keeper-rewound",
+    "rewound-restart": "fault keeper-rewound",
+    "lost-keepers": "fault keeper-lost",
 }
 """Why the others cannot be exported."""
 

@@ -10,7 +10,7 @@ from workloads.scenarios.alters import (
     MISSING_TABLE,
     UNDONE_ALTER,
 )
-from workloads.scenarios.clones import UNCOUNTED_CLONE, UNWAITED_CLONE
+from workloads.scenarios.clones import SUSPICIOUS_CLONE, UNCOUNTED_CLONE, UNWAITED_CLONE
 from workloads.scenarios.detached import (
     ENDLESS_MUTATION,
     FETCHED_OVER,
@@ -34,6 +34,7 @@ from workloads.scenarios.keepers import (
     UNWRITTEN,
 )
 from workloads.scenarios.leaders import TWO_LEADERS
+from workloads.scenarios.lost_keepers import LOST_KEEPERS, REWOUND_INSERT, REWOUND_RESTART
 from workloads.scenarios.object_store import (
     ATTACH_OWN_COPY,
     COPIED_PART,
@@ -132,6 +133,7 @@ _EVERY = (
     FAILED_DUPLICATE,
     UNWAITED_CLONE,
     UNCOUNTED_CLONE,
+    SUSPICIOUS_CLONE,
     TWO_LEADERS,
     ORPHANED_INSERT,
     ORPHANED_DROP,
@@ -157,6 +159,9 @@ _EVERY = (
     MISSED_VIEW,
     HALF_RESTORED,
     RESTORED_NOTHING,
+    REWOUND_INSERT,
+    REWOUND_RESTART,
+    LOST_KEEPERS,
     STRAYED_UPDATE,
     LOST_UPDATE,
     OVERWRITTEN_UPDATE,

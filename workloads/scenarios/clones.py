@@ -9,15 +9,19 @@ from harness.generators.script import Do, Joined, Rest, Until
 from workloads.merges import OWN_PARTITION, MergesOptions, merges
 from workloads.scenarios.scenario import Finding, Scenario
 from workloads.scenarios.steps import (
+    KILL,
     LOG_TRUNCATED_S,
+    MESSAGES,
     SESSION_GONE_S,
     everywhere,
     fault,
+    held,
     insert,
+    killed,
     read,
     shows,
 )
-from workloads.scenarios.waits import cut_log
+from workloads.scenarios.waits import cut_log, lost, sessions_gone
 from workloads.scripted_set import ScriptedSet
 from workloads.table import SHORT_LOG
 
@@ -86,4 +90,42 @@ UNCOUNTED_CLONE = Scenario(
     ),
     finding=Finding("answers", "unanswered"),
     quiesce_s=5,
+)
+
+GONE = fault("pause", PAUSE, nodes=["ch1"])
+KILLED = killed("ch1", number=2)
+_REGISTERED = ("/replicas/ch1/parts/1_",)
+"""Words of the transaction in which ch1 registers a part of the second key."""
+
+SUSPICIOUS_CLONE = Scenario(
+    name="suspicious-clone",
+    text="a lost replica is killed when it has fetched a part with most of the rows, and not yet "
+    "registered it: after the start its table is read-only for good",
+    workload=ScriptedSet(
+        name="scenario-suspicious-clone",
+        quorum=None,
+        sequential=False,
+        final_insert=9,
+        table_settings=SHORT_LOG,
+    ),
+    nemesis=f"{PAUSE},{MESSAGES},{KILL}",
+    steps=(
+        Do(insert(0, "ch1")),
+        *everywhere(0),
+        *GONE.begins,
+        sessions_gone("ch2"),
+        *(Do(insert(value, "ch2", key=1)) for value in LATER[:20]),
+        Rest(LOG_TRUNCATED_S),
+        *(Do(insert(value, "ch2", key=1)) for value in LATER[20:]),
+        *lost("ch2", ["ch1"]),
+        Do(Call(f="optimize", key=1, node="ch2")),
+        held("hold", 3, "ch1", "multi", _REGISTERED),
+        GONE.ends,
+        held("await", 4, "ch1", "multi", _REGISTERED),
+        *KILLED.begins,
+        held("cut", 5, "ch1", "multi", _REGISTERED),
+        KILLED.ends,
+    ),
+    finding=Finding("answers", "unanswered"),
+    quiesce_s=10,
 )

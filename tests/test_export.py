@@ -115,6 +115,7 @@ def test_a_script_waits_for_states_and_not_for_times() -> None:
         "orphaned-commit",
         "orphaned-unlock",
         "returned-rows",
+        "suspicious-clone",
         "uncounted-clone",
     }
     # The proxy has its rule when the command that gives it one has ended.

@@ -187,10 +187,13 @@ def explode(error: BaseException) -> Callable[[], None]:
     return raise_it
 
 
-def call(cluster: Cluster, nemesis: Composed, edge: str, node: str, name: str = "") -> Done:
-    """Begin or end the only family of a nemesis on one node; it must succeed."""
+def call(
+    cluster: Cluster, nemesis: Composed, edge: str, nodes: str | tuple[str, ...], name: str = ""
+) -> Done:
+    """Begin or end the only family of a nemesis on a node or several; it must succeed."""
     (f,) = nemesis.fs
-    value: dict[str, Json] = {"fault": 1, "edge": edge, "name": name or f, "nodes": [node]}
+    chosen = [nodes] if isinstance(nodes, str) else [*nodes]
+    value: dict[str, Json] = {"fault": 1, "edge": edge, "name": name or f, "nodes": chosen}
     op = Op(index=0, process=NEMESIS, kind=Kind.INVOKE, f=f, time_ns=0, value=value)
     done = nemesis.invoke(cluster, op)
     assert done.kind is Kind.OK, done.error

@@ -232,7 +232,7 @@ def test_a_run_is_judged_without_the_module_of_its_statements() -> None:
     options = StatementsOptions(statements="gone:AWAY")
     workload = statements(options, Seed(1), Level.EVENTUAL, False)
     names = [checker.name for checker in workload.checkers()]
-    assert names == ["stats", "statement-rows", "mutation-ends"]
+    assert names == ["stats", "statement-rows"]
     with pytest.raises(UsageError):
         options.validate(Topology.of())
 

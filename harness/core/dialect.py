@@ -115,7 +115,7 @@ class Mechanism(StrEnum):
     FORGET_PARTITION = "partitions that ZooKeeper forgets"
     """FORGET PARTITION (ClickHouse#59507); in 24.8 at the latest."""
     REFRESHABLE_VIEWS = "refreshable views"
-    """CREATE MATERIALIZED VIEW … REFRESH; in 24.8 at the latest."""
+    """Views with REFRESH, and SYSTEM WAIT VIEW. 24.8.4.1 lacks the latter, 25.8 has it."""
     PROJECTIONS = "projections"
     """`lightweight_mutation_projection_mode` of tables: DELETE FROM keeps projections. 24.8.4.1
     lacks it, 25.8 has it."""
@@ -164,7 +164,7 @@ _SINCE: Final[Mapping[Mechanism, Version]] = {
     Mechanism.LIGHTWEIGHT_DELETES: Version(24, 8),
     Mechanism.NAMED_PARTS: Version(24, 8),
     Mechanism.FORGET_PARTITION: Version(24, 8),
-    Mechanism.REFRESHABLE_VIEWS: Version(24, 8),
+    Mechanism.REFRESHABLE_VIEWS: Version(25, 8),
     Mechanism.PROJECTIONS: Version(25, 8),
     Mechanism.BACKUPS: Version(24, 8),
     Mechanism.LIGHTWEIGHT_UPDATES: Version(25, 7),

@@ -19,7 +19,8 @@ _ZOOKEEPER: Final = Engine(role=Role.ZOOKEEPER, version="3.8.0", build="simulate
 _UNSIMULATED: Final = frozenset(
     {
         *(Mechanism.ASYNC_INSERT, Mechanism.DEDUPLICATION_TOKEN, Mechanism.FAILPOINTS),
-        Mechanism.REPLICATED_DATABASES,
+        *(Mechanism.REPLICATED_DATABASES, Mechanism.FORGET_PARTITION),
+        Mechanism.REFRESHABLE_VIEWS,
         *(Mechanism.REPLICA_ERRORS, Mechanism.ZOOKEEPER_RELOAD),
     }
 )

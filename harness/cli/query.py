@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.phrasing import number as counted
-from harness.cli.narrow_table import Column, narrow_table
 from harness.cli.parameter_types import WORD, StoreDirectory, json_option, number
 from harness.cli.terminal import Terminal, print_json
 from harness.core.errors import UsageError
@@ -26,6 +25,7 @@ from harness.fleet.found_runs import COLUMNS, Found, runs_at
 from harness.fleet.location import Location
 from harness.fleet.stored_runs import verdicts_of
 from harness.fleet.views import QUERIES, SelectedRows, ShippedQuery, StoreTables
+from harness.report.narrow_table import TableColumn, narrow_table
 from harness.store.parquet import SCHEMA
 
 ROWS_SHOWN: Final = 50
@@ -205,7 +205,7 @@ def _show(console: Console, asked: ShippedQuery, answer: SelectedRows) -> None:
     if asked.title:
         console.print(asked.title, style="bold")
     columns = [
-        Column(name, [*map(_shown, values)], right=_are_numbers(values))
+        TableColumn(name, [*map(_shown, values)], right=_are_numbers(values))
         for name, values in zip(answer.columns, zip(*answer.rows, strict=True), strict=False)
     ]
     readable = sum(column.most for column in columns) <= LINES_A_ROW * console.width

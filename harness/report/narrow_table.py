@@ -21,7 +21,7 @@ _ENDS: Final = re.compile(r"(?=\s)|(?<=\s)|(?<=/)|(?<=[+,])(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """Column of a table: its name and the text of each row."""
 
     name: str
@@ -45,7 +45,7 @@ class Column:
         return [self.name, *(cell.plain for cell in self.cells)]
 
 
-def narrow_table(columns: Sequence[Column], width: int) -> Table | None:
+def narrow_table(columns: Sequence[TableColumn], width: int) -> Table | None:
     """Return a table that is no wider than `width`; None if a word would have to be broken."""
     least = [column.least for column in columns]
     gap = next((gap for gap in GAPS if _total(least, gap) <= width), None)

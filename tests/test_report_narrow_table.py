@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from harness.cli.narrow_table import Column, narrow_table, wrapped
+from harness.report.narrow_table import TableColumn, narrow_table, wrapped
 
 CELLS: Final = {
     "servers": ("simulated", "real"),
@@ -20,7 +20,7 @@ CELLS: Final = {
 
 def shown(width: int) -> list[str] | None:
     columns = [
-        Column(name, [*map(Text, cells)], right=name in ("checked", "rate"))
+        TableColumn(name, [*map(Text, cells)], right=name in ("checked", "rate"))
         for name, cells in CELLS.items()
     ]
     table = narrow_table(columns, width)

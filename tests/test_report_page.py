@@ -1,7 +1,6 @@
 """report.html in a real browser: it tells the story, it obeys, and it believes no text."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,8 +22,6 @@ from harness.core.history import History
 from harness.core.op import Kind, Op, Value
 from harness.core.verdict import Anomaly, Status, Verdict
 from harness.report.run_files import draw
-
-OPEN_S_MAX = 2.0
 
 
 def span(browser: Chrome) -> float:
@@ -413,16 +410,14 @@ def test_numbers_beyond_53_bits_stay_exact(browser: Chrome, tmp_path: Path) -> N
     assert "more than once\n5" in detail
 
 
-def test_a_report_of_100_000_operations_opens_in_time(browser: Chrome, tmp_path: Path) -> None:
-    """The page is drawn, inflated, painted and interactive. The clock is the browser's own."""
+def test_a_report_of_100_000_operations_is_small_and_searched(
+    browser: Chrome, tmp_path: Path
+) -> None:
+    """How long it takes to open is measured by benches.timeline."""
     run = begun(tmp_path, long(50_000))
     assert run.journal.read_bytes().count(b"\n") == 100_000
     opened(browser, run)
     matches(browser, "50,000 of 50,000 calls")
-    ready_s = browser.execute_script(
-        "return performance.getEntriesByName('timeline-ready')[0].startTime / 1000"
-    )
-    assert ready_s < OPEN_S_MAX, f"{ready_s:.2f} s, {os.cpu_count()} cores"
     browser.find_element(By.NAME, "value").send_keys("49990")
     WebDriverWait(browser, 5).until(lambda b: matching(b).startswith("value 49990: in "))
     assert run.report.stat().st_size < 3_000_000

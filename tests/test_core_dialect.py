@@ -65,6 +65,7 @@ KEEPER = Engine(role=Role.ZOOKEEPER, version="3.8.0", build="of Debian bookworm"
                 Mechanism.TABLE_LEADER,
                 Mechanism.LIGHTWEIGHT_UPDATES,
                 Mechanism.PROJECTIONS,
+                Mechanism.REFRESHABLE_VIEWS,
                 Mechanism.SERIAL_IDS,
             },
         ),

@@ -439,7 +439,7 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         by_name=True,
     ),
     "refresh": StatementKind(
-        sql="SYSTEM REFRESH VIEW {table}_view; SYSTEM WAIT VIEW {table}_view",
+        sql=SEPARATOR.join(("SYSTEM REFRESH VIEW {table}_view", "SYSTEM WAIT VIEW {table}_view")),
         effect=Effect.REFRESH,
         text="refreshes the view of a table on the replica that is asked, and waits for that",
         promise=f"{_MANUAL}/create/view#refreshable-materialized-view",

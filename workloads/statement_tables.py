@@ -304,8 +304,7 @@ class RefreshedTable(StagingTable):
         super().create_on(connection, node)
         connection.command(
             f"CREATE MATERIALIZED VIEW {self._source}_view REFRESH EVERY 100 YEAR TO {self.name} "
-            f"EMPTY AS SELECT p, id, v FROM {self._source}",
-            {"allow_experimental_refreshable_materialized_view": 1},
+            f"EMPTY AS SELECT p, id, v FROM {self._source}"
         )
 
 

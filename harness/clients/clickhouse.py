@@ -20,7 +20,6 @@ from harness.core.protocols import Cluster
 
 ServerSetting: TypeAlias = Literal[
     "allow_experimental_database_replicated",
-    "allow_experimental_refreshable_materialized_view",
     "async_insert",
     "database_replicated_allow_replicated_engine_arguments",
     "deduplicate_blocks_in_dependent_materialized_views",

@@ -113,6 +113,13 @@ class OldDisk(_MemberFault):
         start(cluster, self._topology, nodes)
 
 
+class RewoundKeepers(OldDisk):
+    """Family of ensembles of ZooKeeper that come back as they were. What they have forgotten is
+    assigned anew, such as block numbers; simulated servers have no such state."""
+
+    needs: Needs = (*OldDisk.needs, CanRestoreReplicas)
+
+
 class LostKeepers(NodeFault):
     """Family of ensembles of ZooKeeper that lose all that they have. At the end every replica is
     restored from its parts, as the manual says."""
@@ -222,7 +229,7 @@ FAULTS: Final = (
         "started with the copies, as if from a backup",
         seen="the disks of the killed servers were copied, and they run again",
         gone="the servers run on the copies",
-        make=OldDisk,
+        make=RewoundKeepers,
         aim=_KEEPERS,
     ),
     FaultEntry(

@@ -1,5 +1,6 @@
-"""The scenarios that can be exported, and runs of exported integration tests, over the stand-in of
-tests/upstream for the package that they import from ClickHouse's repository."""
+"""The scenarios that can be exported, why others cannot, and runs of exported integration tests,
+over the stand-in of tests/upstream for the package that they import from ClickHouse's
+repository."""
 
 import os
 import re
@@ -89,6 +90,34 @@ EXPORTED = [
     *PROXIED,
     *ON_A_STORE,
 ]
+REFUSED = {
+    "lost-distributed-insert": "its tables are made of what servers answer",
+    "deaf-replica": "depends on how a call ended",
+    "undone-alter": "finding alters: undone",
+    "failed-part": "waits for what its statements do not show",
+    "failed-part-missed": "waits for what its statements do not show",
+    "ddl-twice": "finding ddl: executed-twice",
+    "uncounted-quorum": "a client's look at ZooKeeper",
+    "unwaited-clone": "finding optimize: not-done",
+    "two-leaders": "a single leading replica per table",
+    "acknowledged-failure": "a disk that fails on command",
+    "discarded-copy": "a disk that fails on command",
+    "stuck-rename": "finding statement-reads: impossible",
+    "endless-mutation": "finding mutation-ends: unfinished",
+    "sole-mover": "finding objects: holds",
+    "repeated-insert": "waits for what its statements do not show",
+    "refused-itself": "finding set-full: phantom",
+    "deleted-twice": "finding linearizable: cycle",
+    "handed-on-hole": "a client's look at ZooKeeper",
+    "early-epoch": "a disk that fails on command",
+    "unwritten": "a disk that fails on command",
+    "unsynced-commit": "a disk that fails on command",
+    "shared-transactions": "a session that goes on from statement to statement",
+    "rewound-insert": "fault keeper-rewound",
+    "rewound-restart": "fault keeper-rewound",
+    "lost-keepers": "fault keeper-lost",
+}
+"""Why the others cannot be exported."""
 STAND_IN = Path(__file__).parent / "upstream"
 SIGNATURES = Path(__file__).parent / "upstream_stubs"
 """What the package takes and returns upstream."""

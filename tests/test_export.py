@@ -11,7 +11,7 @@ from checkers_cases import final as final_op
 from checkers_cases import history as history_of
 from checkers_cases import insert, rest
 from checkers_cases import read as read_op
-from export_cases import EXPORTED, export_by_command, exported
+from export_cases import EXPORTED, REFUSED, export_by_command, exported
 from report_cases import finished, stale
 
 from compose.releases import ImageChoice
@@ -33,34 +33,6 @@ from workloads.scenarios.scenario import Finding
 
 STORED = Path(__file__).parent / "stored" / "schema-1" / "scenario"
 """A stored run of a scenario."""
-REFUSED = {
-    "lost-distributed-insert": "its tables are made of what servers answer",
-    "deaf-replica": "depends on how a call ended",
-    "undone-alter": "finding alters: undone",
-    "failed-part": "waits for what its statements do not show",
-    "failed-part-missed": "waits for what its statements do not show",
-    "ddl-twice": "finding ddl: executed-twice",
-    "uncounted-quorum": "a client's look at ZooKeeper",
-    "unwaited-clone": "finding optimize: not-done",
-    "two-leaders": "a single leading replica per table",
-    "acknowledged-failure": "a disk that fails on command",
-    "discarded-copy": "a disk that fails on command",
-    "stuck-rename": "finding statement-reads: impossible",
-    "endless-mutation": "finding mutation-ends: unfinished",
-    "sole-mover": "finding objects: holds",
-    "repeated-insert": "waits for what its statements do not show",
-    "refused-itself": "finding set-full: phantom",
-    "deleted-twice": "finding linearizable: cycle",
-    "handed-on-hole": "a client's look at ZooKeeper",
-    "early-epoch": "a disk that fails on command",
-    "unwritten": "a disk that fails on command",
-    "unsynced-commit": "a disk that fails on command",
-    "shared-transactions": "a session that goes on from statement to statement",
-    "rewound-insert": "fault keeper-rewound",
-    "rewound-restart": "fault keeper-rewound",
-    "lost-keepers": "fault keeper-lost",
-}
-"""Why the others cannot be exported."""
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from harness.report.narrow_table import TableColumn, narrow_table, wrapped
+from harness.report.narrow_table import TableColumn, least_width, narrow_table, wrapped
 
 CELLS: Final = {
     "servers": ("simulated", "real"),
@@ -18,17 +18,16 @@ CELLS: Final = {
 }
 
 
-def shown(width: int) -> list[str] | None:
-    columns = [
-        TableColumn(name, [*map(Text, cells)], right=name in ("checked", "rate"))
-        for name, cells in CELLS.items()
-    ]
-    table = narrow_table(columns, width)
-    if table is None:
-        return None
+COLUMNS: Final = [
+    TableColumn(name, [*map(Text, cells)], right=name in ("checked", "rate"))
+    for name, cells in CELLS.items()
+]
+
+
+def shown(width: int) -> list[str]:
     console = Console(width=width)
     with console.capture() as capture:
-        console.print(table)
+        console.print(narrow_table(COLUMNS, width))
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
@@ -50,17 +49,14 @@ def test_a_narrow_table_ends_its_lines_between_words_and_behind_joined_names() -
     ]
 
 
-def test_columns_come_closer_before_there_is_no_table() -> None:
-    lines = shown(59)
-    assert lines is not None
-    assert lines[0] == "servers   version  cell        settings       checked  rate"
-    assert shown(58) is None
+def test_columns_come_closer_before_words_are_cut_off() -> None:
+    assert shown(59)[0] == "servers   version  cell        settings       checked  rate"
+    assert least_width(COLUMNS) == 59
 
 
 @pytest.mark.parametrize("width", range(59, 90))
 def test_whatever_the_width_words_are_whole_and_lines_fit(width: int) -> None:
     lines = shown(width)
-    assert lines is not None
     assert max(map(len, lines)) <= width
     words = {word for line in lines for word in line.split()}
     assert {"1,234,567", "1e+20", "25.8.2.1", "simulated", "insert=plain"} <= words
@@ -87,3 +83,15 @@ def test_whatever_the_width_words_are_whole_and_lines_fit(width: int) -> None:
 )
 def test_a_text_is_wrapped_between_words(text: str, width: int, lines: str) -> None:
     assert wrapped(Text(text), width).plain == lines
+
+
+def test_a_text_keeps_its_styles() -> None:
+    two = Text(", ").join([Text("stale-read 3", "dim"), Text("early-snapshot 1 (new)", "bold red")])
+    found = wrapped(two, 16)
+    assert found.plain == "stale-read 3,\nearly-snapshot 1\n(new)"
+    styled = {(str(span.style), found.plain[span.start : span.end]) for span in found.spans}
+    assert styled == {
+        ("dim", "stale-read 3"),
+        ("bold red", "early-snapshot 1"),
+        ("bold red", "(new)"),
+    }

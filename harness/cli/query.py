@@ -25,7 +25,7 @@ from harness.fleet.found_runs import COLUMNS, Found, runs_at
 from harness.fleet.location import Location
 from harness.fleet.stored_runs import verdicts_of
 from harness.fleet.views import QUERIES, SelectedRows, ShippedQuery, StoreTables
-from harness.report.narrow_table import TableColumn, narrow_table
+from harness.report.narrow_table import TableColumn, least_width, narrow_table
 from harness.store.parquet import SCHEMA
 
 ROWS_SHOWN: Final = 50
@@ -208,12 +208,14 @@ def _show(console: Console, asked: ShippedQuery, answer: SelectedRows) -> None:
         TableColumn(name, [*map(_shown, values)], right=_are_numbers(values))
         for name, values in zip(answer.columns, zip(*answer.rows, strict=True), strict=False)
     ]
-    readable = sum(column.most for column in columns) <= LINES_A_ROW * console.width
-    table = narrow_table(columns, console.width) if readable else None
+    is_readable = (
+        least_width(columns) <= console.width
+        and sum(column.most for column in columns) <= LINES_A_ROW * console.width
+    )
     if not answer.rows:
         console.print(f"no rows ({', '.join(answer.columns)})", style="dim")
-    elif table is not None:
-        console.print(table)
+    elif is_readable:
+        console.print(narrow_table(columns, console.width))
     else:
         _show_records(console, answer)
     if answer.more:

@@ -28,6 +28,7 @@ from harness.nights.night import Night, Slot
 from harness.nights.night_summary import CellSummary, NightSummary
 from harness.nights.runner import NightOptions, NightRunner
 from harness.nights.torture import DONE
+from harness.report.narrow_table import TableColumn, least_width, narrow_table
 from harness.run.monitor import Monitor, Phase
 from harness.run.stop import Stop
 from harness.store.store import Store
@@ -250,32 +251,32 @@ def _show_causes(console: Console, summary: NightSummary) -> None:
 
 
 def _show_cells(console: Console, summary: NightSummary) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    table.add_column("cell", overflow="fold", min_width=16)
-    ends = [name for name in ("killed", "broken") if any(getattr(c, name) for c in summary.cells)]
-    for name in ("runs", *Status, *ends):
-        table.add_column(str(name), justify="right", no_wrap=True)
-    table.add_column("findings", overflow="fold")
-    table.add_column("first at", no_wrap=True, min_width=8)
-    for cell in summary.cells:
-        if cell.missing:
-            continue
-        counts = [
-            Text(f"{cell.count(status)}", STATUS_STYLE[status] if cell.count(status) else "dim")
-            for status in Status
-        ]
-        first = "" if cell.first_s is None else f"{cell.first_s:.1f} s"
-        table.add_row(
-            cell.name,
-            str(len(cell.slots)),
-            *counts,
-            *(str(getattr(cell, name)) for name in ends),
-            Text(", ").join(
-                _finding(cell, name, count) for name, count in cell.findings.most_common()
-            ),
-            first,
-        )
-    console.print(table)
+    ran = [cell for cell in summary.cells if not cell.missing]
+    ends = [name for name in ("killed", "broken") if any(getattr(c, name) for c in ran)]
+    columns = [
+        TableColumn("cell", [Text(cell.name) for cell in ran]),
+        TableColumn("runs", [Text(str(len(cell.slots))) for cell in ran], right=True),
+        *(TableColumn(s, [_count(c.count(s), s) for c in ran], right=True) for s in Status),
+        *(TableColumn(e, [Text(str(getattr(c, e))) for c in ran], right=True) for e in ends),
+        TableColumn("findings", [*map(_findings, ran)]),
+        TableColumn("first at", [_first(cell.first_s) for cell in ran]),
+    ]
+    width = max(console.width, least_width(columns))
+    console.print(narrow_table(columns, width), width=width, crop=False)
+
+
+def _count(count: int, status: Status) -> Text:
+    return Text(str(count), STATUS_STYLE[status] if count else "dim")
+
+
+def _findings(cell: CellSummary) -> Text:
+    return Text(", ").join(
+        _finding(cell, name, count) for name, count in cell.findings.most_common()
+    )
+
+
+def _first(at_s: float | None) -> Text:
+    return Text("" if at_s is None else f"{at_s:.1f} s")
 
 
 def _show_alarms(console: Console, alarms: Sequence[Alarm]) -> None:

@@ -6,7 +6,7 @@ Here lines end between words only, or behind a mark that joins names: "quorum-se
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,13 +45,12 @@ class TableColumn:
         return [self.name, *(cell.plain for cell in self.cells)]
 
 
-def narrow_table(columns: Sequence[TableColumn], width: int) -> Table | None:
-    """Return a table that is no wider than `width`; None if a word would have to be broken."""
+def narrow_table(columns: Sequence[TableColumn], width: int) -> Table:
+    """Return a table that is no wider than `width`, or no wider than its words ask for
+    (`least_width`)."""
     least = [column.least for column in columns]
-    gap = next((gap for gap in GAPS if _total(least, gap) <= width), None)
-    if gap is None:
-        return None
-    widths, spare = [*least], width - _total(least, gap)
+    gap = next((gap for gap in GAPS if _total(least, gap) <= width), GAPS[-1])
+    widths, spare = [*least], max(0, width - _total(least, gap))
     # Those that need little get it all, so that most columns are not wrapped.
     for at in sorted(range(len(columns)), key=lambda at: columns[at].most - least[at]):
         more = min(spare, max(0, columns[at].most - least[at]))
@@ -66,23 +65,28 @@ def narrow_table(columns: Sequence[TableColumn], width: int) -> Table | None:
     return table
 
 
+def least_width(columns: Sequence[TableColumn]) -> int:
+    """Return the width without which a table of these columns is cut off."""
+    return _total([column.least for column in columns], GAPS[-1])
+
+
 def _total(widths: Sequence[int], gap: int) -> int:
     return sum(widths) + gap * (len(widths) - 1)
 
 
 def wrapped(text: Text, width: int) -> Text:
     """Return the text in lines that are no wider than `width`, unless one of its words is."""
-    lines = [_wrapped_line(line, width) for line in text.plain.split("\n")]
-    return Text("\n".join(lines), text.style)
+    return Text("\n").join(one for line in text.split("\n") for one in _lines(line, width))
 
 
-def _wrapped_line(line: str, width: int) -> str:
-    """Return a line of the text as lines; the spaces at which one ends are dropped."""
-    lines = [""]
-    for piece in _ENDS.split(line):
-        if cell_len((lines[-1] + piece).rstrip()) > width and lines[-1].strip():
-            lines[-1] = lines[-1].rstrip()
-            lines.append("")
-        if lines[-1] or len(lines) == 1 or not piece.isspace():
-            lines[-1] += piece
-    return "\n".join(lines).rstrip(" ")
+def _lines(line: Text, width: int) -> Iterator[Text]:
+    """Yield a line of the text as lines; the spaces at which one ends are dropped."""
+    text, begin, offsets = line.plain, 0, list[int]()
+    for end in [*(found.start() for found in _ENDS.finditer(text)), len(text)]:
+        last = offsets[-1] if offsets else 0
+        if cell_len(text[last:end].rstrip()) > width and text[last:begin].strip():
+            offsets.append(begin)
+        begin = end
+    for one in line.divide(offsets):
+        one.rstrip()
+        yield one

@@ -2,9 +2,10 @@
 
     python -m benches.porcupine_flames [DIRECTORY]
 
-Needs `perf`, the programs of `cargo install inferno`, and a pyporcupine with symbols: `cargo build
---release --features python` in crates/porcupine, and target/release/libpyporcupine.so in front on
-PYTHONPATH as pyporcupine.abi3.so. Samples are of CPU time; what is not under the check is left out.
+Needs `perf`, the programs of `cargo install inferno`, and a pyporcupine with symbols:
+`CARGO_PROFILE_RELEASE_DEBUG=1 cargo build --release --features python` in crates/porcupine, and
+target/release/libpyporcupine.so in front on PYTHONPATH as pyporcupine.abi3.so. Samples are of CPU
+time; what is not under the check is left out.
 """
 
 import subprocess

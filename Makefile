@@ -1,5 +1,5 @@
 # A fresh machine needs only `make run` or `make test`.
-.PHONY: run spark test test-rust test-python test-all check check-aside check-python check-rust bench wheel clean
+.PHONY: run spark test test-rust test-python check check-python check-rust bench wheel clean
 
 # What steps leave behind when they are done: for runs the modules and the images, for checks the
 # linters, for tests the servers of other versions and a browser.
@@ -24,22 +24,15 @@ spark: $(READY)  ## install Java and pyspark, to judge whole stores on Spark
 	./setup.sh spark
 
 test test-python: export HARNESS_IMAGES := $(IMAGES)
-test:  ## run everything that CI runs
+test:  ## run everything that CI runs; Rust's tests while the modules and the images are built
 	./setup.sh tools
-	$(MAKE) --jobs 3 test-rust test-python
+	$(MAKE) --jobs 2 test-rust test-python
 
-# Nothing waits for the tests in Rust and for the checks: they get what the rest leaves of the processors.
 test-rust:
-	nice -n 19 $(CARGO) test --quiet
+	$(CARGO) test --quiet
 
-# `setup.sh` makes READY and MODULES at once, so that the two cannot be made side by side.
 test-python: $(READY)
-	$(MAKE) check-aside test-all
-
-check-aside: $(LINTERS)
-	nice -n 19 $(MAKE) check
-
-test-all: $(SERVERS)
+	$(MAKE) check $(SERVERS)
 	.venv/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
 check: check-python check-rust  ## check format, lint, types and the direction of imports; needs no images

@@ -96,8 +96,7 @@ def test_half_of_a_steered_night_follows_the_shortest_run_that_covered_what_is_r
 
 
 def test_a_cell_is_followed_for_what_is_rare_in_one_of_its_runs() -> None:
-    """Of two cells whose runs have equally many rare elements, the one with more runs has more
-    rare elements, and is followed as often."""
+    """A cell that has more runs, each with as many rare elements, is followed no more often."""
     slots = [slot(n, "a", (*COMMON, f"x{n}", f"y{n}")) for n in range(9)]
     slots += [slot(9, "b", (*COMMON, "x9", "y9")), *(slot(n, "c") for n in range(10, 60))]
     followed: Counter[str] = Counter()

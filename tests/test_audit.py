@@ -22,11 +22,12 @@ from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.replica import execute, query_value
 from harness.conform.ensemble import BYTES_MAX, read_directory
-from harness.core.capabilities import CanConfigure, CanKill, CanRestart, KeepsTransactions
+from harness.core.capabilities import CanConfigure, CanKill, CanRestart
 from harness.core.clock import utc_now
 from harness.core.errors import HarnessError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Json, Kind, Op
+from harness.core.record_capabilities import KeepsTransactions
 from harness.core.verdict import Status
 from harness.store.store import RunDirectory
 

@@ -7,7 +7,7 @@ import pytest
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.external import ExternalCluster
 from harness.clusters.sim_cluster import SimCluster
-from harness.core import capabilities, connection_capabilities
+from harness.core import capabilities, connection_capabilities, record_capabilities
 from harness.core.capabilities import (
     CanKill,
     CanUpgrade,
@@ -22,7 +22,7 @@ from harness.core.topology import Topology
 
 CAPABILITIES = [
     kind
-    for module in (capabilities, connection_capabilities)
+    for module in (capabilities, connection_capabilities, record_capabilities)
     for kind in vars(module).values()
     if inspect.isclass(kind) and kind.__module__ == module.__name__ and kind is not Conditional
 ]

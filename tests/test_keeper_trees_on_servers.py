@@ -18,9 +18,10 @@ from harness.clients.replicated_table import ReplicatedTable, TableSchema
 from harness.clusters.docker_cluster import DockerCluster
 from harness.clusters.images import build_images
 from harness.conform.keeper_disk import read_disk
-from harness.core.capabilities import CanKill, KeepsTransactions, ReportsLeader
+from harness.core.capabilities import CanKill, ReportsLeader
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
+from harness.core.record_capabilities import KeepsTransactions
 from harness.core.topology import Topology
 from harness.core.verdict import Status, Verdict
 from harness.run.keeper_trees import asked

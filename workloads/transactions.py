@@ -8,10 +8,10 @@ from harness.clients.table_session import Look
 from harness.conform.agreed import agreed
 from harness.conform.ensemble import merged, read_packed
 from harness.conform.entries import UnreadableError
-from harness.core.capabilities import KeepsTransactions
 from harness.core.errors import HarnessError
 from harness.core.op import Call
 from harness.core.protocols import Cluster, Generator
+from harness.core.record_capabilities import KeepsTransactions
 from harness.generators.order import final_reads_on
 
 

@@ -8,9 +8,8 @@ from harness.clusters import logs
 from harness.clusters.containers import Containers
 from harness.clusters.parallel import on_each
 from harness.clusters.progress import following_progress
-from harness.core.capabilities import (
-    CanConfigure,
-    CanListFiles,
+from harness.core.capabilities import CanConfigure, CanListFiles
+from harness.core.record_capabilities import (
     DatesTransactions,
     GrowsTransactions,
     KeepsErrors,

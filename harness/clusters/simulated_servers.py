@@ -11,11 +11,11 @@ from harness.core.capabilities import (
     CanRestart,
     CanSlowFetches,
     CanStopFetches,
-    KeepsTransactions,
     ReportsLeader,
     ReportsTableLeader,
 )
 from harness.core.errors import ClusterError
+from harness.core.record_capabilities import KeepsTransactions
 from harness.core.topology import Topology
 from harness.native.simulator import FETCH_NS
 from harness.sim.simulation import Simulation

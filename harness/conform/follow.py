@@ -12,7 +12,7 @@ from harness.conform.entries import UnreadableError
 from harness.conform.protocol import ServerProtocol
 from harness.conform.replay import Replayed, TableReplay, tables
 from harness.conform.txnlog import LogTail, Txn
-from harness.core.capabilities import GrowsTransactions
+from harness.core.record_capabilities import GrowsTransactions
 
 _CHUNKS_MAX: Final = 1000
 """Pieces of a log that one look reads at most."""

@@ -18,9 +18,9 @@ from harness.conform.ensemble import merged, read_packed
 from harness.conform.protocol import protocol_of
 from harness.conform.replay import replay, tables
 from harness.core.bounded_json import load
-from harness.core.capabilities import KeepsTransactions
 from harness.core.dialect import Dialect, Mechanism
 from harness.core.errors import HarnessError
+from harness.core.record_capabilities import KeepsTransactions
 from harness.core.seed import Seed
 from harness.run.phases import record
 from harness.run.run_context import RunContext

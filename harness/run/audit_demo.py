@@ -18,12 +18,13 @@ from typing import Final
 from compose.releases import ImageChoice
 from harness.clusters.parallel import on_each
 from harness.clusters.replica import execute
-from harness.core.capabilities import CanConfigure, CanIntercept, KeepsTransactions
+from harness.core.capabilities import CanConfigure, CanIntercept
 from harness.core.clock import utc_now
 from harness.core.errors import ClusterError
 from harness.core.history import History
 from harness.core.op import Json
 from harness.core.protocols import Cluster
+from harness.core.record_capabilities import KeepsTransactions
 from harness.core.seed import Seed
 from harness.core.topology import Topology
 from harness.run.audit import AuditRequest, audited

@@ -12,11 +12,12 @@ from harness.conform.dating import LATE_MS, Dating, Progress
 from harness.conform.follow import Follower, Trace
 from harness.conform.protocol import DEPARTURES, protocol_of
 from harness.conform.replay import Replayed, Step, Stopped
-from harness.core.capabilities import CanPause, DatesTransactions, GrowsTransactions
+from harness.core.capabilities import CanPause
 from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError, HarnessError
 from harness.core.op import Json, Written
 from harness.core.protocols import Cluster
+from harness.core.record_capabilities import DatesTransactions, GrowsTransactions
 from harness.run.stop import Stop
 
 INTERVAL_S: Final = 1.0

@@ -5,9 +5,9 @@ from typing import Final
 from checkers.health import Complaint, HealthReport, complaints_in, questions
 from harness.clients.clickhouse import ClickHouse, DatabaseError, connect
 from harness.clusters.parallel import on_each
-from harness.core.capabilities import KeepsErrors
 from harness.core.errors import ClusterError
 from harness.core.protocols import Cluster
+from harness.core.record_capabilities import KeepsErrors
 
 LOG_BYTES_MAX: Final = 4 << 20
 """Length of an error log of which no more than the end is read."""

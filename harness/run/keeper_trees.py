@@ -9,9 +9,9 @@ from checkers.trees import NOTHING, ServerTree, TreeDifference, TreeReport, runs
 from harness.clusters.parallel import on_each
 from harness.conform.keeper_disk import KeeperDisk, committed, read_disk
 from harness.conform.keeper_tree import KeeperNode, KeeperTree, read_nodes, read_tree
-from harness.core.capabilities import KeepsErrors, KeepsTransactions
 from harness.core.errors import ClusterError, HarnessError
 from harness.core.protocols import Cluster
+from harness.core.record_capabilities import KeepsErrors, KeepsTransactions
 
 SETTLE_S: Final = 10.0
 """Time for servers to show the same, after which a node that still changes is left out."""

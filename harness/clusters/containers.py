@@ -120,10 +120,11 @@ class Containers:
 
         def move(node: Node) -> None:
             container, pod = self.container_names[node.name], self.pod_names[node.name]
-            before = self._removed.pop(node.name, b"")
-            logs.collect_node(client, container, pod, node, directory / node.name, since_s, before)
+            agent, before = self.agents[node.name], self._removed.pop(node.name, b"")
+            to = directory / node.name
+            logs.collect_node(client, container, pod, agent, node, to, since_s, before)
             if node.role is Role.CLICKHOUSE:
-                logs.truncate_logs(self.agents[node.name])
+                logs.truncate_logs(agent)
 
         on_each(self.topology.nodes, move)
 

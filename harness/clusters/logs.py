@@ -5,6 +5,7 @@ import gzip
 import io
 import re
 import tarfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -26,12 +27,8 @@ date such as 2026.11.23."""
 _TRANSACTIONS: Final = "/datalog"
 _SNAPSHOTS: Final = "/data"
 _PACKED: Final = "/tmp/transactions.tar.gz"  # noqa: S108 # in the pod, whose only user is root
+_PACKING_S: Final = 60.0
 _CHUNK: Final = 1 << 20
-_SINCE: Final = """cd "$1" 2>/dev/null || exit 0
-ls | grep '^log[.]' ; echo
-[ ! -f "$2" ] || tail -c "+$3" "$2" | head -c "$4" | gzip -1 | base64 -w 0"""
-"""Lists the log files of a directory, and packs a piece of one. The file is allocated ahead, so
-that most of the piece is zeros."""
 TRANSACTIONS_FILE: Final = "txnlog.tar.gz"
 """Archive of a ZooKeeper server's transaction log, the files version-2/log.<first zxid>, and of its
 snapshots, version-2/snapshot.<zxid>."""
@@ -41,6 +38,7 @@ def collect_node(
     client: docker.DockerClient,
     container: str,
     pod: str,
+    agent: PodAgent,
     node: Node,
     directory: Path,
     since_s: float | None,
@@ -53,7 +51,7 @@ def collect_node(
     What does not exist is left out. `pod` is the container that holds the node's volumes in memory.
     `since_s`, seconds since 1970, limits stdout.log and the transaction log to what was written
     later; ClickHouse's files are truncated by `truncate_logs` instead. `before` is the output of
-    the node's removed containers.
+    the node's removed containers. Raises ClusterError.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with engine_request(f"read the logs of {node.name}"):
@@ -66,7 +64,7 @@ def collect_node(
             for name, content in _files(found.id or container, client, _SERVER_LOGS):
                 (directory / name).write_bytes(content)
         elif node.role is Role.ZOOKEEPER:
-            transactions = _from_pod(client, pod, since_s) or _from_container(
+            transactions = _from_pod(client, pod, agent, since_s) or _from_container(
                 client, found.id or container
             )
             if transactions:
@@ -78,20 +76,26 @@ def output_of(container: Container, since_s: float | None) -> bytes:
     return container.logs(stdout=True, stderr=True, since=since_s)
 
 
-def transactions_of(client: docker.DockerClient, container: str, pod: str) -> bytes | None:
-    """Return the archive of a ZooKeeper server's transaction log; None if it has none."""
+def transactions_of(
+    client: docker.DockerClient, container: str, pod: str, agent: PodAgent
+) -> bytes | None:
+    """Return the archive of a ZooKeeper server's transaction log; None if it has none. Raises
+    ClusterError."""
     with engine_request("read a transaction log"):
-        return _from_pod(client, pod, None) or _from_container(client, container)
+        return _from_pod(client, pod, agent, None) or _from_container(client, container)
 
 
 def transactions_since(agent: PodAgent, file: str, offset: int) -> tuple[Sequence[str], bytes]:
     """Return the names of the files of a ZooKeeper server's transaction log, oldest first, and the
     bytes of one of them from `offset` on, at most `_CHUNK`. Raises ClusterError."""
     directory = f"/volumes{_TRANSACTIONS}/version-2"
-    out = agent.run("sh", "-c", _SINCE, "sh", directory, file, str(offset + 1), str(_CHUNK))
-    names, _, packed = out.partition("\n\n")
-    files = sorted(names.split(), key=lambda name: int(name.removeprefix("log."), 16))
-    return files, gzip.decompress(base64.b64decode(packed)) if packed else b""
+    got = agent.call("piece", directory=directory, name=file, offset=offset, bytes_max=_CHUNK)
+    logs = [name for name in got["files"] if name.startswith("log.")]
+    # The file is allocated ahead, so that most of the piece is zeros.
+    written: bytes = zlib.decompress(base64.b64decode(got["packed"]))
+    return sorted(logs, key=lambda name: int(name.removeprefix("log."), 16)), written.ljust(
+        got["bytes"], b"\0"
+    )
 
 
 def errors_of(agent: PodAgent, bytes_max: int) -> str:
@@ -109,7 +113,9 @@ def truncate_logs(agent: PodAgent) -> None:
     )
 
 
-def _from_pod(client: docker.DockerClient, pod: str, since_s: float | None) -> bytes | None:
+def _from_pod(
+    client: docker.DockerClient, pod: str, agent: PodAgent, since_s: float | None
+) -> bytes | None:
     """Return the transaction log's files and the snapshots that were written since then, from a
     pod's memory.
 
@@ -128,8 +134,8 @@ def _from_pod(client: docker.DockerClient, pod: str, since_s: float | None) -> b
     packed = (
         f"tar -czf {_PACKED} {newer} -C /volumes{_TRANSACTIONS} version-2 {snapshots} 2>/dev/null"
     )
-    exit_code, _ = found.exec_run(["sh", "-c", packed])
-    if exit_code not in (0, 1):  # 1: a file grew meanwhile
+    done = agent.call("run", wait_s=_PACKING_S, argv=["sh", "-c", packed], text="")
+    if done["status"] not in (0, 1):  # 1: a file grew meanwhile
         return None
     chunks, _ = client.api.get_archive(found.id or pod, _PACKED)
     with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:

@@ -48,12 +48,13 @@ class TransactionLogs(KeepsTransactions, GrowsTransactions, DatesTransactions):
         self._containers = containers
 
     def transactions(self) -> Mapping[str, bytes]:
-        containers, pods = self._containers.container_names, self._containers.pod_names
+        of = self._containers
 
         def read(node: str) -> bytes | None:
-            return logs.transactions_of(self._containers.engine(), containers[node], pods[node])
+            container, pod, agent = of.container_names[node], of.pod_names[node], of.agents[node]
+            return logs.transactions_of(of.engine(), container, pod, agent)
 
-        found = on_each(self._containers.topology.keepers, read)
+        found = on_each(of.topology.keepers, read)
         return {node: log for node, log in found.items() if log}
 
     def transactions_since(self, node: str, file: str, offset: int) -> tuple[Sequence[str], bytes]:

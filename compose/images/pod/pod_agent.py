@@ -8,6 +8,7 @@ input does.
 It uses only the standard library and never a shell.
 """
 
+import base64
 import json
 import os
 import select
@@ -16,7 +17,9 @@ import socket
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +143,24 @@ def run(argv: list[str], text: str, wait_s: float) -> dict[str, Any]:
     return {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
 
+def piece(directory: str, name: str, offset: int, bytes_max: int) -> dict[str, Any]:
+    """Return the names in a directory and the bytes of one of its files from `offset` on, without
+    the zeros at their end: compressed, in base 64, and how many they are with these zeros.
+
+    There are none if the directory or the file does not exist, or `name` is "".
+    """
+    files: list[str] = []
+    data = b""
+    with suppress(FileNotFoundError):
+        files = os.listdir(directory)
+        if name in files:
+            with Path(directory, name).open("rb") as file:
+                file.seek(offset)
+                data = file.read(bytes_max)
+    packed = base64.b64encode(zlib.compress(data.rstrip(b"\0"), 1)).decode()
+    return {"files": files, "bytes": len(data), "packed": packed}
+
+
 PROGRAMS: dict[str, list[str]] = {
     "proxy": [sys.executable, "/usr/local/bin/pod_proxy.py"],
     "packet-queue": ["/usr/local/bin/packet-queue", "7", "/run/harness-packet-queue.sock"],
@@ -207,6 +228,7 @@ def main() -> None:
         "processes": database_processes,
         "signal": signal_database,
         "run": run,
+        "piece": piece,
         "start": start,
         "running": running,
         "ask": ask,

@@ -123,24 +123,17 @@ def _from_pod(
     meanwhile; the copy then ends in the middle of a transaction.
     """
     try:
-        found = client.containers.get(pod)
+        if client.containers.get(pod).status != "running":
+            return None
     except NotFound:
         return None
-    if found.status != "running":
-        return None
-    # A file is needed: docker-py loses what a command writes before it reads the answer's headers.
     newer = "" if since_s is None else f"--newer-mtime=@{since_s}"
     snapshots = f"-C /volumes{_SNAPSHOTS} version-2"
-    packed = (
-        f"tar -czf {_PACKED} {newer} -C /volumes{_TRANSACTIONS} version-2 {snapshots} 2>/dev/null"
-    )
-    done = agent.call("run", wait_s=_PACKING_S, argv=["sh", "-c", packed], text="")
-    if done["status"] not in (0, 1):  # 1: a file grew meanwhile
-        return None
-    chunks, _ = client.api.get_archive(found.id or pod, _PACKED)
-    with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
-        content = archive.extractfile(PurePosixPath(_PACKED).name)
-        return content.read() if content else None
+    packing = f"tar -czf {_PACKED} {newer} -C /volumes{_TRANSACTIONS} version-2 {snapshots}"
+    # A status of 1 says that a file grew meanwhile.
+    sending = f"{packing} 2>/dev/null; [ $? -le 1 ] && base64 -w 0 {_PACKED}"
+    done = agent.call("run", wait_s=_PACKING_S, argv=["sh", "-c", sending], text="")
+    return base64.b64decode(done["stdout"]) if done["status"] == 0 else None
 
 
 def _from_container(client: docker.DockerClient, container: str) -> bytes | None:

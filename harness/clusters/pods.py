@@ -105,7 +105,7 @@ class PodAgent:
         try:
             self._socket.settimeout(max(0.001, deadline - time.monotonic()))
             self._socket.sendall(json.dumps(request).encode() + b"\n")
-            out = b""
+            out = bytearray()
             while not out.endswith(b"\n"):
                 out += self._frame(deadline)
             answer: Mapping[str, Any] = json.loads(out)

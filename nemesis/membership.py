@@ -19,6 +19,7 @@ from harness.core.dialect import Mechanism
 from harness.core.disk_loss import Takes
 from harness.core.errors import ClusterError, FaultError
 from harness.core.protocols import Cluster
+from harness.core.record_capabilities import GrowsTransactions
 from nemesis.cluster_state import reaches_quorum, responsive
 from nemesis.family import Needs, Watch
 from nemesis.fault import REPLICA, Aim, FaultChoice, FaultEntry
@@ -52,19 +53,27 @@ class _MemberFault(NodeFault):
         return dead or [why for node in nodes for why in members.behind(node)]
 
 
-class EmptyDisk(_MemberFault):
-    """Family of replicas that lose the parts of their tables and keep their names."""
+class _EmptiedDisks(NodeFault):
+    """Base of the families whose servers are killed and lose what is on their disks."""
 
-    takes = Takes.ALL
+    parts_only: bool
+    """Whether servers lose the parts of their tables alone."""
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         cluster.part(CanKill).kill(nodes)
-        cluster.part(CanReplaceDisks).empty_disks(nodes, parts_only=True)
+        cluster.part(CanReplaceDisks).empty_disks(nodes, parts_only=self.parts_only)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        disks = cluster.part(CanReplaceDisks)
-        left = {node: disks.disk_files(node, parts_only=True) for node in nodes}
-        return [f"{node} has {count} parts" for node, count in left.items() if count]
+        disks, what = cluster.part(CanReplaceDisks), "parts" if self.parts_only else "files"
+        left = {node: disks.disk_files(node, parts_only=self.parts_only) for node in nodes}
+        return [f"{node} has {count} {what}" for node, count in left.items() if count]
+
+
+class EmptyDisk(_EmptiedDisks, _MemberFault):
+    """Family of replicas that lose the parts of their tables and keep their names."""
+
+    takes = Takes.ALL
+    parts_only = True
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         start(cluster, self._topology, nodes)
@@ -115,12 +124,12 @@ class OldDisk(_MemberFault):
 
 class RewoundKeepers(OldDisk):
     """Family of ensembles of ZooKeeper that come back as they were. What they have forgotten is
-    assigned anew, such as block numbers; simulated servers have no such state."""
+    assigned anew, such as block numbers; simulated servers have no log files of another time."""
 
-    needs: Needs = (*OldDisk.needs, CanRestoreReplicas)
+    needs: Needs = (*OldDisk.needs, GrowsTransactions)
 
 
-class LostKeepers(NodeFault):
+class LostKeepers(_EmptiedDisks):
     """Family of ensembles of ZooKeeper that lose all that they have. At the end every replica is
     restored from its parts, as the manual says."""
 
@@ -129,15 +138,7 @@ class LostKeepers(NodeFault):
         Mechanism.DROP_REPLICA,
     )
     heal_rank = 2
-
-    def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        cluster.part(CanKill).kill(nodes)
-        cluster.part(CanReplaceDisks).empty_disks(nodes, parts_only=False)
-
-    def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
-        disks = cluster.part(CanReplaceDisks)
-        left = {node: disks.disk_files(node, parts_only=False) for node in nodes}
-        return [f"{node} has {count} files" for node, count in left.items() if count]
+    parts_only = False
 
     def _revert(self, cluster: Cluster, nodes: Sequence[str]) -> None:
         start(cluster, self._topology, nodes)

@@ -24,7 +24,7 @@ from checkers.fault_edges import edge_of
 from checkers.look import decode
 from checkers.phrasing import number
 from harness.core.dialect import Dialect, Mechanism
-from harness.core.history import History
+from harness.core.history import History, memoize_per_history
 from harness.core.op import Kind, Op
 from harness.core.verdict import Verdict
 
@@ -74,6 +74,15 @@ KINDS: Final[Mapping[str, HealthKind]] = {
     ),
     "broken-part": HealthKind(
         "a part of the server's own disk is broken", pattern=r"(?i)\bbroken (data )?part\b"
+    ),
+    "unexpected-part": HealthKind(
+        "a replica that starts sets parts aside which ZooKeeper does not know",
+        pattern=r"<Warning>.*doesn't look like the set of parts in ZooKeeper",
+    ),
+    "refused-start": HealthKind(
+        "a replica does not start, for too many of its rows are in parts that ZooKeeper does not "
+        "know (TOO_MANY_UNEXPECTED_DATA_PARTS, 231)",
+        pattern=r"\bCode: 231\b.*doesn't look like the set of parts in ZooKeeper",
     ),
     "keeper-error": HealthKind(
         "a thread of ZooKeeper died, or it cannot read what it has written",
@@ -145,7 +154,14 @@ class Reported:
 
 DISKS: Final = ("disk-", "power-cut", "empty-disk", "keeper-", "replace")
 """Beginnings of the names of faults that take files from servers."""
+STARTS: Final = (
+    *("kill", "restart", "upgrade", "merge-kill", "drop-kill", "fetch-kill", "clone-kill"),
+    *("commit-kill", "pull-kill", "register-kill", "finish-kill", "quorum-end-kill", "old-disk"),
+)
+"""Beginnings of the names of other faults after which a server starts."""
 EXPECTED: Final[Sequence[Expected]] = (
+    Expected("unexpected-part", "a fault took files", faults=DISKS),
+    Expected("unexpected-part", "a server started again", faults=STARTS),
     Expected("broken-part", "a fault took files", faults=DISKS),
     Expected("detached-part", "a fault took files", faults=DISKS),
     Expected("lost-forever", "a fault took files", faults=DISKS),
@@ -204,6 +220,14 @@ def health_of(history: History) -> Op | None:
     """Return the op that says what the servers said of themselves; None if they were not asked."""
     ends = [op for op in history.nemesis if op.f == HEALTH and op.kind is Kind.OK]
     return ends[-1] if ends else None
+
+
+@memoize_per_history
+def complaints_of(history: History) -> Mapping[str, Mapping[str, Complaint]]:
+    """Return what each server said of itself at the end of a run, by its name and the kind."""
+    op = health_of(history)
+    report = HealthReport() if op is None else decode(op, HealthReport)
+    return {node: {one.kind: one for one in said} for node, said in report.servers.items()}
 
 
 def complaints_in(log: str) -> list[Complaint]:

@@ -10,6 +10,8 @@ from checkers_cases import _nemesis, fault, final, insert, read, rest, told
 from test_triage_looks import NEW, Events, Fact, explained, trace
 
 from checkers.availability.answers import Answers
+from checkers.health import Complaint, HealthReport
+from checkers.look import encode
 from checkers.replication.leaders import LEADS, Leaders
 from checkers.sets.atomic import INSERT_MANY, Atomic
 from checkers.sets.convergence import Convergence
@@ -153,10 +155,19 @@ def silent(f: str, error: str, node: str = "ch3") -> Events:
     return events
 
 
+def refused_start(node: str) -> Events:
+    """Return what a server says that does not start with the parts that it has."""
+    report = HealthReport({node: [Complaint("refused-start", "Code: 231")]})
+    events: Events = _nemesis("health", 1_000, "ok", encode(report))
+    return events
+
+
+REFUSED_START = refused_start("ch3")
 GONE = silent("final-read", "60 UNKNOWN_TABLE: Table default.t doesn't exist")
 READ_ONLY = silent("final-insert", "242 TABLE_IS_READ_ONLY: Table is in readonly mode")
 REFUSED = silent("final-read", "210 NETWORK_ERROR: Connection refused")
 UPDATE = told("update", 0, 600, 610, node="ch2", process=4, kind="info", asked=0)
+CLONED: tuple[Fact, ...] = (["lost", 40, "ch3", True], ["lost", 90, "ch3", False])
 BESIDE = insert(3, 7, 550, 700, "info")
 DELETE = told("delete", {}, 600, 610, node="ch2", process=4, kind="info", asked={})
 ROW_BESIDE = told("insert-row", {}, 550, 700, process=3, kind="info", asked={})
@@ -175,6 +186,14 @@ APPLIED = (["active", 0, "ch3"], ["applied", 90, "ch3", ["a"]], ["columns", 0, [
         ("24.8.4", (AWAY, READ_ONLY), (*APPLIED, ["active", 600, "ch3"]), NEW),
         ("24.8.4", (READ_ONLY,), APPLIED, NEW),
         ("24.8.4", (AWAY, GONE), APPLIED, NEW),
+        ("24.8.4", (AWAY, READ_ONLY, REFUSED_START), CLONED, ("known", ["suspicious-clone"])),
+        ("24.8.4", (AWAY, READ_ONLY), CLONED, NEW),
+        ("24.8.4", (AWAY, READ_ONLY, REFUSED_START), (), NEW),
+        ("24.8.4", (AWAY, READ_ONLY, REFUSED_START), (["lost", 150, "ch3", True],), NEW),
+        ("24.8.4", (AWAY, READ_ONLY, REFUSED_START), (*CLONED, ["active", 600, "ch3"]), NEW),
+        ("24.8.4", (READ_ONLY, REFUSED_START), CLONED, NEW),
+        ("24.8.4", (AWAY, GONE, REFUSED_START), CLONED, NEW),
+        ("24.8.4", (AWAY, READ_ONLY, refused_start("ch1")), CLONED, NEW),
         ("18.16.1", (BESIDE, UPDATE, REFUSED), (), ("known", ["crashing-mutation"])),
         ("18.16.1", (ROW_BESIDE, DELETE, REFUSED), (), ("known", ["crashing-mutation"])),
         ("18.16.1", (MERGE_BESIDE, DELETE, REFUSED), (), NEW),
@@ -192,6 +211,29 @@ def test_a_table_that_does_not_answer_is_explained_by_what_its_server_missed(
     expected: tuple[str, list[str]],
 ) -> None:
     assert explained(Answers(), HEALED, *calls, trace(version, *facts)) == expected
+
+
+STALE = final(6, [], 900, 910, node="ch3")
+
+
+@pytest.mark.parametrize(
+    ("calls", "facts", "expected"),
+    [
+        ((AWAY, STALE, REFUSED_START), CLONED, ("known", ["suspicious-clone"])),
+        ((AWAY, STALE), CLONED, NEW),
+        ((AWAY, STALE, REFUSED_START), (*CLONED, ["hold", 300, "0_1_1_0", "ch3"]), NEW),
+        ((AWAY, STALE, REFUSED_START), (*CLONED, ["active", 600, "ch3"]), NEW),
+        ((AWAY, read(6, [], 60, 70, node="ch3"), REFUSED_START), CLONED, NEW),
+        ((AWAY, final(6, [], 900, 910, node="ch2"), REFUSED_START), CLONED, NEW),
+    ],
+)
+def test_a_clone_that_does_not_start_lacks_what_it_has_not_registered(
+    calls: tuple[Events, ...], facts: Sequence[Fact], expected: tuple[str, list[str]]
+) -> None:
+    written = (["commit", 20, "0_1_1_0", 7], ["hold", 20, "0_1_1_0", "ch1"])
+    inserted = insert(0, 1, 10, 30)
+    of_run = (inserted, HEALED, *calls, trace("24.8.4", *facts, *written))
+    assert explained(SetFull(linearizable=True), *of_run) == expected
 
 
 PENDING = silent(

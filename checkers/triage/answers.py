@@ -21,6 +21,7 @@ from checkers.triage.events import (
 )
 from checkers.triage.evidence import Evidence
 from checkers.triage.partitions import drops_of
+from checkers.triage.refusals import refused_clones
 from harness.core.history import History, Pair
 from harness.core.op import Op
 
@@ -79,6 +80,12 @@ def half_alter(history: History, _: Evidence, end: Op) -> str:
                     "not become active since"
                 )
     return ""
+
+
+def suspicious_clone(history: History, _: Evidence, end: Op) -> str:
+    """Return why a replica is read-only (242): it refuses to start with what it has cloned."""
+    refused = refused_clones(history).get(str(end.node))
+    return "" if refused is None else str(refused.detail)
 
 
 def crashing_mutation(history: History, _: Evidence, end: Op) -> str:
@@ -236,6 +243,7 @@ Signature: TypeAlias = Callable[[History, Evidence, Op], str]
 SIGNATURES: Final[Mapping[str, tuple[re.Pattern[str], Signature]]] = {
     "missing-table": (_NO_TABLE, missing_table),
     "half-alter": (_READ_ONLY, half_alter),
+    "suspicious-clone": (_READ_ONLY, suspicious_clone),
     "crashing-mutation": (_NO_SERVER, crashing_mutation),
     "uncounted-clone": (_PENDING, uncounted_clone),
     "unreadable-table": (_LACKING, unreadable_table),

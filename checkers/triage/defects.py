@@ -176,6 +176,14 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
     ("restored-nothing", _TODAY, None, "restoreMetadataInZooKeeper",
      "a replica was killed before its restore had made the table, and the next ones found no "
      "part"),
+    ("suspicious-clone", _TODAY, None, "checkPartsImpl, #111660",
+     "a lost replica was killed when it had most of the rows in parts that it had yet to register"),
+    ("rewound-insert", _TODAY, None, "#108566",
+     "ZooKeeper was put back to an older copy, and the number of a part that it does not know was "
+     "given to another insert"),
+    ("rewound-restart", _TODAY, None, "checkPartsImpl, #28764, documented",
+     "ZooKeeper was put back to an older copy, and replicas that were started set aside the part "
+     "that it does not know"),
     ("strayed-update", _PATCHES, None, "#107501, #111801, #111933",
      "an UPDATE changed two rows of the same block number and offset, of which one came from "
      "another table"),

@@ -14,6 +14,7 @@ from checkers.sets.key_sets import AnsweredRead
 from checkers.triage.events import Event, nodes_in, sides_in
 from checkers.triage.evidence import BlockRange, Evidence, LastPart
 from checkers.triage.inserts import Inserted
+from checkers.triage.refusals import refused_clones
 from checkers.triage.unreadable import removals_of
 from harness.core.history import Fault, History
 
@@ -68,6 +69,7 @@ class ReadView:
         self.evidence, self.partition = evidence, partition
         self.begin_ns, self.end_ns = read.invoke.time_ns, read.end.time_ns
         self.removals = removals_of(history)
+        self.refused = refused_clones(history)
         self.replica = str(read.invoke.node)
         self.where = f"op #{read.invoke.index} {read.invoke.f} on {self.replica}"
         self.fault = self._fault(history)
@@ -268,6 +270,16 @@ def unseen_write(missing: MissingPart) -> str:
     return f"{missing.one}, which was inserted without a quorum, was registered there at {at}"
 
 
+def suspicious_clone(missing: MissingPart) -> str:
+    """Return how the replica, which never had the part of an insert without a quorum by ZooKeeper,
+    refuses to start with what it has cloned."""
+    view = missing.view
+    refused = view.refused.get(view.replica)
+    if refused is None or missing.held is not None or view.begin_ns < refused.begin_ns:
+        return ""
+    return str(refused.detail)
+
+
 def stale_read(missing: MissingPart) -> str:
     """Return how the value's quorum had ended before the read, and the replica's ZooKeeper server
     may not have known: since then the replica made no transaction of its own, and a fault kept the
@@ -335,7 +347,10 @@ NOWHERE: Final[dict[str, Signature]] = {
     "discarded-copy": discarded_copy,
 }
 """Why the replica, or every replica, has the part no more."""
-UNSEEN: Final[dict[str, Signature]] = {"unseen-write": unseen_write}
+UNSEEN: Final[dict[str, Signature]] = {
+    "unseen-write": unseen_write,
+    "suspicious-clone": suspicious_clone,
+}
 """Why the replica lacks the part of an insert without a quorum."""
 NOT_YET: Final[dict[str, Signature]] = {
     "stale-read": stale_read,

@@ -28,6 +28,7 @@ from checkers.triage.partitions import kept_parts, why_kept
 from checkers.triage.renames import renamed_away
 from checkers.triage.repairs import Repair
 from checkers.triage.restores import half_restored, restored_nothing
+from checkers.triage.rewinds import rewound_insert, rewound_restart
 from checkers.triage.row_paths import UnknownPathError, recorded, unmutated
 from checkers.triage.updates import lost_update, mutated_twice, overwritten_update, strayed_update
 from harness.core.history import History
@@ -428,6 +429,8 @@ SIGNATURES: Final[Mapping[str, tuple[Sequence[str], Signature]]] = {
     "forgotten-insert": (_LOST, forgotten_insert),
     "half-restored": (_LOST, half_restored),
     "restored-nothing": (_LOST, restored_nothing),
+    "rewound-insert": (_LOST, rewound_insert),
+    "rewound-restart": (_LOST, rewound_restart),
     "half-moved": ((HALF_MOVED,), half_moved),
     "doubled-view": (("derived",), doubled_view),
     "retried-elsewhere": (("derived",), retried_elsewhere),

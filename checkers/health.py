@@ -15,6 +15,7 @@ The verdict does not decide the run, unless it is to fail on it: what clients sa
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -61,6 +62,9 @@ class HealthKind:
     """Query of a server at rest that returns a text in each row; in place of `pattern`."""
     needs: tuple[Mechanism, ...] = ()
     """Mechanisms of the server that it needs."""
+    seconds_min: int = 0
+    """Number of seconds at rest in which lines with the same groups must have been written, so that
+    they do not end; 0 for a line at any time."""
 
 
 KINDS: Final[Mapping[str, HealthKind]] = {
@@ -97,6 +101,12 @@ KINDS: Final[Mapping[str, HealthKind]] = {
         "ZooKeeper's tree after a transaction is not that of its leader",
         # The thread `main` reads the log of a server that starts, whose disorder is told above.
         pattern=r"^(?!.*\[main\]).*(digest mismatch|Digests are not matching)",
+    ),
+    "failing-task": HealthKind(
+        "a background task fails again and again at rest",
+        pattern=r"<Error> (?!executeQuery|TCPHandler|HTTP|DynamicQueryHandler|ForcedCritical)"
+        r"(.+?): .*?\bCode: (\d+)",
+        seconds_min=3,
     ),
     "read-only": HealthKind(
         "a table is read-only after the heal",
@@ -230,19 +240,24 @@ def complaints_of(history: History) -> Mapping[str, Mapping[str, Complaint]]:
     return {node: {one.kind: one for one in said} for node, said in report.servers.items()}
 
 
-def complaints_in(log: str) -> list[Complaint]:
+def complaints_in(log: str, rest: datetime | None = None) -> list[Complaint]:
     """Return what a server's error log says, of each kind the first line and their number. A line
-    that continues another one, such as a frame of a stack, is not counted."""
-    first: dict[str, str] = {}
-    counts: dict[str, int] = {}
-    for line in log.splitlines():
-        if not _MESSAGE.match(line):
-            continue
+    that continues another one, such as a frame of a stack, is not counted. `rest` is the time in
+    UTC from which on what does not end is looked for; None to look for nothing of that."""
+    lines: dict[tuple[str, ...], list[str]] = {}
+    at_rest = "" if rest is None else rest.strftime(TIME)
+    for line in filter(_MESSAGE.match, log.splitlines()):
         for kind, pattern in _PATTERNS.items():
-            if pattern.search(line):
-                first.setdefault(kind, line[:TEXT_MAX])
-                counts[kind] = counts.get(kind, 0) + 1
-    return [Complaint(kind, text, counts[kind]) for kind, text in first.items()]
+            endless = bool(KINDS[kind].seconds_min)
+            counts = not endless or ("" < at_rest <= line)
+            if counts and (said := pattern.search(line)):
+                lines.setdefault((kind, *(said.groups() if endless else ())), []).append(line)
+    found: dict[str, Complaint] = {}
+    for (kind, *_), of in lines.items():
+        seconds = {line[:TIME_CHARS] for line in of}
+        if kind not in found and len(seconds) >= KINDS[kind].seconds_min:
+            found[kind] = Complaint(kind, of[0][:TEXT_MAX], len(of))
+    return [*found.values()]
 
 
 def questions(dialect: Dialect) -> Mapping[str, str]:
@@ -252,6 +267,12 @@ def questions(dialect: Dialect) -> Mapping[str, str]:
     }
 
 
+REST_S: Final = 10.0
+"""Length of the end of a rest in which a server says what does not end. A rest of less than twice
+that says nothing: what a fault began may take as long to end."""
+TIME: Final = "%Y.%m.%d %H:%M:%S"
+"""Time at the beginning of a message of a database server, in UTC."""
+TIME_CHARS: Final = 19
 TEXT_MAX: Final = 400
 """Length of a line from which it is cut off."""
 _MESSAGE: Final = re.compile(r"\d{4}[.-]\d\d[.-]\d\d[ T]")

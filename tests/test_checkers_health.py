@@ -1,5 +1,7 @@
 """What servers say of themselves: which lines of a log count, and which faults expect them."""
 
+from datetime import datetime
+
 import pytest
 
 from checkers.every_run import applicable, every_run
@@ -53,6 +55,37 @@ def test_each_kind_has_its_first_line_and_a_number() -> None:
         "log-disorder": 1,
     }
     assert found["logical-error"].text.startswith("2026.11.27 12:00:00.000001")
+
+
+FETCH = (
+    "2026.11.27 12:00:{:02}.000001 [ 7 ] {{q::0_1_1_0}} <Error> db.t::0_1_1_0 (uuid): void "
+    "DB::executeQueueEntry(): Code: 235. DB::Exception: Part 0_1_1_0 already exists."
+)
+OTHER = FETCH.replace("235", "234")
+QUERY = (
+    "2026.11.27 12:00:{:02}.000001 [ 8 ] {{q}} <Error> executeQuery: Code: 242. DB::Exception: "
+    "Table is in readonly mode"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ([FETCH.format(second) for second in (21, 23, 25)], 3),
+        ([FETCH.format(second) for second in (21, 23, 23)], 0),
+        ([FETCH.format(second) for second in (17, 19, 21, 23)], 0),
+        ([FETCH.format(21), OTHER.format(23), FETCH.format(25)], 0),
+        ([QUERY.format(second) for second in (21, 23, 25)], 0),
+    ],
+    ids=["again and again", "in two seconds", "before the end", "two errors", "a client's calls"],
+)
+def test_a_task_fails_without_end_only_if_it_does_so_at_rest(lines: list[str], count: int) -> None:
+    log, rest = "\n".join(lines), datetime(2026, 11, 27, 12, 0, 20)
+
+    found = [(one.kind, one.count) for one in complaints_in(log, rest)]
+
+    assert found == ([("failing-task", count)] if count else [])
+    assert complaints_in(log) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,10 +1,12 @@
 """Asks servers at rest what they say of themselves, for the checker `health`."""
 
+from datetime import timedelta
 from typing import Final
 
-from checkers.health import Complaint, HealthReport, complaints_in, questions
+from checkers.health import REST_S, Complaint, HealthReport, complaints_in, questions
 from harness.clients.clickhouse import ClickHouse, DatabaseError, connect
 from harness.clusters.parallel import on_each
+from harness.core.clock import utc_now
 from harness.core.errors import ClusterError
 from harness.core.protocols import Cluster
 from harness.core.record_capabilities import KeepsErrors
@@ -15,18 +17,20 @@ ANSWER_S: Final = 10.0
 """Time limit of an answer about system tables."""
 
 
-def asked(cluster: Cluster) -> HealthReport | None:
-    """Return what the servers of a cluster say of themselves now; None where nobody reads their
-    logs. A server that does not answer is left out in part, with the reason."""
+def asked(cluster: Cluster, rested_s: float) -> HealthReport | None:
+    """Return what the servers of a cluster, which was healed so many seconds ago, say of themselves
+    now; None where nobody reads their logs. A server that does not answer is left out in part, with
+    the reason."""
     if not cluster.has(KeepsErrors):
         return None
     errors, topology = cluster.part(KeepsErrors), cluster.topology
+    rest = None if rested_s < 2 * REST_S else utc_now() - timedelta(seconds=REST_S)
 
     def ask(node: str) -> tuple[list[Complaint], str]:
         complaints: list[Complaint] = []
         try:
             log = errors.errors(node, LOG_BYTES_MAX)
-            complaints += complaints_in(log)
+            complaints += complaints_in(log, rest)
             if node in topology.replicas:
                 complaints += _rows(cluster, node)
         except (ClusterError, DatabaseError) as error:

@@ -239,6 +239,7 @@ class _Recorder:
         self._runtime = context.cluster.runtime
         self._statements = session.statements() if isinstance(session, HasStatements) else {}
         self._clock = context.cluster.runtime.clock()
+        self._healed_ns = 0
         if not self._runtime.reproducible:
             assert context.directory is not None, "real servers leave files"
             context.directory.began(utc_now())
@@ -416,6 +417,7 @@ class _Recorder:
         except PLUGIN_ERRORS as error:  # whatever it is, the history must still be saved and judged
             self._troubles.append(f"the cluster was not healed: {error}")
             return Done(Kind.INFO, error=str(error))
+        self._healed_ns = self._clock.now_ns()
         return Done(Kind.OK)
 
     def _unhealed(self) -> Done:
@@ -462,7 +464,8 @@ class _Recorder:
 
     def _look_at_rest(self) -> None:
         """Record what the servers say of themselves, and their trees."""
-        for f, value in looks(self._context.cluster):
+        rested_s = (self._clock.now_ns() - self._healed_ns) / 1e9
+        for f, value in looks(self._context.cluster, rested_s):
             self._by_nemesis(f, None, partial(Done, Kind.OK, value))
 
     def _look(self) -> tuple[Sequence[str], dict[str, Json]]:

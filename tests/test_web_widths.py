@@ -9,6 +9,7 @@ import pytest
 from pyporcupine import Operation, visualize
 from report_cases import begun, finished, onset, sound, stale
 from selenium.webdriver import Chrome
+from test_drawn import STEERED, steered
 from test_web_attacks import served
 from test_web_nights import two_nights
 
@@ -32,9 +33,9 @@ SIZES = {
 }
 NIGHT = "/night/m/20261121T000000000000Z"
 PAGES = (
-    "/", "/?group=scenario", "/?group=exploration", "/matrix", "/nights", NIGHT, "/staleness",
-    "/run/x/y", "/diff?run=x", "/none", "diff", "invalid", "valid", "unknown", "crashed", "live",
-    "shrunk", "history",
+    "/", "/?group=scenario", "/?group=exploration", "/matrix", "/nights", NIGHT, STEERED,
+    "/staleness", "/run/x/y", "/diff?run=x", "/none", "diff", "invalid", "valid", "unknown",
+    "crashed", "live", "shrunk", "history",
 )  # fmt: skip
 REFUSED = ("/run/x/y", "/diff?run=x", "/none")
 TARGET_PX_MIN = 24
@@ -62,6 +63,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[s
     """Yield the address of a served store, and the paths of the pages that have a name."""
     store: Path = tmp_path_factory.mktemp("store")
     two_nights(store)
+    steered(store)
     invalid = finished(store, onset(), seed=90, nemesis=LONG)
     valid = finished(store, sound(), seed=91, least=10, workload="scenario-stale-read")
     unknown = finished(store, sound(), seed=92, least=1_000, workload="explore-quorum")

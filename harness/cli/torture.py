@@ -223,6 +223,10 @@ def _show_steps(console: Console, summary: NightSummary) -> None:
         fresh = f"{len(summary.fresh_elements):,} of them in no earlier night"
         text = f"{len(reached.elements):,} elements of the model covered, {fresh}"
         console.print(text, highlight=False, soft_wrap=True)
+    if summary.drawn:
+        ways = (f"{one.way} {one.runs} (+{one.added:,})" for one in summary.drawn)
+        text = f"runs drawn, and elements that they added: {', '.join(ways)}"
+        console.print(text, highlight=False, soft_wrap=True)
     if aimed := summary.aimed_at:
         text = (
             f"aimed at {counted(len(aimed), 'element')} that only simulated runs had covered: "

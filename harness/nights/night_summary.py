@@ -20,9 +20,9 @@ from harness.core.bounded_json import load
 from harness.core.op import Json
 from harness.core.verdict import Status, worst
 from harness.nights.alarms import Alarm
+from harness.nights.drawn import AimedMoment, DrawnRuns, aimed_moments, drawn_runs
 from harness.nights.findings import CellRecord, FailOn
 from harness.nights.night import Night, Slot
-from harness.nights.steering import FORESEEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,12 +247,21 @@ class NightSummary:
         """Elements that no run of an earlier night covered."""
         return sorted(self.reached.elements.keys() - self.earlier_reach.elements.keys())
 
+    @cached_property
+    def drawn(self) -> Sequence[DrawnRuns]:
+        """Runs of a steered night by the ways in which they were drawn."""
+        return drawn_runs(self.night.runs)
+
+    @cached_property
+    def moments(self) -> Sequence[AimedMoment]:
+        """Elements at which runs were aimed."""
+        return aimed_moments(self.night.runs)
+
     @property
     def aimed_at(self) -> dict[str, bool]:
         """Elements that simulated runs alone had covered and at which runs were aimed; whether one
         of the night covered them in the end."""
-        aimed = {slot.element for slot in self.night.runs if slot.how == FORESEEN}
-        return {element: element in self.reached.elements for element in sorted(aimed)}
+        return {one.element: one.is_covered for one in self.moments if one.foreseen}
 
     @property
     def steps_not_taken(self) -> list[str]:
@@ -289,6 +298,7 @@ class NightSummary:
             "elements": dict(self.reached.elements.most_common()),
             "fresh_elements": self.fresh_elements,
             "aimed_at": self.aimed_at,
+            "drawn": [one.results() for one in self.drawn],
             "steps_not_taken": self.steps_not_taken,
             "steps_never_taken": self.steps_never_taken,
             "request": self.night.request,

@@ -40,8 +40,19 @@ UNREACHED: Final = 0.25
 """Share of the same runs that is aimed at what simulated ones alone covered, if there is any."""
 AIMS_MAX: Final = 3
 """Number of runs that are aimed at an element which only simulated runs covered."""
+AIM: Final = "aim"
+"""How a run was drawn that kills at the step of a rare element."""
 FORESEEN: Final = "foreseen"
 """How a run was drawn that is aimed at what only simulated runs covered."""
+WAYS: Final[Mapping[str, str]] = {
+    "fresh": "the cell's own options",
+    "fresh options": "other options",
+    "seed": "an earlier run's options, the next seed",
+    "options": "options near an earlier run's",
+    AIM: "aimed at a rare element",
+    FORESEEN: "aimed at what only simulated runs had covered",
+}
+"""How a run may be drawn, and that in words."""
 CONTAINERS: Final = ("docker", "auto")
 """Values of --cluster that may stand for containers."""
 AIMED: Final[Mapping[str, str]] = {
@@ -128,7 +139,7 @@ class Steering:
             options = {**parent.options, **near}
             return NextRun(cell, options, "options", parent.number, element)
         options = {**parent.options, "nemesis": ",".join((*own, aims[draws.below(len(aims))]))}
-        return NextRun(cell, options, "aim", parent.number, element)
+        return NextRun(cell, options, AIM, parent.number, element)
 
     def _aims(self, cell: int, own: Sequence[str], element: str) -> list[str]:
         """Return the kills at the moments of an element's steps that are not among own nemeses;

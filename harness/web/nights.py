@@ -11,7 +11,13 @@ from harness.core.verdict import Status
 from harness.nights.alarms import Alarm, alarms_of, recent
 from harness.nights.findings import CellRecord, FailOn, add_night
 from harness.nights.night import JOURNAL, NIGHTS, Night, Slot
-from harness.nights.night_summary import CellSummary, NightSummary, cells, headline
+from harness.nights.night_summary import (
+    CellSummary,
+    NightSummary,
+    ReachCounts,
+    cells,
+    headline,
+)
 from harness.store.store import Store
 from harness.web.shared import Shared
 
@@ -83,6 +89,12 @@ class NightView:
         """Return what it came to, without its alarms."""
         fail_on = FailOn(self.night.request.get("fail_on", FailOn.UNEXPLAINED))
         return NightSummary(night=self.counted, cells=self.cells, fail_on=fail_on)
+
+    @cached_property
+    def fresh_elements(self) -> Sequence[str]:
+        """Return the elements of the model that its runs covered, and none of an earlier night."""
+        reach = ReachCounts.before(self.night.path)
+        return replace(self.summary, earlier_reach=reach).fresh_elements
 
     @property
     def word(self) -> str:

@@ -27,6 +27,8 @@ WITH_DRAINS: Final = ("queue", "fifo-queue")
 """Models of objects that histories may drain."""
 REFUSED_MAX: Final = 20
 """Maximum number of rows for which the checker's refusal is reported."""
+BROKEN_MAX: Final = 5
+"""Maximum number of broken promises that a reason names."""
 _ROW: Final = re.compile(r"\brow (\d{1,9})\b")
 OBSERVES: Final = READ_LIKE | {"acquire", "release"}
 """Operations that observe something even without an output: a read found None, a lock was free or
@@ -91,7 +93,8 @@ def judge(path: str, reading: Reading, parameters: CheckParameters) -> FileVerdi
     """Return the verdict on one file.
 
     It is UNKNOWN when a line is malformed, when a key is out of budget, and when no operation says
-    anything that an order of the operations could contradict: VALID needs something checked.
+    anything that an order of the operations could contradict: VALID needs something checked. It is
+    INVALID when the file itself shows that a promise was broken, such as one of watches.
     """
     if parameters.model in WITH_DRAINS:
         reading = expand_drains(reading)
@@ -116,6 +119,8 @@ def judge(path: str, reading: Reading, parameters: CheckParameters) -> FileVerdi
     objects, took_s = tuple(result.objects), time.perf_counter() - began
     if status is Status.VALID and not any(map(_observes, reading.operations)):
         status, reason = Status.UNKNOWN, _nothing_checked(reading)
+    if reading.broken:
+        status, reason = Status.INVALID, _broken(reading.broken)
     return FileVerdict(path, status, reading, objects, took_s, reason, doubts)
 
 
@@ -201,6 +206,11 @@ def _nothing_checked(reading: Reading) -> str:
             f"({number(len(reading.operations), 'operation')}, {reading.lost} never returned)"
         )
     return f"nothing was checked: {number(reading.left_out, 'call')}, and none of them happened"
+
+
+def _broken(promises: Sequence[str]) -> str:
+    more = len(promises) - BROKEN_MAX
+    return "; ".join([*promises[:BROKEN_MAX], *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def _check(

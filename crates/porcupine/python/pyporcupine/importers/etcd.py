@@ -1,5 +1,6 @@
-"""Reads the reports of etcd's robustness tests: `client-N/operations.json`, in which each line is a
-request and its response (`tests/robustness/model/types.go` of etcd 3.6).
+"""Reads the reports of etcd's robustness tests: `client-N/operations.json`, in which each object is
+a request and its response (`tests/robustness/model/types.go` of etcd 3.6 and 3.7), and
+`client-N/watch.json`, whose watches `etcd_watches` judges.
 
 A report has many clients, and no file alone is a history, so the text of a report is that of all
 files, each below a line with NUL and its name (`files.text_of`). The history is one of registers:
@@ -9,12 +10,11 @@ files, each below a line with NUL and its name (`files.text_of`). The history is
 - Of a transaction, what its branch did counts, and not its conditions. One that writes a key and
   reads it counts as the write.
 - A request without a response, or with an error, never returned. One that is refused (ClientError)
-  did not happen. A read of an old revision, a lease, a compaction and a defragmentation are left
-  out; revoking a lease may delete the keys that were put with it. No lease is taken to expire by
-  itself: those of the tests last two hours.
+  did not happen. A read of an old revision or of keys without values, a lease, a compaction and a
+  defragmentation are left out; revoking a lease may delete the keys that were put with it. No
+  lease is taken to expire by itself: those of the tests last two hours.
 """
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
@@ -22,14 +22,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyporcupine._pyporcupine import Operation
-from pyporcupine.bounded_json import check_size, decode, refuse_surrogates
-from pyporcupine.importers.edn_syntax import FORM_BYTES_MAX
-from pyporcupine.importers.record import NOT_THERE, Malformed, Reading, shown
+from pyporcupine.importers.etcd_forms import (
+    ABSENT,
+    FormError,
+    int_of,
+    key_of,
+    object_of,
+    objects_of,
+    parse,
+    texts_of,
+    value_of,
+)
+from pyporcupine.importers.etcd_watches import AnsweredRequest, Watch, broken_promises, watch_of
+from pyporcupine.importers.record import Malformed, Reading, shown
 
-ABSENT: Final = "(absent)"
-"""Value of a key that does not exist."""
 REPORT_FILES: Final = "client-*/operations.json"
-_FILE: Final = re.compile(r"^\0(.*)\n", re.M)
+WATCH_FILES: Final = "client-*/watch.json"
+_START: Final = re.compile(r'\s*\{\s*"(ClientId":|Request":\s*\{\s*"Key":)')
 _TYPES: Final = {"range", "txn", "leaseGrant", "leaseRevoke", "defragment", "compact"}
 NO_LEASE: Final = 0
 _LATEST: Final = 0
@@ -38,7 +47,7 @@ _LATEST: Final = 0
 
 @dataclass(slots=True)
 class _Request:
-    """A line of a file."""
+    """A request in a file, and its response."""
 
     file: str
     line: int
@@ -57,6 +66,10 @@ class _Effects:
     writes: list[tuple[str, str]] = field(default_factory=list)
     """Keys and values. A transaction that got no response may have taken either branch, and both
     may write one key."""
+    changes: dict[str, str] = field(default_factory=dict)
+    """The writes that changed something: all but deletes of keys that were absent."""
+    is_current: bool = False
+    """Whether its response has the revision of its changes, or else the current one."""
     reads: dict[str, str] = field(default_factory=dict)
     ranges: list[tuple[str, str]] = field(default_factory=list)
     """Ranges that were read as a whole: the keys from the first one up to the second."""
@@ -64,10 +77,6 @@ class _Effects:
     """Lease that was revoked."""
     is_certain: bool = True
     """Whether all writes happened if the request returned."""
-
-
-class _FormError(ValueError):
-    """A field that is not as expected: its name, what is there, and what was expected."""
 
 
 def read_etcd(text: str) -> Reading:
@@ -80,20 +89,25 @@ def read_etcd(text: str) -> Reading:
         found, expected = "what one client did", f"the directory above {REPORT_FILES}"
         mend = "give the directory: a client also reads what others wrote"
         return Reading(malformed=[Malformed(1, "the file", found, expected, mend)])
-    requests = list[tuple[_Request, _Effects]]()
+    requests, watches = list[tuple[_Request, _Effects]](), list[Watch]()
     leased = defaultdict[int, set[str]](set)
     """Keys that were put with each lease, by any client."""
-    for file, line, written in _lines(text):
+    for file, line, written in texts_of(text):
         try:
-            request = _request(file, line, written)
+            value = parse(written)
+            if file.endswith("watch.json"):
+                watches.append(watch_of(f"{file}, line {line}", value))
+                continue
+            request = _request(file, line, value)
             effects = _effects(request, leased)
-        except _FormError as error:
+        except FormError as error:
             what, found, expected = error.args
             mend = "is it a report of etcd's robustness tests?"
             reading.malformed.append(Malformed(line, f"{file}: {what}", found, expected, mend))
         else:
             requests.append((request, effects))
     requests.sort(key=lambda one: one[0].call)
+    reading.broken = _broken(requests, leased, watches)
     for _, effects in requests:
         effects.writes += [(key, ABSENT) for key in sorted(leased[effects.revoked])]
     keys = {key for _, of in requests for key in (*dict(of.writes), *of.reads)}
@@ -106,29 +120,15 @@ def read_etcd(text: str) -> Reading:
 
 
 def is_etcd(text: str) -> bool:
-    """Return whether a text begins with a request of etcd's robustness tests."""
-    return text.lstrip().startswith('{"ClientId":')
+    """Return whether a text begins with a request or a watch of etcd's robustness tests."""
+    return _START.match(text) is not None
 
 
-def _lines(text: str) -> Iterator[tuple[str, int, str]]:
-    _, *parts = _FILE.split(text)
-    for file, content in zip(parts[::2], parts[1::2], strict=True):
-        for line, written in enumerate(content.split("\n"), 1):
-            if written.strip():
-                yield file, line, written
-
-
-def _request(file: str, line: int, written: str) -> _Request:
-    try:
-        check_size(len(written), FORM_BYTES_MAX)
-        value = decode(json.loads, written)
-        refuse_surrogates(written, value)
-    except ValueError as error:
-        raise _FormError("the line", shown(written), f"a JSON object ({error})") from None
-    client, call, ret = (_int(value, name) for name in ("ClientId", "Call", "Return"))
-    input_, output = _object(value, "Input"), _object(value, "Output")
+def _request(file: str, line: int, value: Any) -> _Request:
+    client, call, ret = (int_of(value, name) for name in ("ClientId", "Call", "Return"))
+    input_, output = object_of(value, "Input"), object_of(value, "Output")
     if input_.get("Type") not in _TYPES:
-        raise _FormError("Type", shown(input_.get("Type")), f"one of {', '.join(sorted(_TYPES))}")
+        raise FormError("Type", shown(input_.get("Type")), f"one of {', '.join(sorted(_TYPES))}")
     unanswered = output.get("Error") or output.get("Persisted") or output.get("PartialResponse")
     return _Request(file, line, client, call, None if unanswered else ret, input_, output)
 
@@ -140,11 +140,12 @@ def _effects(request: _Request, leased: dict[int, set[str]]) -> _Effects:
     if request.output.get("ClientError"):
         return made
     if kind == "range" and request.ret is not None:
-        asked = _object(request.input, "Range")
-        if asked.get("Revision", _LATEST) == _LATEST:
-            _read(asked, _object(request.output, "Range"), made)
+        asked = object_of(request.input, "Range")
+        made.is_current = asked.get("Revision", _LATEST) == _LATEST
+        if made.is_current and not asked.get("KeysOnly"):
+            _read(asked, object_of(request.output, "Range"), made)
     elif kind == "leaseRevoke":
-        made.revoked = _int(_object(request.input, "LeaseRevoke"), "LeaseID")
+        made.revoked = int_of(object_of(request.input, "LeaseRevoke"), "LeaseID")
         made.is_certain = False
     elif kind == "txn":
         _transaction(request, made, leased)
@@ -152,33 +153,52 @@ def _effects(request: _Request, leased: dict[int, set[str]]) -> _Effects:
 
 
 def _transaction(request: _Request, made: _Effects, leased: dict[int, set[str]]) -> None:
-    asked = _object(request.input, "Txn")
+    asked = object_of(request.input, "Txn")
     branches = ["OperationsOnSuccess", "OperationsOnFailure"]
     results: list[dict[str, Any]] = []
     if request.ret is not None:
-        answer = _object(request.output, "Txn")
+        answer = object_of(request.output, "Txn")
         branches = branches[1:] if answer.get("Failure") else branches[:1]
-        results = _objects(answer, "Results")
+        results = objects_of(answer, "Results")
+        made.is_current = True
     for name in branches:
-        for at, step in enumerate(_objects(asked, name)):
+        for at, step in enumerate(objects_of(asked, name)):
             kind = step.get("Type")
             if kind == "put-operation":
-                put = _object(step, "Put")
-                made.writes.append((_key(put, "Key"), _value(put)))
+                put = object_of(step, "Put")
+                made.writes.append((key_of(put, "Key"), value_of(put)))
+                made.changes[put["Key"]] = made.writes[-1][1]
                 if put.get("LeaseID"):
-                    leased[_int(put, "LeaseID")].add(put["Key"])
+                    leased[int_of(put, "LeaseID")].add(put["Key"])
             elif kind == "delete-operation":
-                made.writes.append((_key(_object(step, "Delete"), "Key"), ABSENT))
+                made.writes.append((key_of(object_of(step, "Delete"), "Key"), ABSENT))
+                if at < len(results) and results[at].get("Deleted"):
+                    made.changes[step["Delete"]["Key"]] = ABSENT
             elif kind != "range-operation":
                 expected = "put-operation, delete-operation or range-operation"
-                raise _FormError("Type", shown(kind), expected)
+                raise FormError("Type", shown(kind), expected)
             elif at < len(results):
-                _read(_object(step, "Range"), results[at], made)
+                _read(object_of(step, "Range"), results[at], made)
+
+
+def _broken(
+    requests: list[tuple[_Request, _Effects]], leased: dict[int, set[str]], watches: list[Watch]
+) -> list[str]:
+    answered, unanswered = list[AnsweredRequest](), list[tuple[str, str]]()
+    for request, effects in requests:
+        revision = int_of(request.output, "Revision", 0)
+        if request.ret is None or revision <= 0:
+            unanswered += effects.writes
+        elif effects.is_current:
+            where = f"{request.file}, line {request.line}"
+            times = request.call, request.ret
+            answered.append(AnsweredRequest(where, *times, revision, effects.changes))
+    return broken_promises(answered, unanswered, set().union(*leased.values()), watches)
 
 
 def _read(asked: dict[str, Any], found: dict[str, Any], made: _Effects) -> None:
-    start, end = _key(asked, "Start"), asked.get("End") or ""
-    made.reads |= {_key(one, "Key"): _value(one) for one in _objects(found, "KVs")}
+    start, end = key_of(asked, "Start"), asked.get("End") or ""
+    made.reads |= {key_of(one, "Key"): value_of(one) for one in objects_of(found, "KVs")}
     if not end:
         made.reads.setdefault(start, ABSENT)
     elif not asked.get("Limit"):
@@ -206,39 +226,3 @@ def _operations(request: _Request, effects: _Effects, keys: Collection[str]) -> 
 def _within(key: str, span: tuple[str, str]) -> bool:
     start, end = span
     return start <= key and (end == "\0" or key < end)
-
-
-def _value(holder: dict[str, Any]) -> str:
-    """Return the value of a put or of a key that was found; of a long one its hash."""
-    value = holder.get("Value") or {}
-    if not isinstance(value, dict):
-        raise _FormError("Value", shown(value), "an object with Value or Hash")
-    return f"hash {value['Hash']}" if value.get("Hash") else str(value.get("Value", ""))
-
-
-def _key(holder: dict[str, Any], name: str) -> str:
-    if not isinstance(key := holder.get(name), str):
-        raise _FormError(name, shown(key), "the name of a key")
-    return key
-
-
-def _object(holder: Any, name: str) -> dict[str, Any]:
-    found = holder.get(name, NOT_THERE) if isinstance(holder, dict) else NOT_THERE
-    if not isinstance(found, dict):
-        raise _FormError(name, shown(found), "an object")
-    return found
-
-
-def _objects(holder: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return a list of objects, which Go writes as null if it is empty."""
-    found = holder.get(name) or []
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise _FormError(name, shown(found), "a list of objects")
-    return found
-
-
-def _int(holder: Any, name: str) -> int:
-    found = holder.get(name, NOT_THERE) if isinstance(holder, dict) else NOT_THERE
-    if not isinstance(found, int) or isinstance(found, bool):
-        raise _FormError(name, shown(found), "a whole number")
-    return found

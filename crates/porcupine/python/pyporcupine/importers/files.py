@@ -10,7 +10,7 @@ from typing import Any, Final
 from pyporcupine._pyporcupine import HistoryError, Operation, Transaction
 from pyporcupine.bounded_json import OutOfBoundsError, check_size
 from pyporcupine.importers.calls import FailedCas
-from pyporcupine.importers.etcd import REPORT_FILES
+from pyporcupine.importers.etcd import REPORT_FILES, WATCH_FILES
 from pyporcupine.importers.formats import FORMATS, Model, read_text, read_transactions_text
 from pyporcupine.importers.record import Malformed, Reading
 
@@ -33,6 +33,8 @@ class ImportedHistory:
     """Lines of the call and of the end of each operation; None if the call never returned."""
     left_out: int
     """Number of calls that certainly did not happen and say nothing."""
+    broken: list[str] = field(default_factory=list, repr=False)
+    """Promises that the file itself shows to be broken: of watches, in a report of etcd's."""
 
     def arguments(self, model: Model | None = None) -> dict[str, Any]:
         """Return `model` and `initial` for `check` and `visualize`: the model, by default that of
@@ -84,7 +86,9 @@ def read(
         format,
         lambda text, name: reading_of(text, name, keyed=keyed, failed_cas=failed_cas),
     )
-    return ImportedHistory(reading.format, reading.operations, reading.lines, reading.left_out)
+    return ImportedHistory(
+        reading.format, reading.operations, reading.lines, reading.left_out, reading.broken
+    )
 
 
 def read_transactions(
@@ -167,9 +171,10 @@ def text_of(path: Path) -> str:
 
     A pipe without a writer counts as empty; a blocking open would wait forever.
     """
-    if path.is_dir() and (parts := sorted(path.glob(REPORT_FILES), key=_client)):
+    if path.is_dir() and any(path.glob(REPORT_FILES)):
+        parts = sorted([*path.glob(REPORT_FILES), *path.glob(WATCH_FILES)], key=_client)
         check_size(sum(part.stat().st_size for part in parts), FILE_BYTES_MAX)
-        return "".join(f"\0{part.relative_to(path)}\n{text_of(part)}" for part in parts)
+        return "".join(f"\0{part.relative_to(path)}\n{text_of(part)}\n" for part in parts)
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         os.set_blocking(file.fileno(), True)
         raw = file.read(FILE_BYTES_MAX + 1)

@@ -11,7 +11,8 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from pyporcupine.importers.calls import READ_LIKE, TXN, FailedCas, operations
 from pyporcupine.importers.edn import read_edn
-from pyporcupine.importers.etcd import ABSENT, REPORT_FILES, is_etcd, read_etcd
+from pyporcupine.importers.etcd import REPORT_FILES, is_etcd, read_etcd
+from pyporcupine.importers.etcd_forms import ABSENT
 from pyporcupine.importers.jepsen_log import is_history_txt, read_history_txt, read_jepsen_log
 from pyporcupine.importers.json_events import read_json_events
 from pyporcupine.importers.keys import split_keys

@@ -89,6 +89,8 @@ class Reading:
     """The calls that ended as fail, among those that were left out."""
     final: set[int] = field(default_factory=set)
     """Positions of the operations whose end is marked as final."""
+    broken: list[str] = field(default_factory=list)
+    """Promises that the file itself shows to be broken, whatever model its operations have."""
     format: str = ""
     """Name of the format of the file."""
 

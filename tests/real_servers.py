@@ -47,25 +47,25 @@ def seen_on(cluster: Cluster, links: Iterable[Link], fault: LinkFault) -> set[Li
     return {link for link, evidence in found.items() if evidence.seen is not False}
 
 
+def objects(label: str) -> dict[str, dict[str, str]]:
+    """Return the labels of the containers, networks and volumes that have this one, by name."""
+    ours: dict[str, Any] = {"label": label}
+    with closing(docker.from_env()) as client:
+        # Sparse, because tests ask ten times a second, and containers of other tests are up.
+        containers = client.containers.list(all=True, filters=ours, sparse=True)
+        others = [*client.networks.list(filters=ours), *client.volumes.list(filters=ours)]
+    labels = {one.attrs["Names"][0].removeprefix("/"): one.attrs["Labels"] for one in containers}
+    return labels | {one.attrs["Name"]: one.attrs["Labels"] for one in others}
+
+
 def things(name: str) -> list[str]:
     """Return the containers, networks and volumes of a cluster, as the engine lists them."""
-    out = []
-    for command in (("ps", "-a"), ("network", "ls"), ("volume", "ls")):
-        kind = "{{.Names}}" if command[0] == "ps" else "{{.Name}}"
-        argv = ("docker", *command, "--filter", f"label={RUN}={name}", "--format", kind)
-        out += subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
-    return sorted(out)
+    return sorted(objects(f"{RUN}={name}"))
 
 
 def left(store: Path) -> list[str]:
     """Return what the runs of a store have left in Docker, and the files of their clusters."""
-    ours: dict[str, Any] = {"label": RUN}
-    with closing(docker.from_env()) as client:
-        # Sparse, because tests ask ten times a second, and containers of other tests are up.
-        containers = client.containers.list(all=True, filters=ours, sparse=True)
-        objects = [*client.networks.list(filters=ours), *client.volumes.list(filters=ours)]
-    labels = {one.attrs["Names"][0].removeprefix("/"): one.attrs["Labels"] for one in containers}
-    labels |= {one.name: one.attrs["Labels"] for one in objects}
+    labels = objects(RUN)
     # A container that only says its server's version, or what the kernel can do, has no directory.
     here = [name for name, of in labels.items() if of.get(DIRECTORY, "").startswith(f"{store}/")]
     return here + [str(path) for path in (store / "clusters").glob("*")]

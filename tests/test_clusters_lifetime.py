@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from real_servers import seen_on, things
+from real_servers import seen_on, things, wait_until
 
 from harness.clusters import replica
 from harness.clusters.docker_cluster import DockerCluster
@@ -192,11 +192,9 @@ def test_up_that_is_interrupted_leaves_nothing(tmp_path: Path, at: int) -> None:
     argv = (sys.executable, "-c", INTERRUPTED, str(tmp_path))
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         name = name_of(process)
-        deadline = time.monotonic() + 30
-        while len(things(name)) < at:
-            assert time.monotonic() < deadline
+        wait_until(lambda: len(things(name)) >= at, f"{at} objects are there", during=process)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
     time.sleep(1)
     assert things(name) == []
 

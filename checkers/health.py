@@ -204,7 +204,7 @@ class Health:
         op = health_of(history)
         report = HealthReport() if op is None else decode(op, HealthReport)
         injected = {edge_of(one).name for one in history.nemesis} - {""}
-        found, expected = Findings(self.name), dict[str, int]()
+        found, expected, reported = Findings(self.name), dict[str, int](), dict[str, set[str]]()
         for node, complaints in report.servers.items():
             for one in complaints:
                 if why := _expected(one, injected):
@@ -212,7 +212,8 @@ class Health:
                     expected[known] = expected.get(known, 0) + one.count
                     continue
                 assert op is not None
-                found.add_anomaly(one.kind, _sentence(node, one), op)
+                reported.setdefault(one.kind, set()).add(_report_of(one))
+                found.add_anomaly(one.kind, _sentence(node, one, _report_of(one)), op)
         found.doubts += [f"{node}: {why}" for node, why in report.unread.items()]
         asked = number(len(report.servers), "server")
         also = ", ".join(f"{count:,} {kind}" for kind, count in expected.items())
@@ -222,7 +223,14 @@ class Health:
             nothing="no server was asked",
             held=f"{asked} complained of nothing"
             + (f" but what is expected: {also}" if also else ""),
-            figures={"expected": expected},
+            figures={
+                "expected": expected,
+                "reported": {
+                    kind: ", ".join(sorted(reports))
+                    for kind, reports in reported.items()
+                    if "" not in reports
+                },
+            },
         )
 
 
@@ -288,12 +296,18 @@ def _expected(complaint: Complaint, injected: Iterable[str]) -> str:
     return ""
 
 
-def _sentence(node: str, one: Complaint) -> str:
-    times = f" ({one.count:,} times)" if one.count > 1 else ""
-    what = KINDS[one.kind].text if one.kind in KINDS else one.kind
-    reports = [
-        f", known as {known.report}"
+def _report_of(one: Complaint) -> str:
+    """Return the report upstream of what a server says of itself; "" without one."""
+    reports = (
+        known.report
         for known in REPORTED_UPSTREAM
         if known.kind == one.kind and re.search(known.words, one.text)
-    ]
-    return f"{node}: {what}{times}{''.join(reports)}: {one.text}"
+    )
+    return next(reports, "")
+
+
+def _sentence(node: str, one: Complaint, report: str) -> str:
+    times = f" ({one.count:,} times)" if one.count > 1 else ""
+    what = KINDS[one.kind].text if one.kind in KINDS else one.kind
+    known = f", known as {report}" if report else ""
+    return f"{node}: {what}{times}{known}: {one.text}"

@@ -274,9 +274,14 @@ def _count(count: int, status: Status) -> Text:
 
 
 def _findings(cell: CellSummary) -> Text:
-    return Text(", ").join(
-        _finding(cell, name, count) for name, count in cell.findings.most_common()
+    """Return the findings of a cell, and what its servers said of themselves, which fails no
+    night."""
+    said = (
+        Text(f"{name} {count}" + (" (new)" if name in cell.health_new else ""), "dim")
+        for name, count in cell.health.most_common()
     )
+    found = (_finding(cell, name, count) for name, count in cell.findings.most_common())
+    return Text(", ").join((*found, *said))
 
 
 def _first(at_s: float | None) -> Text:

@@ -1,12 +1,13 @@
 """What cells found in earlier nights, which of it is gone, and which runs fail a night."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from checkers.health import HEALTH
 from harness.core.errors import HarnessError
 from harness.core.verdict import Status
 from harness.nights.alarms import recent
@@ -44,8 +45,9 @@ class CellRecord:
         """Append runs."""
         for slot in slots:
             self.runs += slot.verdict is not Status.UNKNOWN
-            self.hits.update(slot.shown)
-            self.last.update(dict.fromkeys(slot.shown, self.runs))
+            shown = (*slot.shown, *slot.health)
+            self.hits.update(shown)
+            self.last.update(dict.fromkeys(shown, self.runs))
 
     def followed_by(self, slots: Iterable[Slot]) -> "CellRecord":
         """Return the record with more runs."""
@@ -71,6 +73,19 @@ class EarlierNights:
     """What each cell found in all of them."""
     recent: list[Night]
     """Those with which a night is compared, the earliest first."""
+
+
+def complaints(results: Mapping[str, Any]) -> list[str]:
+    """Return what servers said of themselves in a run, given its results.json: "health fatal", or
+    "health log-disorder, known as ZOOKEEPER-4541" of what is reported upstream."""
+    own = [one["figures"] for one in results.get("verdicts", ()) if one["checker"] == HEALTH]
+    return [
+        f"{HEALTH} {kind}" + (f", known as {reported[kind]}" if kind in reported else "")
+        for figures in own
+        for reported in [figures.get("reported", {})]
+        for kind, count in figures.get("anomalies", {}).items()
+        if count
+    ]
 
 
 def nights_before(path: Path) -> EarlierNights:

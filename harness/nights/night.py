@@ -13,8 +13,10 @@ A line is a JSON object with "event" and "run", the number of a run, from 0:
               before; null if unknown); its history is whole
     broken    "error": it did not reach its end
     judged    "status", "reason", "kinds", "first_ns", "cause": its explanation as results.json has
-              it, or null, "steps": the names of the model's steps that it took, and "elements":
-              what they covered (`harness.conform.coverage`), if it was replayed
+              it, or null, "health": what the servers said of themselves
+              (`harness.nights.findings.complaints`), "steps": the names of the model's steps that
+              it took, and "elements": what they covered (`harness.conform.coverage`), if it was
+              replayed
     end       the night is over, and its summary is written
 
 A run that has a begin and neither recorded nor broken was killed with its harness.
@@ -67,6 +69,8 @@ class Slot:
     first_ns: int | None = None
     cause: Cause | None = None
     """Explanation of an INVALID run by known defects."""
+    health: tuple[str, ...] = ()
+    """What its servers said of themselves, whatever its status; () if unknown."""
     steps: tuple[str, ...] = ()
     """Names of the model's steps that it took, and of departures from it; () if unknown."""
     elements: tuple[str, ...] = ()
@@ -222,6 +226,7 @@ class Night:
         elif event == "judged":
             slot.status, slot.reason = Status(said["status"]), said["reason"]
             slot.kinds, slot.first_ns = tuple(said["kinds"]), said["first_ns"]
+            slot.health = tuple(said.get("health", ()))
             slot.steps = tuple(said.get("steps", ()))
             slot.elements = tuple(said.get("elements", ()))
             cause = said.get("cause")

@@ -68,6 +68,16 @@ class CellSummary:
         return Counter(finding for slot in self.slots for finding in slot.findings)
 
     @property
+    def health(self) -> Counter[str]:
+        """Number of runs by what their servers said of themselves."""
+        return Counter(said for slot in self.slots for said in slot.health)
+
+    @property
+    def health_new(self) -> tuple[str, ...]:
+        """What servers said of themselves in no earlier night."""
+        return tuple(sorted(self.health.keys() - self.earlier.hits.keys()))
+
+    @property
     def new(self) -> tuple[str, ...]:
         """Findings that the cell had in no earlier night."""
         return tuple(sorted(self.findings.keys() - self.earlier.hits.keys()))
@@ -312,6 +322,8 @@ class NightSummary:
                     "anomalies": dict(cell.kinds.most_common()),
                     "causes": dict(cell.causes.most_common()),
                     "findings": dict(cell.findings.most_common()),
+                    "health": dict(cell.health.most_common()),
+                    "health_new": list(cell.health_new),
                     "first_anomaly_s": cell.first_s,
                     "new": list(cell.new),
                     "accepted": sorted(cell.accepted),

@@ -67,8 +67,8 @@ def _cells(report: Mapping[str, Any]) -> Iterator[Sequence[str]]:
         findings = (
             f"{name} {count}"
             + (" (accepted)" if name in cell["accepted"] else "")
-            + (" (new)" if name in cell["new"] else "")
-            for name, count in cell["findings"].items()
+            + (" (new)" if name in (*cell["new"], *cell["health_new"]) else "")
+            for name, count in (*cell["findings"].items(), *cell["health"].items())
         )
         gone = (f"{name} (accepted, gone)" for name in cell["gone"])
         counts = (str(cell[status.value]) for status in reversed(Status))

@@ -23,6 +23,7 @@ from harness.core.os_process import memory_peak_mb
 from harness.core.protocols import Cluster
 from harness.core.seed import Seed
 from harness.fleet.rows import RunSummary
+from harness.nights.findings import complaints
 from harness.nights.foreseen import Foreseen
 from harness.nights.night import Night, Slot
 from harness.nights.rota import Rota, replayed
@@ -317,6 +318,7 @@ class Torture:
                 kinds=list(one.kinds),
                 first_ns=one.first_ns,
                 cause=results.get("explanation"),
+                health=complaints(results),
                 **replayed(results),
             )
             self.on_verdict(self.night.slots[slot.number])

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from checkers.every_run import applicable, every_run
 from checkers.judge import judge
@@ -73,6 +74,19 @@ def test_verdict(
 ) -> None:
     verdict = Conformance().check(history(said, *departures))
     assert (verdict.status, verdict.summary) == (status, summary)
+
+
+def test_what_zookeeper_has_lost_is_no_departure() -> None:
+    once = {"edge": "once", "name": "keeper-rewound-zookeeper-all", "text": "zk1 zk2 zk3"}
+    looked = [*history(table(stopped="no entry"), {**DEPARTURE, "kind": ""})]
+    fault = Op(index=0, process=NEMESIS, kind=Kind.OK, f="keeper-rewound", time_ns=0, value=once)
+    asked = replace(fault, kind=Kind.INVOKE, value=None)
+    ops = [replace(one, index=at) for at, one in enumerate([asked, fault, *looked])]
+    verdict = Conformance().check(History(ops))
+    assert verdict.status is Status.UNKNOWN
+    assert verdict.summary == (
+        "ZooKeeper's log has a gap: what it had committed is gone (keeper-rewound-zookeeper-all)"
+    )
 
 
 def test_a_departure_is_a_witness_with_the_step_and_what_is_allowed() -> None:

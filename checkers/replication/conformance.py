@@ -14,8 +14,9 @@ trace        for each table {"table", "versions": those of the servers, "keepers
 
 Violated: a departure from the model; the anomaly has the name of a known departure of the server,
 or is an "unknown-departure". The tables count all departures, also those that are not recorded one
-by one. Doubtful: a gap in the log, because what follows it may depart only from what is missing;
-an entry of a kind that the model does not have; a run without a step.
+by one. Doubtful: a gap in the log, because what follows it may depart only from what is missing; a
+fault by which ZooKeeper lost what it had committed, for the same reason; an entry of a kind that
+the model does not have; a run without a step.
 
 The verdict does not decide the run, unless it is to fail on it: what clients saw does. A departure
 that nobody has seen before is a defect of the server, or of the model.
@@ -101,10 +102,11 @@ class Conformance:
             actions.update(table.actions)
             departures.update(table.departures)
         found = Findings(self.name, kinds=departures)
-        for departure in _ended(history, DEPARTURE) if not report.gaps else ():
+        gaps = [*report.gaps, *_forgotten(history)]
+        for departure in _ended(history, DEPARTURE) if not gaps else ():
             _add_departure(found, departure)
         found.counts |= departures
-        found.doubts += [f"ZooKeeper's log has a gap: {gap}" for gap in report.gaps]
+        found.doubts += [f"ZooKeeper's log has a gap: {gap}" for gap in gaps]
         found.doubts += [] if report.unavailable is UNSET else [report.unavailable]
         found.doubts += [str(table.stopped) for table in report.tables.values() if table.unmodelled]
         steps = sum(table.steps for table in report.tables.values())
@@ -127,6 +129,13 @@ def conformance_of(history: History) -> Op | None:
     """Return the op that says whether the run conforms; None if it was not looked at."""
     ends = _ended(history, CONFORMANCE)
     return ends[-1] if ends else None
+
+
+def _forgotten(history: History) -> list[str]:
+    """Return why what follows is no behaviour of the model: all ZooKeeper servers have lost what
+    they had committed, and give the numbers of transactions once more."""
+    names = sorted({one.name for one in history.faults if one.name.startswith("keeper-")})
+    return [f"what it had committed is gone ({name})" for name in names]
 
 
 def _ended(history: History, f: str) -> list[Op]:

@@ -162,7 +162,14 @@ def refused_start(node: str) -> Events:
     return events
 
 
+def at_a_moment(text: str) -> Events:
+    """Return a kill in a clone."""
+    events: Events = fault(100, 500, text, "clone-kill")
+    return events
+
+
 REFUSED_START = refused_start("ch3")
+HALF_ALTER = ("known", ["half-alter"])
 GONE = silent("final-read", "60 UNKNOWN_TABLE: Table default.t doesn't exist")
 READ_ONLY = silent("final-insert", "242 TABLE_IS_READ_ONLY: Table is in readonly mode")
 REFUSED = silent("final-read", "210 NETWORK_ERROR: Connection refused")
@@ -185,6 +192,8 @@ APPLIED = (["active", 0, "ch3"], ["applied", 90, "ch3", ["a"]], ["columns", 0, [
         ("24.8.4", (AWAY, READ_ONLY), APPLIED, ("known", ["half-alter"])),
         ("24.8.4", (AWAY, READ_ONLY), (*APPLIED, ["active", 600, "ch3"]), NEW),
         ("24.8.4", (READ_ONLY,), APPLIED, NEW),
+        ("24.8.4", (at_a_moment("ch3 while ch1 cloned it"), READ_ONLY), APPLIED, HALF_ALTER),
+        ("24.8.4", (at_a_moment("ch1 while it cloned ch3"), READ_ONLY), APPLIED, NEW),
         ("24.8.4", (AWAY, GONE), APPLIED, NEW),
         ("24.8.4", (AWAY, READ_ONLY, REFUSED_START), CLONED, ("known", ["suspicious-clone"])),
         ("24.8.4", (AWAY, READ_ONLY), CLONED, NEW),

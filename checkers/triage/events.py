@@ -28,7 +28,9 @@ LOCK: Final = "lock"
 TEMPORARY_LOCK: Final = "temporary-lock"
 _NODE: Final = re.compile(r"[a-z]+[0-9]+")
 _STORE: Final = "store"
-_KILLS: Final = ("kill", "restart", "merge-kill", "drop-kill", "fetch-kill", "clone-kill")
+_KILLS: Final = re.compile(r"(kill|restart|\w[\w-]*-kill)\b")
+_AT_A_MOMENT: Final = "-kill"
+"""What the names of kills at a moment have, whose text names the victim first."""
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "active": ("node",),
     "applied": ("node", "detail"),
@@ -272,7 +274,7 @@ def _periods(moments: Iterable[Event], begins: Collection[str]) -> Events:
 @memoize_per_history
 def kills(history: History) -> Events:
     """Return the faults that end the process of a node, once for each node."""
-    return _faults(history, lambda fault: fault.name.startswith(_KILLS))
+    return _faults(history, lambda fault: _KILLS.match(fault.name) is not None)
 
 
 @memoize_per_history
@@ -306,11 +308,15 @@ def store_cuts(history: History, node: str) -> Events:
 
 def _faults(history: History, holds: Callable[[Fault], bool]) -> Events:
     return Events(
-        _event(fault, node)
-        for fault in history.faults
-        if holds(fault)
-        for node in sorted(nodes_in(fault.text))
+        _event(fault, node) for fault in history.faults if holds(fault) for node in _struck(fault)
     )
+
+
+def _struck(fault: Fault) -> Sequence[str]:
+    """Return the nodes that a fault struck. A kill at a moment names the victim, and maybe who was
+    with it: "ch2 while it cloned ch1"."""
+    named = _NODE.findall(fault.text)
+    return named[:1] if _AT_A_MOMENT in fault.name else sorted({*named})
 
 
 def _event(fault: Fault, node: str) -> Event:

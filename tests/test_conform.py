@@ -15,9 +15,10 @@ from harness.conform.ensemble import merged, pack, read_archive
 from harness.conform.entries import LogEntry, MutationEntry, PartName, QuorumStatus, read_last_parts
 from harness.conform.model import SERIAL, Model
 from harness.conform.protocol import DEPARTURES
-from harness.conform.replay import STEPS, Replayed, replay, tables
+from harness.conform.replay import Replayed, replay, tables
 from harness.conform.replica import Replica
 from harness.conform.rules import Departure
+from harness.conform.steps import STEPS
 from harness.conform.txnlog import Change, ChangeKind, Txn, read_txns
 from harness.core.errors import HarnessError
 from tests.server_protocols import V18

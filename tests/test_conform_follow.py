@@ -13,7 +13,8 @@ from checkers.replication.conformance import CONFORMANCE
 from harness.conform.dating import Dating, Progress
 from harness.conform.ensemble import Merge, merged, read_archive
 from harness.conform.follow import Follower
-from harness.conform.replay import STEPS, TableReplay, replay, tables
+from harness.conform.replay import TableReplay, replay, tables
+from harness.conform.steps import STEPS
 from harness.conform.txnlog import LogTail, Txn
 from harness.core.errors import HarnessError
 from harness.run.conformance import Following

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.conform import mutations
 from harness.conform.ensemble import read_archive
 from harness.conform.entries import LogEntry, MutationEntry, PartName
 from harness.conform.model import Model
@@ -40,7 +41,7 @@ def mutated() -> Model:
     model = Model(V25, replicas=replicas, many_leaders=True)
     model.append(0, INSERTS[0])
     model.insert(INSERTS[0], {}, {OLD.name})
-    model.add_mutation("0000000000", MutationEntry("ch1", {"1": 2}))
+    mutations.add(model, "0000000000", MutationEntry("ch1", {"1": 2}))
     model.append(1, INSERTS[1])
     model.insert(INSERTS[1], {}, {LATER.name})
     replicas["ch2"].parts |= parts
@@ -50,12 +51,12 @@ def mutated() -> Model:
 def test_a_replica_has_finished_a_mutation_when_no_older_part_is_left() -> None:
     model = mutated()
     with pytest.raises(Departure, match="ch2 still has 1_1_1_0"):
-        model.finish_mutations("ch2", "0000000000")
+        mutations.finish(model, "ch2", "0000000000")
     model.append(2, MUTATE)
     model.pull_log("ch2", 3, {"queue-0": INSERTS[0], "queue-1": INSERTS[1], "queue-2": MUTATE})
     model.get_part("ch2", NEW)
     model.remove_part("ch2", OLD.name)
-    model.finish_mutations("ch2", "0000000000")
+    mutations.finish(model, "ch2", "0000000000")
     assert model.replicas["ch2"].parts.keys() == {NEW.name, LATER.name}
 
 
@@ -73,14 +74,14 @@ def twice(model: Model) -> None:
 
 
 def with_an_old_number(model: Model) -> None:
-    model.add_mutation("0000000001", MutationEntry("ch2", {"1": 2}))
+    mutations.add(model, "0000000001", MutationEntry("ch2", {"1": 2}))
 
 
 def pointer_back(model: Model) -> None:
     model.replicas["ch2"].parts.clear()
-    model.add_mutation("0000000001", MutationEntry("ch2", {"1": 4}))
-    model.finish_mutations("ch2", "0000000001")
-    model.finish_mutations("ch2", "0000000000")
+    mutations.add(model, "0000000001", MutationEntry("ch2", {"1": 4}))
+    mutations.finish(model, "ch2", "0000000001")
+    mutations.finish(model, "ch2", "0000000000")
 
 
 def altered_out_of_order(model: Model) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.conform import copies
+from harness.conform import copies, mutations
 from harness.conform.agreed import agreed
 from harness.conform.entries import LogEntry, MutationEntry, PartName
 from harness.conform.model import Model
@@ -102,16 +102,16 @@ def test_what_is_attached_is_beside_what_was_there() -> None:
 def test_a_mutation_is_finished_where_what_lacks_it_is_about_to_be_replaced() -> None:
     """ch2 has not executed the REPLACE, whose range has its old part."""
     model = replaced()
-    model.add_mutation("0000000000", MutationEntry("ch2", {"1": 3}))
-    model.finish_mutations("ch2", "0000000000")
+    mutations.add(model, "0000000000", MutationEntry("ch2", {"1": 3}))
+    mutations.finish(model, "ch2", "0000000000")
     assert model.replicas["ch2"].mutated == "0000000000"
 
 
 def test_a_mutation_is_not_finished_where_what_lacks_it_stays() -> None:
     model = replaced(ATTACH)
-    model.add_mutation("0000000000", MutationEntry("ch2", {"1": 3}))
+    mutations.add(model, "0000000000", MutationEntry("ch2", {"1": 3}))
     with pytest.raises(Departure, match="ch2 still has 1_1_1_0"):
-        model.finish_mutations("ch2", "0000000000")
+        mutations.finish(model, "ch2", "0000000000")
 
 
 def test_a_drop_takes_a_copy_that_is_not_made_yet_from_the_queue() -> None:

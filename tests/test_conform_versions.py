@@ -70,7 +70,7 @@ def test_a_step_that_the_version_lacks_is_a_departure(
 def test_a_cluster_of_two_versions_has_the_departures_of_both() -> None:
     assert V18.departures | V25.departures == BOTH.departures == DEPARTURES.keys()
     assert V18.departures - V25.departures == {"InsertInactive", "PartLost"}
-    assert V25.departures - V18.departures == {"DropMissed"}
+    assert V25.departures - V18.departures == {"DropMissed", "ForgetMissed"}
 
 
 def test_a_departure_that_is_known_of_another_version_ends_the_replay() -> None:

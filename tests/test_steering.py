@@ -8,8 +8,9 @@ from test_conform import ROOT, TXNS
 from harness.conform.coverage import Coverage, state_of
 from harness.conform.entries import PartName
 from harness.conform.model import Model
-from harness.conform.replay import STEPS, TableReplay, replay
+from harness.conform.replay import TableReplay, replay
 from harness.conform.replica import Replica
+from harness.conform.steps import STEPS
 from harness.core.dialect import Version, dialect_of
 from harness.core.seed import Seed
 from harness.core.verdict import Status

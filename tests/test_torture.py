@@ -15,7 +15,7 @@ from checkers.judge import judge
 from checkers.look import encode
 from checkers.replication.conformance import Conformance
 from checkers.triage.explanation import Cause, Explained
-from harness.conform.replay import STEPS, steps_with
+from harness.conform.steps import STEPS, steps_with
 from harness.core.dialect import Version, dialect_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History

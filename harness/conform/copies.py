@@ -7,6 +7,7 @@ StorageReplicatedMergeTree of 25.8. What a MOVE does to its source is a drop.
 
 from typing import TYPE_CHECKING
 
+from harness.conform import forgetting
 from harness.conform.entries import LogEntry
 from harness.conform.replica import Replica
 from harness.conform.rules import names_of, require
@@ -20,9 +21,10 @@ def log(model: "Model", entry: LogEntry) -> None:
     if entry.range is not None:
         model.remove_range(entry.range)
     for part in entry.copies:
-        require(part.name not in model.created, f"{part.name} was created before")
+        require(not forgetting.is_taken(model, part), f"{part.name} was created before")
         gone = entry.range is not None and part.low <= entry.range.high
         require(not gone, f"{part.name} is in the range that it replaces")
+        forgetting.make(model, part)
         model.created[part.name] = part
 
 

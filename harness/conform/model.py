@@ -10,7 +10,7 @@ not have, follow the server's source; docs/conformance.md has the rules.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from harness.conform import copies
+from harness.conform import copies, forgetting, mutations
 from harness.conform.entries import (
     DROPS,
     NEW_DATA,
@@ -20,6 +20,7 @@ from harness.conform.entries import (
     PartName,
     QuorumStatus,
 )
+from harness.conform.forgetting import ForgottenPartition
 from harness.conform.protocol import ServerProtocol
 from harness.conform.replica import Replica
 from harness.conform.rules import Departure, Unmodelled, name_of, names_of, require
@@ -46,6 +47,8 @@ class Model:
     """Parts that the log had made before each drop, and that it removes, by the drop's range."""
     mutations: dict[str, MutationEntry] = field(default_factory=dict)
     """Every mutation that there was, by its node."""
+    forgotten: dict[str, ForgottenPartition] = field(default_factory=dict)
+    """Partitions that were forgotten."""
     altered: int = 0
     """Version of the metadata that the last logged ALTER brings about."""
     quorums: dict[str, QuorumStatus] = field(default_factory=dict)
@@ -91,10 +94,12 @@ class Model:
 
     def remove_range(self, gone: PartName) -> None:
         """Log the removal of what a part covers."""
+        forgetting.log_drop(self, gone)
         self.removed[gone.name] = frozenset(n for n, p in self.created.items() if gone.covers(p))
 
     def _make(self, entry: LogEntry, part: PartName) -> None:
-        require(part.name not in self.created, f"{part.name} was created before")
+        require(not forgetting.is_taken(self, part), f"{part.name} was created before")
+        forgetting.make(self, part)
         source = self.replica(entry.source)
         plain = entry.kind in NEW_DATA and entry.quorum <= 1
         require(source.session is not None or plain, f"{entry.source} is not active")
@@ -103,7 +108,7 @@ class Model:
             self._leads(entry.source, f"assigns a {entry.kind.replace('mutate', 'mutation')}")
             self._replace(entry, part, source)
         if entry.kind == "mutate":
-            self._mutate(part, entry.replaces[0])
+            mutations.mutate(self, part, entry.replaces[0])
         self.created[part.name] = part
 
     def insert(
@@ -148,37 +153,6 @@ class Model:
         ends = (min(old.low for old in entry.replaces), max(old.high for old in entry.replaces))
         require((part.low, part.high) == ends, f"{part.name} covers more than what it replaces")
         self.replaced |= dict.fromkeys((old.name for old in entry.replaces), self.length)
-
-    # --- mutations ----------------------------------------------------------------------------
-
-    def add_mutation(self, node: str, mutation: MutationEntry) -> None:
-        """Add a mutation. Its number is higher than that of each earlier one."""
-        for partition, number in mutation.numbers.items():
-            last = max((m.numbers.get(partition, -1) for m in self.mutations.values()), default=-1)
-            require(number > last, f"its number {number} in {partition} follows {last}")
-        self.mutations[node] = mutation
-
-    def _mutate(self, part: PartName, old: PartName) -> None:
-        numbers = {m.numbers.get(part.partition) for m in self.mutations.values()}
-        require(part.version in numbers, f"no mutation has the number {part.version}")
-        newest = max(old.version, old.high)
-        require(part.version > newest, f"{old.name} is newer than mutation {part.version}")
-
-    def finish_mutations(self, name: str, node: str) -> None:
-        """Set a replica's mutation_pointer: it has the effect of every mutation up to this one."""
-        replica = self.replica(name)
-        require(node >= replica.mutated, f"its mutation_pointer goes back from {replica.mutated}")
-        require(node in self.mutations, f"there is no mutation {node}")
-        numbers = self.mutations[node].numbers
-        behind = [
-            part.name
-            for part in replica.parts.values()
-            if max(part.low, part.version) < numbers.get(part.partition, 0)
-            and part.name not in self.replaced
-            and not replica.drops(part)
-        ]
-        require(not behind, f"{name} still has {names_of(behind)}")
-        replica.mutated = node
 
     # --- a replica ----------------------------------------------------------------------------
 
@@ -430,7 +404,10 @@ class Model:
             f"last_part says {names_of(part.name for part in last.values())}",
         )
         self.last = last
-        return before if before is not None and part.low < before.low else None
+        forgotten = self.forgotten.get(part.partition)
+        if before is None or (forgotten is not None and forgotten.last == before):
+            return None
+        return before if part.low < before.low else None
 
     def fail_quorum(self, part: str, node: str) -> bool:
         """Fail a quorum: no replica that has the part is active. Return whether one is active that

@@ -16,6 +16,7 @@ END_ANOTHER: Final = "EndAnother"
 FAIL_COUNTED: Final = "FailCounted"
 DROP_MISSED: Final = "DropMissed"
 PART_LOST: Final = "PartLost"
+FORGET_MISSED: Final = "ForgetMissed"
 
 _FIRST: Final = Version(18, 16, 1)
 _TODAY: Final = Version(24, 8)
@@ -72,6 +73,11 @@ DEPARTURES: Final[Mapping[str, KnownDeparture]] = {
     DROP_MISSED: KnownDeparture(
         "a replica executed a drop and kept an insert of its own whose commit was not answered",
         "no part is left that the log had made before the drop",
+        since=_TODAY,
+    ),
+    FORGET_MISSED: KnownDeparture(
+        "a replica gave up a part of after a FORGET PARTITION because of a drop of before it",
+        "a drop removes what was inserted before it",
         since=_TODAY,
     ),
 }

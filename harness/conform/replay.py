@@ -3,12 +3,12 @@ take."""
 
 import re
 from collections import Counter, deque
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from harness.conform import copies
+from harness.conform import copies, forgetting, mutations
 from harness.conform.coverage import Coverage, state_of
 from harness.conform.entries import (
     NEW_DATA,
@@ -27,6 +27,7 @@ from harness.conform.protocol import (
     DROP_MISSED,
     END_ANOTHER,
     FAIL_COUNTED,
+    FORGET_MISSED,
     INSERT_INACTIVE,
     KEEP_FAILED,
     LAST_PART_BACK,
@@ -36,46 +37,19 @@ from harness.conform.protocol import (
 )
 from harness.conform.replica import Replica
 from harness.conform.rules import Departure, Unmodelled
+from harness.conform.steps import LOGGED, STEPS
 from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.verdict import Status
 
 FEW = 8
-STEPS = frozenset(
-    {
-        *("AddReplica", "BecomeActive", "BecomeInactive", "MarkLost", "CloneReplica", "CloneQueue"),
-        *("Insert", "AttachPart", "QuorumInsert", "UpdateQuorum", "EndQuorum", "FailedQuorum"),
-        *("PullLog", "FinishEntry", "ClearOldLog", "GetPart", "RemovePart"),
-        *("UndoFetch", "FetchAgain", "AssignMerge", "DropRange", "AlterMetadata"),
-        "ReplaceRange",
-        *("Mutation", "AssignMutation", "FinishMutations"),
-    }
-)
-"""Names of the steps of the model."""
 MULTIPLE_LEADERS = "all (multiple leaders Ok)"
 """Value that servers since 20.5 write in place of a leader's name, so that no older server becomes
 leader."""
-_LOGGED = {
-    "merge": "AssignMerge",
-    "mutate": "AssignMutation",
-    "alter": "AlterMetadata",
-    "drop": "DropRange",
-    "detach": "DropRange",
-    REPLACE: "ReplaceRange",
-}
-"""Names of the steps that append an entry of these kinds to the log."""
-_OF_ENTRIES = {**_LOGGED, "attach": "AttachPart"}
-"""Names of the steps that only these kinds of entries make possible."""
 _LASTING = frozenset({"host", "log_pointer", "queue", "parts", "columns", "flags"})
 """Nodes of a replica that are deleted only with it."""
 _QUORUM = re.compile(r"quorum/(status|last_part|parallel/.+|failed_parts/.+)")
 _OWN = frozenset({"is_active", "log_pointer", "parts", "queue"})
 """Nodes of a replica that only the replica itself writes."""
-
-
-def steps_with(entries: Container[str]) -> frozenset[str]:
-    """Return the steps that servers can take whose logs have entries of these kinds only."""
-    able = {step for kind, step in _OF_ENTRIES.items() if kind in entries}
-    return STEPS - (frozenset(_OF_ENTRIES.values()) - able)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +237,7 @@ class TableReplay:
         self._queues(by_path)
         self._parts(txn, by_path)
         self._mutations(by_path)
+        self._forgotten(by_path)
         self._activity(txn, by_path)
 
     def _record(self, *words: object) -> None:
@@ -325,7 +300,7 @@ class TableReplay:
         if entry.kind not in NEW_DATA:
             names = [part.name for part in entry.copies]
             what = [name] if entry.part else names or [str(entry.alter_version)]
-            self._record(_LOGGED.get(entry.kind, entry.kind), entry.source, *what)
+            self._record(LOGGED.get(entry.kind, entry.kind), entry.source, *what)
             self.model.append(index, entry)
             if entry.kind == REPLACE:
                 copies.receive(self.model, entry, self._registered(entry.source, by_path), session)
@@ -398,10 +373,16 @@ class TableReplay:
                 case ["mutations", node] if change.kind is ChangeKind.CREATE:
                     mutation = MutationEntry.read(change.data)
                     self._record("Mutation", mutation.source, node)
-                    self.model.add_mutation(node, mutation)
+                    mutations.add(self.model, node, mutation)
                 case ["replicas", name, "mutation_pointer"] if change.data:
                     self._record("FinishMutations", name, "to", change.data.decode())
-                    self.model.finish_mutations(name, change.data.decode())
+                    mutations.finish(self.model, name, change.data.decode())
+
+    def _forgotten(self, by_path: dict[str, Change]) -> None:
+        for path, change in by_path.items():
+            match path.split("/"):
+                case ["block_numbers", partition] if change.kind is ChangeKind.DELETE:
+                    forgetting.forget(self.model, partition)
 
     def _queues(self, by_path: dict[str, Change]) -> None:
         for name in self.model.replicas:
@@ -459,9 +440,12 @@ class TableReplay:
                 if lost is not None:
                     self._record_departure(PART_LOST, name, lost)
                     continue
+                missed = forgetting.missed(self.model, name, node)
                 self._record("FinishEntry", name, node)
                 for part in self.model.finish_entry(name, node, txn.session):
                     self._record_departure(DROP_MISSED, name, part)
+                if missed is not None:
+                    self._record_departure(FORGET_MISSED, name, missed.name)
 
     def _activity(self, txn: Txn, by_path: dict[str, Change]) -> None:
         for path, change in by_path.items():

@@ -57,6 +57,10 @@ class Replica:
         """Return whether a drop that the replica executed, or has in its queue, covers the part. An
         insert that took its number before a drop may be logged after it, and the replica that took
         it may lose it to that drop at once, so that nobody can fetch it."""
+        return bool(self.ranges_of(part))
+
+    def ranges_of(self, part: PartName) -> list[PartName]:
+        """Return the ranges of these drops."""
         queued = [entry.removed for entry in self.queue.values()]
         done = self.ranges.get(part.partition)
-        return any(own is not None and own.covers(part) for own in (*queued, done))
+        return [own for own in (*queued, done) if own is not None and own.covers(part)]

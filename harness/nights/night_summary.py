@@ -15,7 +15,7 @@ from junitparser.xunit2 import TestCase
 from checkers.phrasing import number
 from checkers.triage.defects import DEFECTS
 from checkers.triage.explanation import KNOWN, NOT_EXPLAINED
-from harness.conform.replay import STEPS
+from harness.conform.steps import STEPS
 from harness.core.bounded_json import load
 from harness.core.op import Json
 from harness.core.verdict import Status, worst

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from rich.console import Console
 
 from harness.clusters.removal import clean
-from harness.conform.replay import STEPS, steps_with
+from harness.conform.steps import STEPS, steps_with
 from harness.core.clock import utc_now
 from harness.core.errors import HarnessError, UsageError
 from harness.core.printable import printable

@@ -418,6 +418,40 @@ RENUMBERED: Sequence[Fact] = (
     ["drop", 5_000, "0_0_0_0", "ch1"],
 )
 THERE = [(2, [], 1)]
+FORGOTTEN_UNFETCHED: Sequence[Fact] = (HELD, ["hold", 1_600, "0_0_0_0", "ch2"])
+FORGET_EARLY = call("forget", "forget", 1_500, 1_650, node="ch2")
+DROP_LATE = call("drop", "delete", 2_000, 2_300, node="ch2")
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (FORGOTTEN_UNFETCHED, ("known", ["forgotten-partition"])),
+        # the replica had the part when it forgot the partition
+        ((HELD, ["hold", 1_200, "0_0_0_0", "ch2"]), NEW),
+        # the drop has it in its range
+        (
+            (
+                *FORGOTTEN_UNFETCHED,
+                ["assign", 2_100, "drop", "ch2", "0_0_0_999999999_999999999", "*"],
+            ),
+            NEW,
+        ),
+    ],
+)
+def test_a_row_that_a_drop_left_after_its_partition_was_forgotten(
+    facts: Sequence[Fact], expected: tuple[str, list[str]]
+) -> None:
+    looks = [
+        event
+        for node in ("ch1", "ch2")
+        for answer in [{"tables": {"t": HERE}}]
+        for event in _call(
+            next(PROCESS), FINAL_ROWS, 52_000, 52_001, "ok", node, 0, None, answer, None
+        )
+    ]
+    calls = (INSERT, FORGET_EARLY, DROP_LATE, rest(50_000, ch1={}, ch2={}), looks)
+    assert explained(*calls, trace("t", *facts)) == expected
 
 
 @pytest.mark.parametrize(

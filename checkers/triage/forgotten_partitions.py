@@ -1,8 +1,11 @@
-"""Explains rows that a replica lacks which dropped a partition after it had been forgotten.
+"""Explains rows that a replica lacks which dropped a partition after it had been forgotten, and
+rows that a drop has left.
 
 Once ZooKeeper has forgotten a partition, its blocks are numbered from 0 again. A replica that has
 the DROP PARTITION of before still in its queue takes the parts of new inserts for those that it is
-to drop: it removes their entries, and what it has of them, and nothing brings them back.
+to drop: it removes their entries, and what it has of them, and nothing brings them back. The
+replica that is asked looks at its own parts alone: a part that it has yet to fetch is forgotten,
+too, and a DROP PARTITION after that, which finds no block of the partition, leaves it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +14,7 @@ from functools import partial
 from checkers.phrasing import seconds
 from checkers.statements.calls import Effect
 from checkers.statements.partitions import StatementPartition, partitions_of
-from checkers.statements.rows import RowViolation
+from checkers.statements.rows import RowViolation, violations_of
 from checkers.statements.steps import Shown, StatementStep
 from checkers.triage.accused_rows import DATED_NS, AccusedRow, tables_by_name, with_row
 from checkers.triage.events import Event, ended_ns
@@ -23,9 +26,17 @@ from harness.core.history import History
 def forgotten_partition(history: History, _: Evidence) -> Iterator[Repair]:
     """Yield the rows of a part that a replica lacks at rest. The record must show that the range of
     an earlier drop has the part, that the partition was forgotten in between, and that the replica
-    never got the part, or dropped it."""
+    never got the part, or dropped it. Yield also the rows that are there after a drop. The record
+    must show that the replica which forgot the partition got their part later, and that no drop was
+    logged whose range has it."""
     tables = tables_by_name(history)
-    for key, partition in partitions_of(history)[0].items() if tables else ():
+    partitions = partitions_of(history)[0] if tables else {}
+    steps = (step for partition in partitions.values() for step in partition.statements)
+    if any(step.call.effect is Effect.FORGET for step in steps):
+        for violation in violations_of(history):
+            if violation.kind == "resurrected":
+                yield from _left(AccusedRow(history, tables, violation))
+    for key, partition in partitions.items():
         forgets = [one for one in partition.statements if one.call.effect is Effect.FORGET]
         for row, insert in partition.inserts.items() if forgets else ():
             seen = {node: rows.get(row, ()) for node, rows in partition.shown.items()}
@@ -37,6 +48,44 @@ def forgotten_partition(history: History, _: Evidence) -> Iterator[Repair]:
                 RowViolation("diverged", key, row, [insert], (), (), (), partition.inserts, ()),
             )
             yield from _repairs(accused, partition, forgets, seen)
+
+
+def _left(accused: AccusedRow) -> Iterator[Repair]:
+    """Yield what each replica should show of a row that a drop has left."""
+    source, row = accused.source, accused.violation.row
+    logged = accused.facts(source, "assign").where(accused.is_removing)
+    for forget in accused.steps:
+        if forget.call.effect is not Effect.FORGET or forget.call.table != source:
+            continue
+        begin_ns = accused.pair(forget).invoke.time_ns
+        holds = accused.facts(source, "hold").on(str(forget.node))
+        own = holds.where(lambda hold: BlockRange.named(hold.part) in accused.parts)
+        late = next(iter(own.since(begin_ns)), None)
+        if late is None or any(own.before(begin_ns)):
+            continue
+        part = BlockRange.named(late.part)
+        ranges = (BlockRange.named(drop.part) for drop in logged.since(begin_ns - DATED_NS))
+        drop = next((step for step in accused.steps if _drops_later(step, forget)), None)
+        if drop is None or part is None or any(one and one.covers(part) for one in ranges):
+            continue
+        why = (
+            f"row {row}: {accused.told(forget)} forgot the partition before it got {late.part} at "
+            f"{seconds(late.begin_ns)}, so that {accused.told(drop)} found no block to drop"
+        )
+        shown = tuple(one for one in accused.violation.shown if one[0] != source)
+        change = partial(with_row, row=row, shown=shown)
+        yield from (
+            Repair(look, "forgotten-partition", why, change) for look in accused.violation.looks
+        )
+        return
+
+
+def _drops_later(step: StatementStep, forget: StatementStep) -> bool:
+    """Return whether a statement drops the partition after it was forgotten."""
+    call = step.call
+    drops = call.effect is Effect.DELETE and not call.is_mutation and call.one_in == 1
+    later = forget.end is not None and step.begin > forget.end
+    return drops and later and step.end is not None and call.table == forget.call.table
 
 
 def _repairs(

@@ -105,7 +105,7 @@ KINDS: Final[Mapping[str, HealthKind]] = {
     "failing-task": HealthKind(
         "a background task fails again and again at rest",
         pattern=r"<Error> (?!executeQuery|TCPHandler|HTTP|DynamicQueryHandler|ForcedCritical)"
-        r"(.+?): .*?\bCode: (\d+)",
+        r"(.+?): .*?\bCode: (\d+)|<Warning> (.+?): Part (\S+) from own log doesn't exist",
         seconds_min=3,
     ),
     "read-only": HealthKind(
@@ -259,7 +259,7 @@ def complaints_in(log: str, rest: datetime | None = None) -> list[Complaint]:
             endless = bool(KINDS[kind].seconds_min)
             counts = not endless or ("" < at_rest <= line)
             if counts and (said := pattern.search(line)):
-                lines.setdefault((kind, *(said.groups() if endless else ())), []).append(line)
+                lines.setdefault((kind, *(said.groups("") if endless else ())), []).append(line)
     found: dict[str, Complaint] = {}
     for (kind, *_), of in lines.items():
         seconds = {line[:TIME_CHARS] for line in of}

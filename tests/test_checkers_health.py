@@ -62,6 +62,10 @@ FETCH = (
     "DB::executeQueueEntry(): Code: 235. DB::Exception: Part 0_1_1_0 already exists."
 )
 OTHER = FETCH.replace("235", "234")
+LACKS = (
+    "2026.11.27 12:00:{:02}.000001 [ 7 ] {{}} <Warning> db.t (uuid): Part 0_1_1_0 from own log "
+    "doesn't exist."
+)
 QUERY = (
     "2026.11.27 12:00:{:02}.000001 [ 8 ] {{q}} <Error> executeQuery: Code: 242. DB::Exception: "
     "Table is in readonly mode"
@@ -72,12 +76,20 @@ QUERY = (
     ("lines", "count"),
     [
         ([FETCH.format(second) for second in (21, 23, 25)], 3),
+        ([LACKS.format(second) for second in (21, 21, 23, 25)], 4),
         ([FETCH.format(second) for second in (21, 23, 23)], 0),
         ([FETCH.format(second) for second in (17, 19, 21, 23)], 0),
         ([FETCH.format(21), OTHER.format(23), FETCH.format(25)], 0),
         ([QUERY.format(second) for second in (21, 23, 25)], 0),
     ],
-    ids=["again and again", "in two seconds", "before the end", "two errors", "a client's calls"],
+    ids=[
+        "again and again",
+        "its own part",
+        "in two seconds",
+        "before the end",
+        "two errors",
+        "a client's calls",
+    ],
 )
 def test_a_task_fails_without_end_only_if_it_does_so_at_rest(lines: list[str], count: int) -> None:
     log, rest = "\n".join(lines), datetime(2026, 11, 27, 12, 0, 20)

@@ -1,6 +1,7 @@
 """The logs of an ensemble followed while they grow: what is replayed then is what is replayed at
 the end, however the bytes arrive."""
 
+import json
 import random
 import tarfile
 from collections.abc import Sequence
@@ -96,6 +97,30 @@ def test_a_run_that_conforms_keeps_its_steps_and_their_digest() -> None:
     assert [name for name, _ in traces] == ["trace"]
     shorter = TXNS[: len(TXNS) // 2]
     assert replay(ROOT, shorter, V25).digest != whole.digest
+
+
+class BrokenLogs(Logs):
+    """Log files that cannot be read any more."""
+
+    def transactions_since(self, node: str, file: str, offset: int) -> tuple[Sequence[str], bytes]:
+        raise HarnessError(f"{node}: two servers differ")
+
+
+def test_what_a_log_said_before_an_error_is_kept() -> None:
+    logs = Logs()
+    follower = Follower(logs, NODES, ROOT, V25)
+    following = Following(follower)
+    for node in NODES:
+        logs.written[node]["log.1"] = LOG
+    following.look()
+    facts = len(follower.traces[ROOT].facts)
+    follower.logs = BrokenLogs()
+    following.look(last=True)
+    (name, said), (of_trace, trace) = following.found(0)
+    assert (name, said) == (CONFORMANCE, {"unavailable": "zk1: two servers differ"})
+    assert (of_trace, trace["table"], trace["gaps"]) == ("trace", ROOT, [])
+    assert trace["ended"] == "zk1: two servers differ"
+    assert len(json.loads(trace["facts"])) == facts > 0
 
 
 def test_what_is_there_before_is_skipped_also_in_another_file() -> None:

@@ -5,7 +5,18 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from checkers_cases import _nemesis, fault
-from test_triage_statements import HELD, INSERT, LOST, NEW, Calls, Fact, call, explained, trace
+from test_triage_statements import (
+    HELD,
+    INSERT,
+    LOST,
+    NEW,
+    Calls,
+    Fact,
+    at_rest,
+    call,
+    explained,
+    trace,
+)
 
 from checkers.health import Complaint, HealthReport
 from checkers.look import encode
@@ -77,6 +88,23 @@ CASES: Mapping[str, tuple[Sequence[Calls], Sequence[Fact], tuple[str, list[str]]
     ),
     "nobody knows its part": ((REWOUND, *BOTH, SAID), (), NEW),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(("node", "by"), [("ch3", "rewound-insert"), ("ch1", "rewound-restart")])
+def test_a_replica_that_lacks_the_part_gives_its_number_to_the_next_row(node: str, by: str) -> None:
+    later = call("insert-row", "insert", 4_000, 4_100, row=2, node=node)
+    shown = at_rest(t=[(2, [], 1)])
+    of_run = (INSERT, REWOUND, later, *BOTH, SAID, shown, trace("t", HELD, FETCHED))
+    assert explained(*of_run) == ("known", [by])
+
+
+@pytest.mark.parametrize("case", ["both replicas set it aside", "nobody knows its part"])
+@pytest.mark.parametrize("gaps", [[], ["2 transactions from 0x1 are in no log"]])
+def test_a_record_may_end_when_zookeeper_is_put_back(case: str, gaps: list[str]) -> None:
+    calls, facts, expected = CASES[case]
+    of_t = trace("t", *facts)
+    of_t[-1].op["value"] |= {"ended": "two servers have different transactions", "gaps": gaps}
+    assert explained(INSERT, *calls, LOST, of_t) == (NEW if gaps else expected)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -12,7 +12,7 @@ from checkers.statements.effects import explains
 from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.rows import RowViolation
 from checkers.statements.steps import Copies, Sees, Shown, StatementStep
-from checkers.triage.events import Event, Events, ended_ns, tables_by_path
+from checkers.triage.events import Event, Events, early_tables_by_path, ended_ns, tables_by_path
 from checkers.triage.evidence import BlockRange, version_of
 from checkers.triage.missing import LATE_NS
 from harness.core.history import History, Pair
@@ -198,6 +198,11 @@ class AccusedRow:
 def tables_by_name(history: History) -> Mapping[str, Events]:
     """Return what the record says of each table, by its name in the calls."""
     return {_name(path): facts for path, facts in tables_by_path(history).items()}
+
+
+def early_tables_by_name(history: History) -> Mapping[str, Events]:
+    """Return the same, also of traces that end early, with what was before."""
+    return {_name(path): facts for path, facts in early_tables_by_path(history).items()}
 
 
 def with_row(value: Mapping[str, Any], *, row: int, shown: Shown) -> Mapping[str, Any]:

@@ -167,6 +167,16 @@ def tables_by_path(history: History) -> Mapping[str, Events]:
     }
 
 
+@memoize_per_history
+def early_tables_by_path(history: History) -> Mapping[str, Events]:
+    """Return the same, also of traces that end early, with what was before."""
+    return {
+        str(trace.get("table")): Events(_facts_of(trace))
+        for trace in traces_of(history)
+        if not trace.get("gaps")
+    }
+
+
 def facts(history: History, *kinds: str) -> Events:
     """Return the facts of every table with one of these names."""
     return Events(event for table in tables(history) for event in table.of(*kinds))

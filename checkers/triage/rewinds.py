@@ -13,6 +13,7 @@ from checkers.health import complaints_of
 from checkers.phrasing import listed, seconds
 from checkers.triage.accused_rows import AccusedRow
 from checkers.triage.events import Event, Events, acknowledged_ns, calls, kills, rewinds
+from harness.core.rows import NEVER_NS
 
 _SET_ASIDE: Final = "unexpected-part"
 """What a server says of itself that has set aside a part which ZooKeeper does not know."""
@@ -20,12 +21,19 @@ _SET_ASIDE: Final = "unexpected-part"
 
 def rewound_insert(accused: AccusedRow) -> str:
     """Return how ZooKeeper forgot the row's part, and gave its number to another one: a replica
-    that had the row's part got a part of that name once more."""
+    that had the row's part got a part of that name once more; or a replica that had it not inserted
+    another row of the partition since, for which ZooKeeper counts from the copy on."""
     for rewind, holds, why in _forgotten(accused):
         again = accused.facts(accused.source, "hold").since(rewind.end_ns)
         for hold in holds:
             if twice := again.on(hold.node).about(hold.part).first:
                 return f"{why}; {hold.node} got another {hold.part} at {seconds(twice.begin_ns)}"
+        for row, later in accused.violation.inserts.items():
+            call = accused.pair(later)
+            since = call.invoke.time_ns > rewind.end_ns and acknowledged_ns(call) < NEVER_NS
+            if since and later.call.table == accused.source and not holds.on(str(later.node)):
+                at = seconds(call.invoke.time_ns)
+                return f"{why}; {later.node}, which had not, inserted row {row} at {at}"
     return ""
 
 

@@ -19,7 +19,12 @@ from checkers.statements.orders import TooManyOrdersError, final_states
 from checkers.statements.partitions import partitions_of
 from checkers.statements.rows import HALF_MOVED, RowViolation, violations_of
 from checkers.statements.steps import Sees, StatementStep
-from checkers.triage.accused_rows import AccusedRow, tables_by_name, with_row
+from checkers.triage.accused_rows import (
+    AccusedRow,
+    early_tables_by_name,
+    tables_by_name,
+    with_row,
+)
 from checkers.triage.detached import fetched_over, forgotten_mutation, stranded_part
 from checkers.triage.events import Events, ended_ns, kills
 from checkers.triage.evidence import BlockRange, Evidence
@@ -46,11 +51,13 @@ _CHANGED: Final = ("undone", "changed", *_STALE)
 
 def statement_rows(history: History, _: Evidence) -> Iterator[Repair]:
     """Yield what the replicas show of rows that known defects have lost, doubled or misplaced."""
-    tables = tables_by_name(history)
-    for violation in violations_of(history) if tables else ():
+    tables, early = tables_by_name(history), early_tables_by_name(history)
+    for violation in violations_of(history) if early else ():
         accused = AccusedRow(history, tables, violation)
+        before = AccusedRow(history, early, violation)
         for by, (kinds, signature) in SIGNATURES.items():
-            if violation.kind in kinds and (why := signature(accused)):
+            of = before if by in EARLY else accused
+            if of.tables and violation.kind in kinds and (why := signature(of)):
                 expected = min(map(in_tables, final_states(violation.steps, Sees.ACKNOWLEDGED)))
                 change = partial(with_row, row=violation.row, shown=expected)
                 for look in violation.looks:
@@ -450,6 +457,10 @@ SIGNATURES: Final[Mapping[str, tuple[Sequence[str], Signature]]] = {
 }
 """Signatures by defect, each with the kinds of violation that it explains. The first that the
 record proves explains a row."""
+
+
+EARLY: Final = frozenset({"rewound-insert", "rewound-restart"})
+"""Signatures of which the record may end early: what they need of it was before."""
 
 
 def _is_new(name: str, accused: AccusedRow) -> bool:

@@ -37,6 +37,8 @@ class Following:
         self._servers = servers or {}
         """The versions of the servers, and the ZooKeeper servers of each replica."""
         self._unavailable = unavailable
+        self._ended_traces: Mapping[str, Trace] = {}
+        """What the tables' transactions said before the following ended with an error."""
         self._lock = threading.Lock()
         self._over = False
         self.departures = 0
@@ -55,16 +57,28 @@ class Following:
                 self.departures += len(self._follower.look(last=last))
                 self.covered = self._follower.covered
             except HarnessError as error:
-                self._follower, self._unavailable = None, str(error)
+                self._ended(str(error))
             except Exception as error:  # a defect of the model must cost no run its history
                 why = f"the model failed: {type(error).__name__}: {error}"
                 self._follower, self._unavailable = None, why
+
+    def _ended(self, why: str) -> None:
+        """End the following; what the facts say up to now is kept."""
+        assert self._follower is not None, "it was followed"
+        for trace in self._follower.traces.values():
+            trace.ended = trace.ended or why
+        self._ended_traces = self._follower.traces
+        self._follower, self._unavailable = None, why
 
     def found(self, now_ns: int) -> list[tuple[str, Mapping[str, Json]]]:
         """Return what was found, as names and values of ops; `now_ns` is the run's time."""
         zero_s = time.time() - now_ns / 1e9
         if self._follower is None:
-            return [(CONFORMANCE, {"unavailable": self._unavailable})]
+            traces = [
+                (TRACE, {**self._servers, **_trace(root, trace, zero_s), "gaps": [], "dates": {}})
+                for root, trace in self._ended_traces.items()
+            ]
+            return [(CONFORMANCE, {"unavailable": self._unavailable}), *traces]
         results = self._follower.results()
         found = [
             (DEPARTURE, value)

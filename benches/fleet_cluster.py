@@ -3,19 +3,21 @@
     python -m benches.fleet_cluster [histories]     # 200 unless given
 
 An S3 server, a master, the workers and the driver each run in a container of their own and share
-nothing but the bucket. All histories are judged by two workers, of which the second is killed with
+nothing but the bucket, which is full before the server answers: requests to fill it would take
+longer than the checks. All histories are judged by two workers, of which the second is killed with
 SIGKILL when half of the tasks have written their rows, and then again by the one that is left.
 Every run must have its verdict, once.
 """
 
+import io
 import json
 import os
 import shutil
 import signal
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +31,7 @@ import requests
 from docker.models.containers import Container
 
 import harness
-from benches.fleet_histories import store
+from benches.fleet_histories import DISTINCT, store
 from compose.releases import ImageChoice
 from harness.clusters.base_image import base_image
 from harness.clusters.engine import engine
@@ -45,7 +47,10 @@ PORT: Final = 5000
 OPS: Final = 2_000
 MASTER: Final = "spark://master:7077"
 KEYS: Final = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
-WAIT_S: Final = 900.0
+WAIT_S: Final = 3_600.0
+CPU_SHARES: Final = 8_192
+"""Weight of the S3 server, which is a Python process, against 1,024 of each other container: else
+it alone would be measured on a busy machine."""
 JAVA: Final = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Four JVMs on one machine start sooner so."""
 NOT_NEEDED: Final = shutil.ignore_patterns(
@@ -66,6 +71,32 @@ COPY site /usr/lib/site
 ENV PYTHONPATH=/usr/lib/site SPARK_HOME=/usr/lib/site/pyspark PYSPARK_PYTHON=python3 \\
     PYTHONUNBUFFERED=1
 """
+SERVER: Final = """\
+import logging
+import sys
+from pathlib import Path
+from moto import backends
+from moto.s3.models import s3_backends
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+
+bucket = s3_backends["123456789012"]["aws"]
+bucket.create_bucket("nights", "us-east-1")
+runs = [
+    {file.name: file.read_bytes() for file in run.iterdir()}
+    for run in sorted(Path("/quorum-set+none").iterdir())
+]
+for number in range(int(sys.argv[1])):
+    for name, contents in runs[number % len(runs)].items():
+        bucket.put_object("nights", f"store/quorum-set+none/{number:06}/{name}", contents)
+modules = frozenset(backends.list_of_moto_modules())
+backends.list_of_moto_modules = lambda: modules
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+application = DomainDispatcherApplication(create_backend_app)
+run_simple("0.0.0.0", int(sys.argv[2]), application, threaded=False)
+"""
+"""S3 server that begins with a bucket of this number of runs, on this port. As moto starts it,
+the server would look at 183 files for each request, which are slow in a container."""
 CODE_RECIPE: Final = """\
 ARG BASE
 FROM ${BASE}
@@ -107,8 +138,10 @@ class Containers:
     network: str
     started: list[Container]
 
-    def run(self, tag: str, name: str, command: list[str], **options: Any) -> Container:
-        """Start a container that the others reach by its name."""
+    def run(
+        self, tag: str, name: str, command: list[str], archive: bytes = b"", **options: Any
+    ) -> Container:
+        """Start a container that the others reach by its name, with the files of an archive."""
         alias = self.client.api.create_endpoint_config(aliases=[name])
         one = self.client.containers.create(
             tag,
@@ -117,9 +150,11 @@ class Containers:
             hostname=name,
             network=self.network,
             networking_config={self.network: alias},
-            **{"environment": JAVA, **options},
+            **{"environment": JAVA, "tmpfs": {"/tmp": "exec"}, **options},
         )
         self.started.append(one)
+        if archive:
+            one.put_archive("/", archive)
         one.start()
         return one
 
@@ -137,58 +172,61 @@ def containers(client: docker.DockerClient) -> Iterator[Containers]:
         network.remove()
 
 
-def wait_until(what: str, holds: Callable[[], bool]) -> None:
+def wait_until(what: str, holds: Callable[[], bool], pause_s: float = 0.2) -> None:
     end = monotonic() + WAIT_S
     while not holds():
         if monotonic() > end:
             raise TimeoutError(f"not within {WAIT_S:.0f} s: {what}")
-        sleep(0.2)
+        sleep(pause_s)
 
 
-def bucket_at(made: Containers) -> str:
-    """Start the S3 server and return its address for this machine."""
+def bucket_at(made: Containers, histories: int) -> tuple[str, int, int]:
+    """Start the S3 server with a store in its bucket. Return its address for this machine, the
+    number of violated runs, and that of the tasks in which two workers judge the store."""
+    archive, bad, sizes = _runs(min(histories, DISTINCT))
     images = build_images(print, ImageChoice(store=True))
     (server,) = images.servers[Role.STORE].values()
-    words = ["-m", "moto.server", "-H", "0.0.0.0", "-p", str(PORT)]
-    one = made.run(server.tag, "store", words, entrypoint="python3")
+    words = ["-c", SERVER, str(histories), str(PORT)]
+    options = {"entrypoint": "python3", "cpu_shares": CPU_SHARES}
+    one = made.run(server.tag, "store", words, archive, **options)
     one.reload()
     address = one.attrs["NetworkSettings"]["Networks"][made.network]["IPAddress"]
+    endpoint = f"http://{address}:{PORT}"
 
-    def made_bucket() -> bool:
+    def answers() -> bool:
         try:
-            return requests.put(f"http://{address}:{PORT}/nights", timeout=60).ok
+            return requests.head(f"{endpoint}/nights", timeout=60).ok
         except requests.RequestException:
             return False
 
-    wait_until("the S3 server answers", made_bucket)
-    return f"http://{address}:{PORT}"
+    wait_until("the S3 server answers", answers)
+    items = [Item(f"{number:06}", sizes[number % len(sizes)]) for number in range(histories)]
+    return endpoint, bad * histories // len(sizes), len(assign_to_tasks(items, 2))
 
 
-def fill(place: Location, histories: int) -> tuple[int, int]:
-    """Write the store into the bucket. Return the number of violated runs, and that of the tasks in
-    which two workers judge the store."""
-
-    def put(path: Path) -> None:
-        with place.below(*path.relative_to(root).parts).output() as out:
-            out.write(path.read_bytes())
-
-    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(8) as threads:
-        root = Path(directory)
-        bad = store(root, histories, OPS)
-        list(threads.map(put, [path for path in root.rglob("*") if path.is_file()]))
-        sizes = {path: path.stat().st_size for path in root.rglob("history.parquet")}
-    items = [Item(str(path), size) for path, size in sizes.items()]
-    return bad, len(assign_to_tasks(items, 2))
+def _runs(number: int) -> tuple[bytes, int, list[int]]:
+    """Return so many different runs as a tar archive, the number of violated ones, and the sizes of
+    the histories."""
+    buffer = io.BytesIO()
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as directory,
+        tarfile.open(fileobj=buffer, mode="w") as tar,
+    ):
+        bad = store(Path(directory), number, OPS)
+        files = sorted(Path(directory).glob("*/*/[!.]*"))
+        for file in files:
+            tar.add(file, file.relative_to(directory).as_posix())
+        sizes = [file.stat().st_size for file in files if file.name == "history.parquet"]
+    return buffer.getvalue(), bad, sizes
 
 
 def main(histories: int) -> None:
     with closing(engine(600)) as client:
         tag = image(client)
         with containers(client) as made:
-            endpoint = bucket_at(made)
+            endpoint, bad, tasks = bucket_at(made, histories)
             os.environ.update(KEYS, AWS_ENDPOINT_URL=endpoint)
             place = Location.of("s3://nights/store")
-            bad, tasks = fill(place, histories)
             inside = {**KEYS, **JAVA, "AWS_ENDPOINT_URL": f"http://store:{PORT}"}
             spark = ["/usr/lib/site/pyspark/bin/spark-class"]
             deploy = "org.apache.spark.deploy"
@@ -234,7 +272,7 @@ class _Fleet:
         begin = monotonic()
         driver = self._driver("--force", "--spark", MASTER)
         killed = "" if victim is None else self._kill(victim, driver, begin)
-        status = driver.wait()["StatusCode"]
+        status = _exit_status(driver)
         took_s = monotonic() - begin
         assert status == 1, driver.logs().decode()
         report = _last_line(driver)
@@ -254,7 +292,7 @@ class _Fleet:
     def check_again(self) -> None:
         """Judge a store in which nothing changed."""
         again = self._driver()
-        again.wait()
+        _exit_status(again)
         second = _last_line(again)
         assert (second["judged"], second["unchanged"]) == (0, self.histories)
         read, by = second["bytes_read"], second["engine"]
@@ -276,13 +314,22 @@ class _Fleet:
             assert driver.status == "running", driver.logs().decode()
             return len(scratch.files()) > self.tasks // 2
 
-        wait_until("half of the rows are written", begun)
+        wait_until("half of the rows are written", begun, pause_s=2)  # a look costs the server
         victim.kill()
         killed_s, written = monotonic() - begin, len(scratch.files())
         lines = self.master.logs().decode().splitlines()
         lost = [line for line in lines if "lost" in line.lower()]
         said = f"after {written} of {self.tasks} tasks; the master: {lost[:1]}"
         return f"; killed at {killed_s:.1f} s, {said}"
+
+
+def _exit_status(of: Container) -> int:
+    def ended() -> bool:
+        of.reload()
+        return of.status == "exited"
+
+    wait_until("the driver ends", ended)
+    return int(of.attrs["State"]["ExitCode"])
 
 
 def _last_line(of: Container) -> dict[str, Any]:

@@ -159,8 +159,8 @@ TRIALS: Mapping[str, str] = {
     "statements=insert-retried,update --nemesis kill-clickhouse-one --interval 0.3",
     "ttl-whole-part": f"{COPIES} -o ttl=true --rate 60 -o statements=move,update,optimize",
     "ttl-keeps": f"{COPIES} -o ttl=true --rate 60 -o statements=move,update",
-    "drop-unpaused": f"{COPIES} --rate 40 -o statements=move,drop,update --nemesis disk-eio-reads "
-    "--interval 0.5",
+    "drop-unpaused": f"{COPIES} --rate 100 -o statements=move,optimize,update -o inserts=0.3 "
+    "--nemesis disk-eio-reads --interval 0.3 --duration 0.3",
     "forgotten-insert": f"{EXACT} --rate 100 -o inserts=0.3 -o statements=insert-retried,delete",
     "old-parts-by-wall": f"{SHARED} --nemesis clock-jump-clickhouse --interval 0.5",
 }

@@ -201,7 +201,7 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
      "an ATTACH left a part aside that has the number of one which FETCH brought"),
     ("forgotten-partition", _TODAY, None, "#58925, documented",
      "a partition was forgotten that a replica had yet to drop, which it did after the next "
-     "insert"),
+     "insert, or of which it had yet to get a part, which a later drop left"),
     ("endless-mutation", _TODAY, None, "#97593",
      "a partition was forgotten in which a mutation had a number that was not done"),
     ("renamed-away", _TODAY, None, "",

@@ -159,6 +159,7 @@ TRIALS: Mapping[str, str] = {
     "statements=insert-retried,update --nemesis kill-clickhouse-one --interval 0.3",
     "ttl-whole-part": f"{COPIES} -o ttl=true --rate 60 -o statements=move,update,optimize",
     "ttl-keeps": f"{COPIES} -o ttl=true --rate 60 -o statements=move,update",
+    "ttl-early": f"{COPIES} -o ttl=true --rate 60 -o statements=move,update",
     "drop-unpaused": f"{COPIES} --rate 100 -o statements=move,optimize,update -o inserts=0.3 "
     "--nemesis disk-eio-reads --interval 0.3 --duration 0.3",
     "forgotten-insert": f"{EXACT} --rate 100 -o inserts=0.3 -o statements=insert-retried,delete",

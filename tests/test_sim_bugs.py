@@ -147,7 +147,7 @@ OF_COPIES = {
     *("replace-deduplicated", "copy-skips-part", "move-drops-later", "inserts-uncancelled"),
     "partition-unversioned",
     *("doubled-view", "view-forgets", "view-skips-duplicate", "ttl-whole-part"),
-    *("forgotten-insert", "ttl-keeps", "drop-unpaused"),
+    *("forgotten-insert", "ttl-keeps", "ttl-early", "drop-unpaused"),
 }
 """Bugs of statements on partitions, of views and of rows that expire:
 tests/test_sim_statements.py, tests/test_sim_views.py."""

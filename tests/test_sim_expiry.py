@@ -11,7 +11,7 @@ from harness.core.capabilities import CanSetClocks
 from harness.core.clock_fault import ClockFault
 
 EXPIRES_S = 20
-TTL = f"toDateTime(if(value % 2 = 0, {EXPIRES_S}, 4000000000))"
+NEVER_S = 4_000_000_000
 ALL = [(0, 1), (0, 2), (0, 3), (0, 4)]
 LEFT = [(0, 1), (0, 3)]
 
@@ -19,12 +19,13 @@ LEFT = [(0, 1), (0, 3)]
 def expiring(cluster: SimCluster) -> ReplicatedTable:
     """Return a table with rows of which the even ones expire at 20 s."""
     cluster.up()
-    schema = TableSchema("key Int64, value Int64", settings={"merge_with_ttl_timeout": 1}, ttl=TTL)
+    columns = "key Int64, value Int64, e DateTime"
+    schema = TableSchema(columns, settings={"merge_with_ttl_timeout": 1}, ttl="e")
     table = ReplicatedTable(cluster, "by_hand", schema)
     table.create()
     connection = connect(cluster, "ch1")
-    for row in ALL:
-        connection.insert(table.name, [row])
+    for key, value in ALL:
+        connection.insert(table.name, [(key, value, NEVER_S if value % 2 else EXPIRES_S)])
     wait(cluster, 1)
     connection.command(f"OPTIMIZE TABLE {table.name} PARTITION 0 FINAL")
     wait(cluster, 1)
@@ -77,3 +78,10 @@ def test_a_merge_may_take_one_expired_row_for_all() -> None:
     table = expiring(cluster)
     wait(cluster, EXPIRES_S + 5)
     assert on_each(cluster, table) == [[]] * 3
+
+
+def test_a_merge_may_take_rows_that_expire_later() -> None:
+    cluster = planted("ttl-early", "repaired-25.8")
+    table = expiring(cluster)
+    wait(cluster, 3)
+    assert on_each(cluster, table) == [LEFT] * 3

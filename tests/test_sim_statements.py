@@ -198,6 +198,7 @@ VIEWED = {"view": True, "sees": "acknowledged"}
 CASES |= {
     "view-forgets": Case("none", 1, {**VIEWED, "statements": "insert-retried,update"}),
     "ttl-keeps": Case("none", 1, {"ttl": True, "statements": "move,update", "rate": 60.0}),
+    "ttl-early": Case("none", 1, {"ttl": True, "statements": "move,update", "rate": 60.0}),
     "ttl-whole-part": Case(
         "none", 2, {"ttl": True, "statements": "move,update,optimize", "rate": 60.0}
     ),

@@ -26,7 +26,7 @@ from harness.core.seed import Seed
 from harness.core.topology import Topology
 from workloads.statement_presets import MutationsOptions
 from workloads.statement_table import STATEMENTS
-from workloads.statement_tables import ENGINES, EXPIRED, TableShape
+from workloads.statement_tables import ENGINES, EXPIRED, EXPIRES_S, TableShape
 from workloads.statements import (
     PARTITIONS,
     SELECTED,
@@ -246,14 +246,18 @@ def test_a_row_in_two_partitions_goes_to_one_that_others_use_too() -> None:
     assert also <= seen
 
 
-def test_with_a_ttl_one_in_eight_rows_has_expired() -> None:
-    calls = [*calls_of(StatementsOptions(ttl=True), 2_000)]
-    inserts = [c for call in calls if (c := convert(call.value, StatementCall)).row is not UNSET]
-    expired = [call.row for call in inserts if call.expires]
-    assert 0.05 < len(expired) / len(inserts) < 0.2
-    assert all(isinstance(row, int) and row % EXPIRED == 0 for row in expired)
+def test_with_a_ttl_one_in_eight_rows_has_expired_and_one_in_eight_expires_later() -> None:
+    options = StatementsOptions(ttl=True, statements="move,insert-retried")
+    inserts = [convert(call.value, StatementCall) for call in calls_of(options, 2_000)]
+    inserts = [call for call in inserts if isinstance(call.row, int)]
+    at_once = [call for call in inserts if call.expires and not call.expires_s]
+    later = [call for call in inserts if call.expires_s]
+    assert 0.05 < len(at_once) / len(inserts) < 0.2
+    assert {int(str(call.row)) % EXPIRED for call in at_once} == {0}
+    assert {call.expires_s for call in later} == {*EXPIRES_S}
+    assert all(call.expires and call.effect is Effect.INSERT for call in later)
     schema = TableShape(ttl=True).schema(())
-    assert f"id % {EXPIRED} = 0" in schema.ttl
+    assert (schema.ttl, schema.columns.split(", ")[-1]) == ("e", "e DateTime")
     assert schema.settings["merge_with_ttl_timeout"] == 1
 
 

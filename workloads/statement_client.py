@@ -22,15 +22,19 @@ from harness.clients.clickhouse import (
     failed_write,
 )
 from harness.clients.replicated_table import ReplicatedTable
+from harness.clusters.clock_query import read_clock
 from harness.core.dialect import Dialect
 from harness.core.op import Done, Kind, Op, Value
 from harness.core.outcomes import UNSENT
 from workloads.statement_kinds import SEPARATOR, StatementKind
 from workloads.statement_tables import (
+    ENGINES,
     LATE_VIEW,
+    LONG_AGO_S,
+    NEVER_S,
     STAGING,
     VIEW,
-    TableEngine,
+    TableShape,
     ViewTarget,
 )
 
@@ -56,9 +60,7 @@ class StatementsClient:
         dialect: Dialect,
         tables: Mapping[str, ReplicatedTable],
         chosen: Mapping[str, StatementKind],
-        engine: TableEngine,
-        *,
-        projection: bool,
+        shape: TableShape,
     ) -> None:
         self._connection = connection
         self._dialect = dialect
@@ -69,8 +71,8 @@ class StatementsClient:
             self._names[LATE_VIEW] = view.view
         self._shown = [name for name in tables if name != STAGING]
         self._chosen = chosen
-        self._engine = engine
-        self._projection = projection
+        self._shape = shape
+        self._copies = ENGINES[shape.engine].copies
 
     def invoke(self, op: Op) -> Done:
         """Execute the statement, or read the rows of a partition."""
@@ -109,8 +111,10 @@ class StatementsClient:
         table = self._names[name]
         if call.row is not UNSET:
             partitions = [op.key] if call.also is UNSET else [op.key, call.also]
-            rows = [(p, call.row, [*call.value]) for p in partitions]
-            self._connection.insert(f"{table} (p, id, v)", rows, settings)
+            expiry = [(self._expiry_s(call),)] if self._shape.ttl else [()]
+            rows = [(p, call.row, [*call.value], *e) for p in partitions for e in expiry]
+            columns = "p, id, v, e" if self._shape.ttl else "p, id, v"
+            self._connection.insert(f"{table} ({columns})", rows, settings)
             return op.value
         if call.synced and "@" not in call.table:
             self._connection.command(f"SYSTEM SYNC REPLICA {table}")
@@ -124,7 +128,7 @@ class StatementsClient:
             table=table,
             to=self._names[call.to] if call.to is not UNSET else "",
             staging=self._names.get(STAGING, ""),
-            columns=self._engine.columns,
+            columns=self._shape.columns,
             part=part,
             aside=aside,
             path=self._tables[name].path,
@@ -138,6 +142,15 @@ class StatementsClient:
         for statement in sql.split(SEPARATOR):
             self._connection.command(statement, settings)
         return encode(call)
+
+    def _expiry_s(self, call: StatementCall) -> int:
+        """Return when the row of an insert expires, in seconds since 1970. Raises DatabaseError."""
+        if not call.expires:
+            return NEVER_S
+        if not call.expires_s:
+            return LONG_AGO_S
+        now_ns, _ = read_clock(lambda sql: int(self._connection.row(sql, (int,))[0]))
+        return now_ns // 1_000_000_000 + call.expires_s
 
     def _merge(self, op: Op) -> Value:
         """Merge all parts of a partition of a table, if the replica has rows of it. Raises
@@ -178,9 +191,9 @@ class StatementsClient:
         return str(rows[0][0])
 
     def _rows(self, op: Op) -> RowsShown:
-        without = "optimize_use_projections = 0" if self._projection else ""
+        without = "optimize_use_projections = 0" if self._shape.projection else ""
         tables = {name: self._rows_of(name, op, without) for name in self._shown}
-        if not self._projection:
+        if not self._shape.projection:
             return RowsShown(tables)
         projections = {}
         for name in self._shown:
@@ -196,7 +209,7 @@ class StatementsClient:
         return [
             (row, [*updates], copies)
             for row, updates, copies in self._connection.rows(
-                f"SELECT id, v, {self._engine.copies} "
+                f"SELECT id, v, {self._copies} "
                 f"FROM {self._tables[name].name_by(self._connection)} "
                 f"WHERE p = {op.key:d} GROUP BY id, v ORDER BY id, v"
                 + (f" SETTINGS {settings}" if settings else ""),

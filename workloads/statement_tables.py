@@ -73,7 +73,16 @@ ENGINES: Final[Mapping[str, TableEngine]] = {
 }  # fmt: skip
 """Engines of the tables by name. Rows that a merge has summed count as many copies."""
 EXPIRED: Final = 8
-"""With a TTL, a row whose number this divides has expired when it is inserted."""
+"""With a TTL, a row whose number this divides has expired when it is inserted, and one whose number
+divided by it leaves half of it expires later."""
+EXPIRES_S: Final = (1, 3, 9, 27, 600)
+"""Numbers of seconds after which such a row expires."""
+NEVER_S: Final = 4_000_000_000
+"""Time at which rows expire that do not, in seconds since 1970."""
+LONG_AGO_S: Final = 1
+"""Time at which rows have expired that had when they were inserted, likewise."""
+_EXPIRY_COLUMN: Final = "e"
+"""Column with the time at which a row expires."""
 _EXPIRES_SOON: Final = {"merge_with_ttl_timeout": 1}
 """Settings by which a merge removes expired rows every second."""
 VIEW: Final = "v"
@@ -112,13 +121,20 @@ class TableShape:
     settings: Mapping[str, int] = field(default_factory=dict)
     """Settings of the tables beside those that their statements need."""
 
+    @property
+    def columns(self) -> str:
+        """Return the names of the columns."""
+        return ENGINES[self.engine].columns + (f", {_EXPIRY_COLUMN}" if self.ttl else "")
+
     def schema(self, settings: Sequence[Mapping[str, int]]) -> TableSchema:
         """Return the schema of the tables, whose statements need some settings."""
         merged = {**SCHEMA.settings}
         for some in (*settings, _EXPIRES_SOON if self.ttl else {}, self.settings):
             merged |= some
-        ttl = f"toDateTime(if(id % {EXPIRED} = 0, 1, 4000000000))" if self.ttl else ""
-        schema = replace(SCHEMA, settings=merged, ttl=ttl)
+        schema = replace(SCHEMA, settings=merged)
+        if self.ttl:
+            columns = f"{SCHEMA.columns}, {_EXPIRY_COLUMN} DateTime"
+            schema = replace(schema, columns=columns, ttl=_EXPIRY_COLUMN)
         if self.projection:
             schema = replace(
                 schema,
@@ -147,9 +163,8 @@ def tables_of(
             tables[name] = ReplicatedTable(cluster, f"{token}_{name}", schema)
     if shape.view or shape.late_view:
         source = tables[TABLES[0]].name
-        columns = ENGINES[shape.engine].columns
         tables[VIEW] = ViewTarget(
-            cluster, f"{token}_{VIEW}", schema, source, columns, late=shape.late_view
+            cluster, f"{token}_{VIEW}", schema, source, shape.columns, late=shape.late_view
         )
     for name in names_of(shape.tables) if shape.refreshed else ():
         tables[f"{name}{OF_VIEW}"] = RefreshedTable(

@@ -50,6 +50,7 @@ from workloads.statement_table import STATEMENTS, statement_named
 from workloads.statement_tables import (
     ENGINES,
     EXPIRED,
+    EXPIRES_S,
     SCRIPTED,
     STAGING,
     TABLES,
@@ -97,8 +98,8 @@ class StatementsOptions(PacedOptions):
     too."""
     ttl: bool = False
     """Whether the tables have a TTL, by which one in eight of the rows has expired when it is
-    inserted; all others have to stay. At rest all parts are merged, which has to leave none that
-    has expired."""
+    inserted, and one in eight expires 1 to 600 seconds later; all others have to stay. At rest all
+    parts are merged, which has to leave none that has expired."""
     engine: str = "merge"
     """Engine of the tables: "merge" for MergeTree; "replacing" and "collapsing", whose merges leave
     one of a row's copies in a partition; "summing" and "aggregating", whose merges count them."""
@@ -319,11 +320,13 @@ def _calls(name: str, at: int, seed: Seed, options: StatementsOptions, weights: 
                 others = own.below(1, 4) == 0  # most into the first of a pair
                 table = tables[own.below(4, len(tables) // 2) * 2 + others]
             call = StatementCall(kind.effect, table, row=unique, update=unique)
-            call = structs.replace(
-                call,
-                expires=options.ttl and unique % EXPIRED == 0,
-                replacing=ENGINES[options.engine].replaces,
-            )
+            call = structs.replace(call, replacing=ENGINES[options.engine].replaces)
+            if options.ttl and unique % EXPIRED == 0:
+                call = structs.replace(call, expires=True)
+            # What sends the same block again cannot ask for the time again.
+            elif options.ttl and unique % EXPIRED == EXPIRED // 2 and kind.effect is Effect.INSERT:
+                after_s = own.child("expires").choice(0, EXPIRES_S)
+                call = structs.replace(call, expires=True, expires_s=after_s)
             if options.view and table == TABLES[0]:
                 call = structs.replace(call, view=VIEW)
             if kind.spread and key >= PARTITIONS:  # one that others use, too, so that it is read
@@ -375,6 +378,7 @@ class StatementsSession(SeveralTables):
         """Create the tables on every replica of the first shard. Raises ClusterError."""
         self._cluster = cluster
         self._options = options
+        self._shape = shape
         self._clock = cluster.runtime.clock()
         kinds = options.chosen.values()
         settings = [kind.table_settings for kind in kinds]
@@ -391,12 +395,8 @@ class StatementsSession(SeveralTables):
         """Return a new client of a node."""
         connection = connect(self._cluster, node, timeout_s=self._options.timeout_s)
         chosen = {**SCRIPTED, **self._options.chosen}
-        engine = ENGINES[self._options.engine]
-        projection = self._options.projection
         dialect = self._cluster.engines.on(node)
-        return StatementsClient(
-            connection, dialect, self.tables, chosen, engine, projection=projection
-        )
+        return StatementsClient(connection, dialect, self.tables, chosen, self._shape)
 
     def pending(self) -> Sequence[str]:
         """Return why the tables are not at rest, a reason each: what is queued, mutations to do,

@@ -86,8 +86,11 @@ class StatementCall(msgspec.Struct, frozen=True):
     to: str | UnsetType = UNSET
     """Table that receives the copies."""
     expires: bool = False
-    """Whether the row that is inserted has expired by its TTL: any merge may remove a copy, and one
-    of all parts of its partition has to."""
+    """Whether the row that is inserted expires by its TTL: from then on any merge may remove a
+    copy, and one of all parts of its partition has to."""
+    expires_s: int = 0
+    """Number of seconds after which it does, by the clock of the replica that is asked; 0 if it has
+    expired when it is inserted."""
     replacing: bool = False
     """Whether merges of the tables leave one of the rows with equal keys, which the row's copies
     have."""

@@ -18,6 +18,7 @@ from checkers.statements.calls import (
     RowsShown,
     StatementCall,
 )
+from checkers.statements.expiry import Expiry, are_clocks_wrong, expiry_of
 from checkers.statements.names import named, tables_of
 from checkers.statements.steps import FOREVER, Copies, Shown, StatementStep
 from harness.core.history import History, Pair
@@ -31,8 +32,10 @@ class StatementPartition:
     inserts: dict[int, StatementStep] = field(default_factory=dict)
     """Inserts that may have taken effect, by row."""
     expired: dict[int, StatementStep] = field(default_factory=dict)
-    """Inserts of rows that merges may remove because of a TTL, by row; they are not among the
-    others."""
+    """Inserts of rows that merges may have removed because of a TTL when the last replica was
+    asked at rest, by row; they are not among the others."""
+    expiries: dict[int, Expiry] = field(default_factory=dict)
+    """When rows expire that do."""
     refused: dict[int, StatementStep] = field(default_factory=dict)
     """Inserts that were refused, by row."""
     statements: list[StatementStep] = field(default_factory=list)
@@ -41,8 +44,9 @@ class StatementPartition:
     """Place of the last final rows of each replica."""
     shown: dict[str, dict[int, Shown]] = field(default_factory=dict)
     """Rows that each replica shows at rest."""
-    merged: set[str] = field(default_factory=set)
-    """Tables of which all parts were merged at rest, as was acknowledged before the next look."""
+    merged: dict[str, int] = field(default_factory=dict)
+    """When the merge of all parts of a table began at rest, which was acknowledged before the next
+    look, in ns since the run began."""
     unexpired: dict[str, int] = field(default_factory=dict)
     """Place of the last look of each replica at the rows that these merges left."""
     left: dict[str, dict[int, Shown]] = field(default_factory=dict)
@@ -55,11 +59,28 @@ class StatementPartition:
 
     def left_by_merges(self, row: int) -> Iterator[tuple[str, Shown]]:
         """Yield each replica that shows copies of a row in tables of which all parts were merged
-        before it was asked, and these copies."""
+        before it was asked, and after the row had expired, and these copies."""
+        must_ns = self.expiries[row].must_ns
+        merged = {table for table, begin_ns in self.merged.items() if begin_ns > must_ns}
         for node, rows in self.left.items():
-            copies = tuple(one for one in rows.get(row, ()) if one[0] in self.merged)
+            copies = tuple(one for one in rows.get(row, ()) if one[0] in merged)
             if copies:
                 yield node, copies
+
+    def insert_of(self, row: int) -> StatementStep | None:
+        """Return the insert of a row that was not refused."""
+        return self.inserts.get(row) or self.expired.get(row)
+
+    def has_expired(self, row: int, time_ns: int) -> bool:
+        """Return whether merges may have removed a row by this time since the run began."""
+        return row in self.expiries and self.expiries[row].may_ns <= time_ns
+
+    def keep_unexpired(self, time_ns: int) -> None:
+        """Take the rows that expire later than this for rows that do not expire."""
+        for row, step in list(self.expired.items()):
+            if not self.has_expired(row, time_ns):
+                del self.expired[row]
+                self.inserts[row] = step._replace(call=replace(step.call, expires=False))
 
 
 def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Counter[Effect]]:
@@ -67,6 +88,7 @@ def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Coun
     found: dict[int, StatementPartition] = {}
     everywhere: list[StatementStep] = []
     acknowledged: Counter[Effect] = Counter()
+    clocks_wrong = are_clocks_wrong(history)
     for place, pair in enumerate(history.pairs):
         key, f = pair.invoke.key, pair.invoke.f
         if f == FINAL_ROWS and pair.kind is Kind.OK and key is not None and pair.end is not None:
@@ -92,7 +114,7 @@ def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Coun
                     look = decode(pair.end, RowsShown)
                     partition.left[str(pair.invoke.node)] = rows_shown(look)
                 else:
-                    partition.merged.add(_call_of(pair).table)
+                    partition.merged[_call_of(pair).table] = pair.invoke.time_ns
         elif isinstance(pair.invoke.value, Mapping) and "effect" in pair.invoke.value:
             call = _call_of(pair)
             acknowledged[call.effect] += pair.kind is Kind.OK
@@ -110,12 +132,17 @@ def partitions_of(history: History) -> tuple[dict[int, StatementPartition], Coun
                     refused = pair.kind is Kind.FAIL
                     taken = partition.expired if call.expires else partition.inserts
                     (partition.refused if refused else taken)[call.row] = step
+                    if call.expires and not refused:
+                        expiry = expiry_of(pair, call, clocks_wrong=clocks_wrong)
+                        partition.expiries[call.row] = expiry
             elif pair.kind is not Kind.FAIL:
                 partition.statements.append(step)
     kills = [step for step in everywhere if step.call.effect is Effect.KILL]
     exchanges = [step for step in everywhere if step.call.effect is Effect.EXCHANGE]
     kills = [named(step, exchanges) for step in kills]
     for partition in found.values():
+        looks = [history.pairs[place].end for place in partition.finals.values()]
+        partition.keep_unexpired(max((look.time_ns for look in looks if look), default=0))
         for inserts in (partition.inserts, partition.expired, partition.refused):
             inserts |= {row: named(step, exchanges) for row, step in inserts.items()}
         statements = sorted((*partition.statements, *everywhere), key=lambda step: step.begin)

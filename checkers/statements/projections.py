@@ -18,10 +18,11 @@ class ProjectedRow(NamedTuple):
 
 
 def projected_rows(partition: StatementPartition) -> Iterator[ProjectedRow]:
-    """Yield the rows of a partition that projections show otherwise than their tables do."""
+    """Yield the rows of a partition that projections show otherwise than their tables do, without
+    those that a merge may have removed between the two looks."""
     for node, (tables, projected) in sorted(partition.projected.items()):
         rows = partition.shown[node]
-        for row in sorted({*rows, *projected}):
+        for row in sorted({*rows, *projected} - partition.expired.keys()):
             plain = tuple(one for one in rows.get(row, ()) if one[0] in tables)
             if plain != projected.get(row, ()):
                 yield ProjectedRow(row, node, plain, projected.get(row, ()))

@@ -27,8 +27,9 @@ first commit was lost, for a duplicate of the one that ch2 has inserted, and may
 A statement of unknown outcome may have removed a row at any time since it began; one that was
 refused did nothing.
 
-Not judged: rows that a TTL may remove, and on a replica from whose disk a fault took something what
-it had before. What such a fault took need not be gone for a statement, for it is fetched again.
+Not judged: rows that a TTL may have removed, and on a replica from whose disk a fault took
+something what it had before. What such a fault took need not be gone for a statement, for it is
+fetched again.
 
 Doubtful: no read was answered, or no row was to be seen by any.
 """
@@ -139,8 +140,9 @@ class _ReadJudge:
         self._taken = taken_of(self.history)
         self._struck = {take.node for take in self._taken.takes}
         self._begins = [step.begin for step in self.partition.statements]
+        inserts = (*self.partition.inserts.values(), *self.partition.expired.values())
         self._acknowledged = sorted(
-            (step for step in self.partition.inserts.values() if step.end is not None),
+            (step for step in inserts if step.end is not None),
             key=lambda step: step.end or 0,
         )
         self._noted = 0
@@ -148,11 +150,13 @@ class _ReadJudge:
     def judge(self, read: Read) -> None:
         """Judge a read, the next one in the order of their ends."""
         for row, shown in read.shown.items():
-            if row not in self.partition.expired:
+            if not self.partition.has_expired(row, read.end.time_ns):
                 self._judge_shown(read, row, shown)
         self._note_inserts(read.end.index)
         for (node, table, row), (since, proof) in self._had.items():
             if node != read.node or since > read.invoke.index:
+                continue
+            if self.partition.has_expired(row, read.end.time_ns):
                 continue
             is_shown = table in dict(read.shown.get(row, ()))
             if self._may_be_removed(row, table, read.end.index):
@@ -164,11 +168,11 @@ class _ReadJudge:
             if not is_shown:
                 self._add("vanished", read, row, f"in {table}", proof, "had it since")
         for row, shown in read.shown.items():
-            for table, _ in shown if row in self.partition.inserts else ():
+            for table, _ in shown if self.partition.insert_of(row) else ():
                 self._had.setdefault((read.node, table, row), (read.end.index, read.end))
 
     def _judge_shown(self, read: Read, row: int, shown: Shown) -> None:
-        insert = self.partition.inserts.get(row)
+        insert = self.partition.insert_of(row)
         begun = self._steps_until(row, read.end.index)
         for table, copies in shown:
             for copy in copies:
@@ -183,7 +187,8 @@ class _ReadJudge:
     ) -> None:
         """Note a read that lacks a row which a statement may have removed, or judge one that shows
         it: it may not be back."""
-        place, end = (read.node, table, row), self.partition.inserts[row].end
+        place, insert = (read.node, table, row), self.partition.insert_of(row)
+        end = insert.end if insert is not None else None
         if not is_shown:
             if not self._taken.interrupts(read.node, proof.time_ns, read.end.time_ns):
                 self._lacked[place] = read
@@ -267,7 +272,7 @@ class _ReadJudge:
     def _witness(
         self, kind: str, read: Read, row: int, what: str, proof: Op | None, why: str
     ) -> Iterator[Anomaly]:
-        insert = self.partition.inserts.get(row) or self.partition.refused.get(row)
+        insert = self.partition.insert_of(row) or self.partition.refused.get(row)
         pairs: list[Pair | Op] = [self.history.pairs[insert.place]] if insert else []
         pairs += [proof] if proof is not None else []
         shows = "lacks" if kind == "vanished" else "shows"

@@ -40,7 +40,8 @@ But whatever the replica had, such a statement may not destroy what it did not t
 Where an engine keeps one row of equal keys, merges may leave one of the copies in a table at any
 time. Of a row that has expired merges may leave any of the copies, or none, at a moment of their
 own on each replica; so its replicas are not compared. But a merge of all parts of a partition,
-which begins at rest and is acknowledged, leaves none.
+which begins at rest and is acknowledged, leaves none. A row that expires after the last look at
+rest is a row like any other.
 
 What a fault took from the disk of a replica on which the row was inserted or copied was never
 promised to survive, and no kind but diverged, resurrected and refused is said of such a row.
@@ -240,6 +241,9 @@ class _Judge:
                 self._judge(row, seen)
         for row in sorted(self.partition.expired):
             self._judge_expired(row)
+        for row in sorted(self.partition.expiries):
+            for node, copies in self.partition.left_by_merges(row):
+                self._add("unexpired", row, self._steps(row), {node: copies})
         for view in view_rows(self.partition, self._all_steps):
             self._judge_view(view)
         for one in projected_rows(self.partition):
@@ -255,12 +259,10 @@ class _Judge:
                 self.late += 1
             else:
                 self._judge(row, seen)
-        for node, copies in self.partition.left_by_merges(row):
-            self._add("unexpired", row, self._steps(row), {node: copies})
 
     def _judge_view(self, one: ViewRow) -> None:
         """Judge what a refreshable view shows of a row on its replica."""
-        insert = self._insert_of(one.row)
+        insert = self.partition.insert_of(one.row)
         class_ = self._class_of(insert, one.steps, one.shown) if insert else None
         if class_ is None or (one.place, class_) not in self._refreshed:
             try:
@@ -275,7 +277,7 @@ class _Judge:
             self._add("unrefreshed", one.row, one.steps, {one.node: one.shown})
 
     def _judge(self, row: int, seen: Mapping[str, Shown]) -> None:
-        insert, shown = self._insert_of(row), next(iter(seen.values()))
+        insert, shown = self.partition.insert_of(row), next(iter(seen.values()))
         if insert is None:
             self._add("refused", row, self._steps(row), seen)
             return
@@ -336,16 +338,13 @@ class _Judge:
                 return reason
         return ""
 
-    def _insert_of(self, row: int) -> StatementStep | None:
-        return self.partition.inserts.get(row) or self.partition.expired.get(row)
-
     def _steps(self, row: int) -> list[StatementStep]:
         """Return the insert of a row and the statements that may touch it in a table."""
         return [s for s in self._all_steps(row) if s.call.effect is not Effect.REFRESH]
 
     def _all_steps(self, row: int) -> list[StatementStep]:
         """Return the same with the refreshes of views."""
-        insert = self._insert_of(row) or self.partition.refused.get(row)
+        insert = self.partition.insert_of(row) or self.partition.refused.get(row)
         if insert is None:
             return []
         touching = [

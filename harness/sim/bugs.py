@@ -149,6 +149,7 @@ BUGS: Mapping[str, str] = {
     "views, so that a retry does not complete an insert that has reached the table alone",
     "ttl-whole-part": "a merge that finds a row which has expired removes all of its rows",
     "ttl-keeps": "merges keep the rows that have expired",
+    "ttl-early": "merges remove rows an hour before they expire",
     "drop-unpaused": "a part is checked while a drop removes it, which queues a fetch of it when "
     "the drop has emptied the queue of its range",
     "forgotten-insert": "a block that is sent again is a duplicate although its rows were deleted "

@@ -97,6 +97,7 @@ pub enum Bug {
     TtlWholePart,
     ForgottenInsert,
     TtlKeeps,
+    TtlEarly,
     DropUnpaused,
 }
 
@@ -194,6 +195,7 @@ pub const NAMES: &[(Bug, &str)] = &[
     (Bug::TtlWholePart, "ttl-whole-part"),
     (Bug::ForgottenInsert, "forgotten-insert"),
     (Bug::TtlKeeps, "ttl-keeps"),
+    (Bug::TtlEarly, "ttl-early"),
     (Bug::DropUnpaused, "drop-unpaused"),
 ];
 

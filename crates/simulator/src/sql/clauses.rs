@@ -1,9 +1,6 @@
 //! Parses the clauses of statements: lists, schemas, settings, and the columns of INSERT … SELECT.
 
 use std::rc::Rc;
-use std::sync::LazyLock;
-
-use regex::Regex;
 
 use crate::errors::ServerError;
 use crate::table::parts::{Row, Value};
@@ -36,28 +33,15 @@ pub fn split_list(text: &str) -> Vec<&str> {
     out
 }
 
-static TTL: LazyLock<Regex> = LazyLock::new(|| {
-    let form = r"^toDateTime\(if\((\w+) % ([0-9]+) = ([0-9]+), ([0-9]+), ([0-9]+)\)\)$";
-    Regex::new(form).expect("an expression")
-});
-
-/// Parses a TTL of rows of these columns; "" is none.
+/// Parses a TTL of rows, the name of one of these columns; "" is none.
 fn ttl_of(text: &str, columns: &[Rc<str>]) -> Result<Option<Ttl>, ServerError> {
     if text.is_empty() {
         return Ok(None);
     }
     let unknown = || ServerError::new(62, format!("Syntax error: TTL {text} is not simulated"));
-    let (_, [column, divisor, rest, then, otherwise]) =
-        TTL.captures(text).ok_or_else(unknown)?.extract();
-    let at = columns.iter().position(|known| **known == *column);
-    let number = |digits: &str| digits.parse().map_err(|_| unknown());
-    let divisor = number(divisor)?;
+    let column = columns.iter().position(|known| **known == *text);
     Ok(Some(Ttl {
-        column: at.filter(|_| divisor > 0).ok_or_else(unknown)?,
-        divisor,
-        rest: number(rest)?,
-        then_s: number(then)?,
-        otherwise_s: number(otherwise)?,
+        column: column.ok_or_else(unknown)?,
     }))
 }
 

@@ -13,6 +13,9 @@ use crate::table::replica::Table;
 use crate::table::ttl::Ttl;
 use crate::world::SECOND;
 
+/// How much too early `ttl-early` removes rows: a time zone is mistaken for another.
+const EARLY_S: i64 = 3_600;
+
 /// Returns what the server's wall clock shows, in seconds.
 pub fn now_s(table: &Table) -> i64 {
     table.wall_ns().div_euclid(SECOND)
@@ -22,6 +25,12 @@ pub fn now_s(table: &Table) -> i64 {
 fn ttl_of(table: &Table) -> Option<&Ttl> {
     let ttl = table.schema.ttl.as_ref();
     ttl.filter(|_| !table.bugs.has(Bug::TtlKeeps))
+}
+
+/// Whether a merge takes a row for one that had expired at a time.
+fn has_expired(table: &Table, ttl: &Ttl, row: &Row, at_s: i64) -> bool {
+    let early_s = EARLY_S * i64::from(table.bugs.has(Bug::TtlEarly));
+    ttl.has_expired(row, at_s + early_s)
 }
 
 /// Returns a part with a row that has expired by this server's clock, if merges because of the TTL of
@@ -34,7 +43,10 @@ pub fn expired_part<'a>(table: &Table, mut parts: impl Iterator<Item = &'a Part>
         let due = next
             .get(&part.info.partition)
             .is_none_or(|next| *next <= now_s);
-        due && part.rows.iter().any(|row| ttl.has_expired(row, now_s))
+        due && part
+            .rows
+            .iter()
+            .any(|row| has_expired(table, ttl, row, now_s))
     });
     part.map(|part| part.info.clone())
 }
@@ -52,7 +64,7 @@ pub fn unexpired(table: &Table, entry: &Entry, mut rows: Vec<Row>) -> Vec<Row> {
         return rows;
     };
     let before = rows.len();
-    rows.retain(|row| !ttl.has_expired(row, entry.made_s));
+    rows.retain(|row| !has_expired(table, ttl, row, entry.made_s));
     if table.bugs.has(Bug::TtlWholePart) && rows.len() < before {
         rows.clear();
     }

@@ -630,8 +630,9 @@ def visualize(
     `unit` is the unit of the times. `bands` are time spans with a text, such as faults; one that
     ends with None has no end. `annotations` are notes in the row of a client, or in other rows.
 
-    Of a model in Python, the page shows the state before and after each placed operation: as
-    `describe_state(state)` describes it if the model has that method, else as Python shows it.
+    The page shows the state before and after each placed operation: of a model in Python as
+    `describe_state(state)` describes it if the model has that method, else as Python shows it; of a
+    model by name if the history has at most 5,000 operations.
 
     Time and memory are those of `check` with linearization, plus O(n) for the file, some 50 bytes
     per operation in addition to its text. Drawing takes time proportional to what is visible:

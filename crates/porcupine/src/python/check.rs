@@ -6,6 +6,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PyString};
+use pyo3::IntoPyObjectExt;
 
 use super::custom;
 use super::outcome::Result;
@@ -121,6 +122,17 @@ impl Initial {
             Initial::Bool(flag) => Datum::Bool(*flag),
             Initial::Int(value) => Datum::Int(*value),
             Initial::Text(text) => Datum::Text(text),
+        }
+    }
+
+    /// Returns what Python gave.
+    pub fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Initial::Model => Ok(PyEllipsis::get(py).to_owned().into_any()),
+            Initial::Null => Ok(py.None().into_bound(py)),
+            Initial::Bool(flag) => flag.into_bound_py_any(py),
+            Initial::Int(value) => value.into_bound_py_any(py),
+            Initial::Text(text) => text.into_bound_py_any(py),
         }
     }
 }

@@ -12,6 +12,10 @@ use super::outcome::{ObjectResult, Result};
 use super::picture::{self, Bar};
 use super::states::States;
 
+/// Maximum number of operations for which the states of a built-in model are described: each takes
+/// time proportional to the state's size.
+const DESCRIBED_MAX: usize = 5_000;
+
 /// The unit of times. In Python: `Literal["ns", "us", "ms", "s"]`.
 pub type Unit = str;
 /// Spans of time. In Python: `Iterable[tuple[float, float | None, str]]`.
@@ -42,6 +46,7 @@ pub fn visualize(
 ) -> PyResult<Result> {
     let data = picture::begin(py, title, consistency, unit, "operation")?;
     let all = operations(history)?;
+    let start = initial.object(py)?;
     let list = PyList::new(py, &all)?.into_any();
     let result = check(
         py,
@@ -62,13 +67,29 @@ pub fn visualize(
     let labels = all.iter().enumerate();
     let labels = labels.map(|(row, op)| label(py, row, op, describe.as_ref()));
     data.set_item("label", labels.collect::<PyResult<Vec<_>>>()?)?;
-    let states = match model.is_instance_of::<PyString>() {
-        true => None,
-        false => Some(States::new(model, &all)?),
-    };
+    let described = describer(model, &start, all.len())?;
+    let states = described.as_ref().map(|model| States::new(model, &all));
+    let states = states.transpose()?;
     data.set_item("objects", objects(py, &data, &result, states)?)?;
     picture::finish(&data, bands, origin, &path)?;
     Ok(result)
+}
+
+/// Returns what describes the states of a model: itself, or for a model by name one in Python. None
+/// if that would take too long.
+fn describer<'py>(
+    model: &Bound<'py, PyModelArgument>,
+    initial: &Bound<'py, PyAny>,
+    operations: usize,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if !model.is_instance_of::<PyString>() {
+        return Ok(Some(model.clone()));
+    }
+    if operations > DESCRIBED_MAX {
+        return Ok(None);
+    }
+    let states = model.py().import("pyporcupine.builtin_states")?;
+    Ok(Some(states.call_method1("states_of", (model, initial))?))
 }
 
 fn label<'py>(

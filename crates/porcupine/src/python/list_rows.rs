@@ -14,7 +14,7 @@ use crate::datum::Datum;
 use crate::order::Timing;
 use crate::partition::Partition;
 use crate::process::Names;
-use crate::rows::{Field, Rows};
+use crate::rows::{prefetch, Field, Rows};
 
 /// Maximum nesting of lists, each level of which takes some of the stack. Models use two levels.
 const NESTED_MAX: usize = 10;
@@ -33,17 +33,25 @@ enum Cell {
     List(usize, u32),
 }
 
+/// A row, in a cache line of its own: the rows of one object lie apart.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Row {
+    process: i64,
+    call: i64,
+    ret: i64,
+    value: Cell,
+    output: Cell,
+    /// Index of the operation's name in `names`.
+    f: u32,
+}
+
 /// A history copied from Python objects.
 #[derive(Default)]
 pub struct ListRows {
     clock: Clock,
-    process: Vec<i64>,
-    call: Vec<i64>,
-    ret: Vec<i64>,
-    f: Vec<u32>,
+    rows: Vec<Row>,
     names: Vec<String>,
-    values: Vec<Cell>,
-    outputs: Vec<Cell>,
     text: String,
     ints: Vec<i64>,
     cells: Vec<Cell>,
@@ -56,23 +64,38 @@ impl Rows for ListRows {
     }
 
     fn timing(&self, row: usize) -> Timing {
+        let Row {
+            process, call, ret, ..
+        } = self.rows[row];
         Timing {
             row,
-            process: self.process[row],
-            call: self.call[row],
-            ret: self.ret[row],
+            process,
+            call,
+            ret,
         }
     }
 
     fn f(&self, row: usize) -> &str {
-        &self.names[self.f[row] as usize]
+        &self.names[self.rows[row].f as usize]
     }
 
     fn datum(&self, row: usize, field: Field) -> Datum<'_> {
         match field {
-            Field::Value => self.read_cell(self.values[row]),
-            Field::Output => self.read_cell(self.outputs[row]),
+            Field::Value => self.read_cell(self.rows[row].value),
+            Field::Output => self.read_cell(self.rows[row].output),
             Field::Expected => Datum::Null,
+        }
+    }
+
+    fn prefetch(&self, row: usize) {
+        prefetch((&raw const self.rows[row]).cast());
+    }
+
+    fn prefetch_texts(&self, row: usize) {
+        for cell in [self.rows[row].value, self.rows[row].output] {
+            if let Cell::Text(from, _) = cell {
+                prefetch(self.text.as_ptr().wrapping_add(from));
+            }
         }
     }
 }
@@ -134,12 +157,7 @@ impl Grouping {
 impl ListRows {
     fn with_capacity(rows: usize) -> Self {
         Self {
-            process: Vec::with_capacity(rows),
-            call: Vec::with_capacity(rows),
-            ret: Vec::with_capacity(rows),
-            f: Vec::with_capacity(rows),
-            values: Vec::with_capacity(rows),
-            outputs: Vec::with_capacity(rows),
+            rows: Vec::with_capacity(rows),
             ..Self::default()
         }
     }
@@ -174,22 +192,24 @@ impl ListRows {
     fn push(&mut self, py: Python<'_>, row: usize, operation: &Operation) -> PyResult<()> {
         let process = operation.process.number(&mut self.processes);
         let timing = operation.timing(row, process, self.clock)?;
-        self.process.push(process);
-        self.call.push(timing.call);
-        self.ret.push(timing.ret);
         // There are few names.
         let known = self.names.iter().position(|name| *name == operation.f);
         let f = known.unwrap_or_else(|| {
             self.names.push(operation.f.clone());
             self.names.len() - 1
         }) as u32;
-        self.f.push(f);
         let value = operation.value.as_ref().map(|v| v.bind(py));
         let value = self.cell(row, "value", value)?;
-        self.values.push(value);
         let output = operation.output.as_ref().map(|v| v.bind(py));
         let output = self.cell(row, "output", output)?;
-        self.outputs.push(output);
+        self.rows.push(Row {
+            process,
+            call: timing.call,
+            ret: timing.ret,
+            value,
+            output,
+            f,
+        });
         Ok(())
     }
 

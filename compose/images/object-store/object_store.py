@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from moto import backends
 from moto.server import DomainDispatcherApplication, create_backend_app
 from store_faults import CONTROL, Application, StoreFaults, answer_by
 from werkzeug.serving import run_simple
@@ -123,6 +124,9 @@ def _keys(body: bytes) -> list[str]:
 def main() -> None:
     """Make the bucket and serve."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    # Listed once: for each request moto would look at its 183 files, which is slow in a container.
+    modules = frozenset(backends.list_of_moto_modules())
+    backends.list_of_moto_modules = lambda: modules
     moto = DomainDispatcherApplication(create_backend_app)
     created = Client(moto).put(f"/{_BUCKET}", base_url=f"http://127.0.0.1:{_PORT}")
     assert created.status_code == 200, created.get_data(as_text=True)

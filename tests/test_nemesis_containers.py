@@ -333,7 +333,7 @@ def test_heal_ends_all_families_at_once(cluster: DockerCluster) -> None:
     value_of(faults.call("loss", "begin", nodes=["ch1"]))
     faults.heal()
     assert all(cluster.part(CanStopFetches).fetching(node) for node in THREE.replicas)
-    assert not lossy(cluster)
+    wait_until(lambda: not lossy(cluster), "no link loses packets")
     whole(cluster)
     faults.heal()
     whole(cluster)

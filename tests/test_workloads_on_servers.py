@@ -133,8 +133,20 @@ def test_quorums_are_accused_only_where_zookeepers_log_has_the_servers_at_fault(
         ("alter", [], 5, "alters", VALID),
         ("drop-partition", [], 5, "statement-reads", VALID),
         ("statements", [f"statements={HOLDING}", "reads=true"], 6, "statement-reads", VALID),
-        ("statements", ["statements=update,drop", "view=true"], 6, "statement-rows", VALID),
-        ("statements", ["statements=update,delete", "ttl=true"], 6, "statement-rows", VALID),
+        (
+            "statements",
+            ["statements=update,drop", "view=true", "inserts=0.3"],
+            6,
+            "statement-rows",
+            VALID,
+        ),
+        (
+            "statements",
+            ["statements=update,delete", "ttl=true", "inserts=0.3"],
+            6,
+            "statement-rows",
+            VALID,
+        ),
         # A server dies when a mutation meets an insert (crashing-mutation): few of them do.
         ("mutations", ["ops-per-s=4"], 6, "statement-rows", VALID),
     ],

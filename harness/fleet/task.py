@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
@@ -29,7 +28,6 @@ from harness.core.file_lock import lock
 from harness.core.history import History
 from harness.core.protocols import Checker
 from harness.core.verdict import Status, Verdict, worst
-from harness.fleet.ahead import Place, copied_ahead
 from harness.fleet.code_digest import judge_digest
 from harness.fleet.key_ranges import KeyRange
 from harness.fleet.location import Location
@@ -139,33 +137,17 @@ def write_task(job: Job, items: Sequence[Item], *, isolated: bool) -> Location:
 def rows_of_task(job: Job, items: Sequence[Item], *, isolated: bool) -> Iterator[VerdictRow]:
     """Yield the rows of all items of a task. If something is wrong with an item, its rows say
     so."""
-    if isolated:
-        with closing(Subprocess()) as process:
-            for item in items:
-                yield from rows_isolated(job, item, process)
-    elif job.store.path is not None:
+    with closing(Subprocess()) as process:
         for item in items:
-            yield from rows_of(job, item)
-    else:
-        with closing(copied_ahead(items, partial(_place_of, job))) as places:
-            for item, place in places:
-                yield from _rows_at(job, item, place)
+            yield from (rows_isolated(job, item, process) if isolated else rows_of(job, item))
 
 
 def rows_of(job: Job, item: Item) -> list[VerdictRow]:
     """Return the rows of one run, or of a part of it. Never raises for what is wrong with the
     run."""
-    return _rows_at(job, item, _place_of(job, item))
-
-
-def _place_of(job: Job, item: Item) -> Place:
-    return job.runs.here(job.store, item.run, whole=item.keys is None)
-
-
-def _rows_at(job: Job, item: Item, place: Place) -> list[VerdictRow]:
     row = VerdictRow(run=item.run)
     try:
-        with place as path:
+        with job.runs.here(job.store, item.run, whole=item.keys is None) as path:
             return _rows_here(job, item, row, path)
     except HarnessError as error:
         return [structs.replace(row, reason=str(error), note=str(error))]

@@ -14,11 +14,9 @@ import pytest
 from harness.conform.ensemble import merged, pack, read_archive
 from harness.conform.entries import LogEntry, MutationEntry, PartName, QuorumStatus, read_last_parts
 from harness.conform.model import SERIAL, Model
-from harness.conform.protocol import DEPARTURES
 from harness.conform.replay import Replayed, replay, tables
 from harness.conform.replica import Replica
 from harness.conform.rules import Departure
-from harness.conform.steps import STEPS
 from harness.conform.txnlog import Change, ChangeKind, Txn, read_txns
 from harness.core.errors import HarnessError
 from tests.server_protocols import V18
@@ -492,10 +490,3 @@ def test_what_the_server_writes_is_read() -> None:
     assert read_last_parts(b"version: 2\nparts count: 1\n0\t0_1_1_0\n") == {"0": part}
     assert PartName.named("0_1_6_1").covers(part)
     assert not PartName.named("1_1_6_1").covers(part)
-
-
-def test_the_manual_lists_every_step_and_every_known_departure() -> None:
-    manual = (Path(__file__).parent.parent / "docs" / "conformance.md").read_text()
-    rows = [line.split("|")[1].strip() for line in manual.splitlines() if line.startswith("| ")]
-    listed = {name for row in rows for name in row.split(", ")}
-    assert listed >= STEPS | DEPARTURES.keys()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from harness.conform.protocol import DEPARTURES, ServerProtocol, protocol_of
 from harness.conform.replay import TableReplay
 from harness.conform.replica import Replica
 from harness.conform.rules import Departure
+from harness.conform.steps import STEPS
 from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.dialect import Version, common_dialect
 from tests.server_protocols import V18, V25
@@ -134,3 +136,10 @@ def test_a_quorum_that_fails_though_a_counted_replica_is_active_is_a_step_with_a
         )
         assert model.fail_quorum(part.name, SERIAL) == found
         assert (model.failed, model.quorums) == ({part.name}, {})
+
+
+def test_the_manual_lists_every_step_and_every_known_departure() -> None:
+    manual = (Path(__file__).parent.parent / "docs" / "conformance.md").read_text()
+    rows = [line.split("|")[1].strip() for line in manual.splitlines() if line.startswith("| ")]
+    listed = {name for row in rows for name in row.split(", ")}
+    assert listed >= STEPS | DEPARTURES.keys()

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.health import Complaint, Health, HealthReport
 from checkers.judge import judge
-from checkers.look import encode
 from checkers.replication.conformance import Conformance
 from checkers.triage.explanation import Cause, Explained
 from harness.conform.steps import STEPS, steps_with
@@ -21,7 +19,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.verdict import Status
-from harness.nights.findings import CellRecord, FailOn, complaints, nights_before
+from harness.nights.findings import CellRecord, FailOn, nights_before
 from harness.nights.matrix import read_matrix
 from harness.nights.night import JOURNAL, Night
 from harness.nights.night_summary import NightSummary, ReachCounts, cells, headline
@@ -374,35 +372,6 @@ def test_what_a_run_reached_is_in_its_results():
     steps, elements = ["Insert", "PullLog"], ["healthy: Insert", "log lag 2"]
     assert replayed(judgement.results()) == {"steps": steps, "elements": elements}
     assert replayed({}) == {"steps": [], "elements": []}
-
-
-def test_a_night_says_what_servers_said_of_themselves_and_what_is_new(tmp_path):
-    text = "12:00 [SyncThread:2] Current zxid 7 is <= 9 for multi"
-    said = {"zk1": [Complaint("log-disorder", text)], "ch1": [Complaint("fatal", "it is")]}
-    report = encode(HealthReport({**said, "ch2": [Complaint("lost-part", "3")]}))
-    values = (("power-cut", {"edge": "once", "name": "power-cut"}), ("health", report))
-    ops = [
-        Op(index=2 * n + at, process=NEMESIS, f=f, kind=kind, time_ns=n, value=value)
-        for n, (f, value) in enumerate(values)
-        for at, kind in enumerate((Kind.INVOKE, Kind.OK))
-    ]
-    results = judge(History(ops), [Health()], 10.0, "eventual").results()
-    known = "health log-disorder, known as ZOOKEEPER-4541, ZOOKEEPER-4712"
-    assert complaints(results) == [known, "health fatal"]
-    assert complaints({}) == []
-
-    nights = tmp_path / "torture" / "m"
-    for name, health in (("1", [known]), ("2", [known, "health fatal"])):
-        night = Night.begun(nights / name, {"matrix": "m", "seed": "1"})
-        night.say("begin", 0, cell="a", seed="0x1")
-        night.say("directory", 0, path="a/0")
-        night.say("recorded", 0, troubles=[], seconds=5.0, phases={})
-        night.say("judged", 0, status="VALID", reason="r", kinds=[], first_ns=None, health=health)
-    summary = summary_of(night, earlier=nights_before(night.path).records)
-    (cell,) = summary.results()["cells"]
-    assert cell["health"] == {known: 1, "health fatal": 1}
-    assert cell["health_new"] == ["health fatal"]
-    assert (cell["findings"], cell["new"], summary.results()["failed"]) == ({}, [], [])
 
 
 def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(tmp_path):

@@ -37,6 +37,10 @@ from workloads.serial import SERIES_PATH
 
 HOLDING = "insert-async,insert-spread,update,delete,delete-from,drop,truncate,optimize,deduplicate"
 """Statements that take no rows from a table, so that every order of them is a promised one."""
+OPS_PER_S = 60.0
+"""Enough for a verdict of each workload; without a limit runs use all the CPU time there is."""
+UNPACED = {"truncation", "quorum-durability"}
+"""Workloads that need as many calls as they can get: to fill a log, to meet a race."""
 VALID, INVALID, UNKNOWN = Status.VALID, Status.INVALID, Status.UNKNOWN
 
 
@@ -59,6 +63,7 @@ def trial_of(
         seed=Seed(1),
         promise=options.promise.value,
         time_limit_s=seconds,
+        rate=None if name in UNPACED else OPS_PER_S,
         extend=8,  # on a loaded machine it takes longer to acknowledge enough
         workload_options=kept,
         **more,

@@ -26,7 +26,10 @@ pytestmark = pytest.mark.containers
 
 HARNESS = [sys.executable, "-m", "harness.cli.main"]
 PLAIN = ["--insert", "plain", "--read", "plain", "--nodes", "ch1"]
-SMALL = ["--replicas", "2", "--keepers", "1"]
+PACED = ["--rate", "40", "--extend", "40"]
+"""Options of runs that need few calls, which take all the CPU time there is without a rate, and too
+much time for enough of them on a loaded machine."""
+SMALL = ["--replicas", "2", "--keepers", "1", *PACED]
 """Options of a cluster of three servers, for tests that need no six."""
 
 
@@ -132,9 +135,9 @@ def test_a_single_replica_without_faults_is_valid_and_two_runs_share_a_cluster(
         assert versions["ch1"] == clickhouse_release(version).version
         assert all(any((run.logs / node).iterdir()) for node in versions)
         assert run.info().spec.command == (
-            "harness run --time-limit 5 --insert plain --read plain --nodes ch1 --replicas 2 "
-            f"--keepers 1 --clickhouse {version} --zookeeper {DEFAULT_ZOOKEEPER} "
-            f"--seed {run.info().spec.seed}"
+            "harness run --time-limit 5 --extend 40 --rate 40 --insert plain --read plain "
+            f"--nodes ch1 --replicas 2 --keepers 1 --clickhouse {version} "
+            f"--zookeeper {DEFAULT_ZOOKEEPER} --seed {run.info().spec.seed}"
         )
         assert conforming(run)["Insert"] > 0
     asked = next(pair for pair in history.pairs if pair.invoke.f == "insert")
@@ -160,6 +163,7 @@ def test_faults_take_effect_end_and_leave_nothing(tmp_path: Path) -> None:
             "1",
             "--duration",
             "3",
+            *PACED,
         )
     )
     assert status == {"VALID": 0, "INVALID": 1, "UNKNOWN": 2}[report["status"]], errors

@@ -132,8 +132,6 @@ def test_when_the_engine_is_lost_the_history_is_saved_and_judged(
             "300",
             "--time-limit",
             "300",
-            "--rate",
-            "10",
             *SMALL,
             DOCKER_HOST=f"unix://{socket}",
         )

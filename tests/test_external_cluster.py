@@ -258,7 +258,7 @@ def test_servers_of_somebody_else_are_run_judged_and_left_as_they_were(
     servers: DockerCluster, tmp_path: Path
 ) -> None:
     file = described(servers, tmp_path / "servers.toml")
-    timed = ("--time-limit", 8, "--interval", 1, "--duration", 2)
+    timed = ("--time-limit", 8, "--rate", 40, "--interval", 1, "--duration", 2)
     ended = run(tmp_path, "--servers", file, "--nemesis", "freeze", *timed)
     output, _ = ended.communicate(timeout=300)
     assert ended.returncode in (0, 1), output

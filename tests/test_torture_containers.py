@@ -30,6 +30,7 @@ nemeses = ["none", "partition"]
 replicas = 2
 keepers = 1
 time-limit = 3
+rate = 40
 interval = 1
 duration = 1
 quiesce = 40

@@ -7,8 +7,12 @@ and elect a leader that has never seen it:
     zk1 cut off, a part is registered by zk2 and zk3, the disk of zk2 is taken, zk3 cut off in
     place of zk1: zk1 and zk2 go on without the part
 No replica is promised to learn of such a part.
+
+An older copy of all their disks that is put back takes everything that came after it, see
+`rewinds`.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
@@ -43,6 +47,36 @@ def forgotten_by(history: History, since_ns: int) -> str:
             if apart and other.begin_ns <= took.end_ns and since_ns <= other.end_ns:
                 return took.name
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """A copy of the disks of all ZooKeeper servers that was put back."""
+
+    asked_ns: int
+    """When the copy was asked for: it has what was there before."""
+    begin_ns: int
+    """When the servers ran again beside their copy. What came later was forgotten."""
+    end_ns: int
+    """When the servers were about to be killed, to be started with the copy."""
+    over_ns: int
+    """When they ran on the copy."""
+
+
+@memoize_per_history
+def rewinds(history: History) -> tuple[Rewind, ...]:
+    """Return each time that ZooKeeper was put back to an older copy."""
+    asked = [op.time_ns for op in history.nemesis if op.kind is Kind.INVOKE]
+    return tuple(
+        Rewind(
+            fault.invoked_ns,
+            fault.begin_ns,
+            asked[bisect_right(asked, fault.end_ns) - 1],
+            fault.end_ns,
+        )
+        for fault in history.faults
+        if fault.name.startswith("keeper-rewound") and fault.end_ns is not None
+    )
 
 
 @memoize_per_history

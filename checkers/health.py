@@ -67,10 +67,15 @@ class HealthKind:
     they do not end; 0 for a line at any time."""
 
 
+_TAKEN_NUMBER: Final = "is already written by concurrent request"
 KINDS: Final[Mapping[str, HealthKind]] = {
     "logical-error": HealthKind(
         "an assertion of the server failed (LOGICAL_ERROR, 49)",
-        pattern=r"\(LOGICAL_ERROR\)|\bCode: 49\b",
+        pattern=rf"^(?!.*{_TAKEN_NUMBER}).*(\(LOGICAL_ERROR\)|\bCode: 49\b)",
+    ),
+    "taken-number": HealthKind(
+        "an insert got the number of a part that its replica has (LOGICAL_ERROR, 49)",
+        pattern=_TAKEN_NUMBER,
     ),
     "fatal": HealthKind("the server reports its own crash", pattern=r"<Fatal>"),
     "lost-forever": HealthKind(
@@ -177,6 +182,8 @@ EXPECTED: Final[Sequence[Expected]] = (
     Expected("lost-forever", "a fault took files", faults=DISKS),
     Expected("lost-part", "a fault took files", faults=DISKS),
     Expected("keeper-error", "a fault took files", faults=DISKS),
+    # ZooKeeper counts the blocks from its copy on. Any other fault must not make it count twice.
+    Expected("taken-number", "ZooKeeper was put back", faults=("keeper-rewound",)),
 )
 
 

@@ -119,6 +119,30 @@ def test_what_a_fault_takes_is_expected_and_counted() -> None:
     assert other.status is Status.INVALID
 
 
+TAKEN = (
+    "2026.11.27 12:00:05.000001 [ 8 ] {q} <Error> executeQuery: Code: 49. DB::Exception: Part with "
+    "name all_0_0_0 is already written by concurrent request. (LOGICAL_ERROR)"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "fault", "broken"),
+    [
+        (TAKEN, "keeper-rewound-zookeeper-all", []),
+        # Nothing else makes ZooKeeper count the same blocks twice, and nothing else is expected.
+        (TAKEN, "kill-zookeeper-all", ["taken-number"]),
+        (f"{TAKEN}\n{LOG}", "keeper-rewound-zookeeper-all", ["logical-error"]),
+    ],
+)
+def test_a_number_that_is_assigned_twice_is_expected_when_zookeeper_was_put_back(
+    log: str, fault: str, broken: list[str]
+) -> None:
+    said = [one for one in complaints_in(log) if one.kind in ("taken-number", "logical-error")]
+    verdict = Health().check(history(HealthReport({"ch1": said}), fault))
+
+    assert [one.kind for one in verdict.anomalies] == broken
+
+
 def test_what_is_reported_upstream_names_the_report() -> None:
     known = [one for one in complaints_in(LOG) if one.kind == "log-disorder"]
     verdict = Health().check(history(HealthReport({"zk2": known, "ch1": [Complaint("fatal", "")]})))

@@ -1,7 +1,7 @@
 """Retries, parts at rest, whole blocks, places in the log: literal histories, whole verdicts."""
 
 import pytest
-from checkers_cases import final, history, insert, read, rest
+from checkers_cases import fault, final, history, insert, read, rest
 
 from checkers.replication.log_pointers import LogPointers
 from checkers.replication.parts import Part, Parts
@@ -223,3 +223,25 @@ def test_a_clone_may_go_back_and_a_pointer_that_stands_says_nothing():
     assert LogPointers().check(clone).status is Status.VALID
     still = history(places(0, 3), places(2, 3))
     assert LogPointers().check(still).status is Status.UNKNOWN
+
+
+REWOUND = fault(6, 20, "zk1 zk2 zk3", "keeper-rewound-zookeeper-all", invoked=5)
+
+
+@pytest.mark.parametrize(
+    ("looks", "status"),
+    [
+        ([(0, 3), (3, 40), (10, 50), (25, 45)], Status.VALID),
+        ([(0, 3), (3, 40), (10, 50), (25, 40)], Status.VALID),
+        # What was there before the copy was asked for is in the copy.
+        ([(0, 3), (3, 40), (10, 50), (25, 39)], Status.INVALID),
+        # It goes back while the servers still have what the copy lacks.
+        ([(0, 3), (3, 40), (10, 50), (12, 45)], Status.INVALID),
+        # It goes back again since.
+        ([(0, 3), (3, 40), (10, 50), (25, 45), (30, 44)], Status.INVALID),
+    ],
+)
+def test_a_pointer_goes_back_with_zookeeper_and_no_further(looks, status):
+    made = history(*(places(at, pointer) for at, pointer in looks), REWOUND)
+    result = LogPointers().check(made)
+    assert (result.status, result.figures["looks"]) == (status, len(looks))

@@ -13,7 +13,6 @@ example *a replica was paused while another one began to lead*:
 """
 
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -291,18 +290,6 @@ def kills(history: History) -> Events:
 def power_cuts(history: History) -> Events:
     """Return the power cuts, once for each node."""
     return _faults(history, lambda fault: fault.name.startswith("power-cut"))
-
-
-@memoize_per_history
-def rewinds(history: History) -> Events:
-    """Return the periods that ZooKeeper has forgotten: from a copy of all its disks until the
-    servers were about to be killed, to be started with the copy."""
-    asked = [op.time_ns for op in history.nemesis if op.kind is Kind.INVOKE]
-    return Events(
-        replace(_event(fault, ""), end_ns=asked[bisect_left(asked, fault.end_ns) - 1])
-        for fault in history.faults
-        if fault.name.startswith("keeper-rewound") and fault.end_ns is not None
-    )
 
 
 @memoize_per_history

@@ -9,10 +9,11 @@ later is not needed: numbers of transactions come twice, so that the record lack
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from checkers.forgotten import Rewind, rewinds
 from checkers.health import complaints_of
 from checkers.phrasing import listed, seconds
 from checkers.triage.accused_rows import AccusedRow
-from checkers.triage.events import Event, Events, acknowledged_ns, calls, kills, rewinds
+from checkers.triage.events import Events, acknowledged_ns, calls, kills
 from harness.core.rows import NEVER_NS
 
 _SET_ASIDE: Final = "unexpected-part"
@@ -42,7 +43,7 @@ def rewound_restart(accused: AccusedRow) -> str:
     return next((why for _, _, why in _forgotten(accused)), "")
 
 
-def _forgotten(accused: AccusedRow) -> Iterator[tuple[Event, Events, str]]:
+def _forgotten(accused: AccusedRow) -> Iterator[tuple[Rewind, Events, str]]:
     """Yield the periods that ZooKeeper has forgotten, when each part that may be the row's is of
     one and all its replicas have set parts aside since: the period, when the replicas got the
     parts, and the evidence."""

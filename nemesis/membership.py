@@ -13,13 +13,13 @@ from harness.core.capabilities import (
     CanReplaceDisks,
     CanReplaceReplicas,
     CanRestoreReplicas,
+    CanRewindKeepers,
     ReportsLeader,
 )
 from harness.core.dialect import Mechanism
 from harness.core.disk_loss import Takes
 from harness.core.errors import ClusterError, FaultError
 from harness.core.protocols import Cluster
-from harness.core.record_capabilities import GrowsTransactions
 from nemesis.cluster_state import reaches_quorum, responsive
 from nemesis.family import Needs, Watch
 from nemesis.fault import REPLICA, Aim, FaultChoice, FaultEntry
@@ -116,17 +116,24 @@ class OldDisk(_MemberFault):
         old = [node for node in nodes if node in self._copied]
         if old:
             cluster.part(CanKill).kill(old)
-            cluster.part(CanReplaceDisks).restore_disks(old)
+            self._put_back(cluster, old)
             for node in old:
                 del self._copied[node]
         start(cluster, self._topology, nodes)
 
+    def _put_back(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        """Put the copies in place of the disks of these servers, which do not run."""
+        cluster.part(CanReplaceDisks).restore_disks(nodes)
+
 
 class RewoundKeepers(OldDisk):
     """Family of ensembles of ZooKeeper that come back as they were. What they have forgotten is
-    assigned anew, such as block numbers; simulated servers have no log files of another time."""
+    assigned anew, such as block numbers."""
 
-    needs: Needs = (*OldDisk.needs, GrowsTransactions)
+    needs: Needs = (*OldDisk.needs, CanRewindKeepers)
+
+    def _put_back(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        cluster.part(CanRewindKeepers).rewind_keepers(nodes)
 
 
 class LostKeepers(_EmptiedDisks):

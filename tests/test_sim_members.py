@@ -40,6 +40,15 @@ def nemesis_of(name: str, cluster: SimCluster) -> Composed:
     return nemesis
 
 
+@pytest.mark.parametrize(
+    ("name", "lacks"),
+    [("keeper-rewound", "CanRewindKeepers"), ("keeper-lost", "CanRestoreReplicas")],
+)
+def test_no_replica_goes_on_when_all_of_zookeeper_forgets(name: str, lacks: str) -> None:
+    with pytest.raises(UsageError, match=f"nemesis {name}: cluster sim lacks {lacks};"):
+        nemesis_of(name, planted("", NEW))
+
+
 @pytest.mark.parametrize("name", ["empty-disk", "old-disk", "replace"])
 def test_a_replica_has_every_row_again_when_the_fault_has_ended(name: str) -> None:
     cluster = planted("", NEW)

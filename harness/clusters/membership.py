@@ -12,7 +12,12 @@ from typing import Final
 from harness.clusters import keeper, replica
 from harness.clusters.parallel import on_each
 from harness.clusters.pods import PodAgent
-from harness.core.capabilities import CanReplaceDisks, CanReplaceReplicas, CanRestoreReplicas
+from harness.core.capabilities import (
+    CanReplaceDisks,
+    CanReplaceReplicas,
+    CanRestoreReplicas,
+    CanRewindKeepers,
+)
 from harness.core.errors import ClusterError
 from harness.core.protocols import Endpoint
 from harness.core.topology import Topology
@@ -39,7 +44,7 @@ class Table:
     """Its path in ZooKeeper; "" if it is not replicated."""
 
 
-class NodeStorage(CanReplaceDisks):
+class NodeStorage(CanReplaceDisks, CanRewindKeepers):
     """Disks of the servers of one cluster.
 
     `disks` are the directories under which a pod sees its server's data.
@@ -84,6 +89,9 @@ class NodeStorage(CanReplaceDisks):
 
     def restore_disks(self, nodes: Iterable[str]) -> None:
         on_each(nodes, self._restore)
+
+    def rewind_keepers(self, nodes: Iterable[str]) -> None:
+        self.restore_disks(nodes)
 
     def _restore(self, node: str) -> None:
         self._empty(node, parts_only=False)

@@ -257,6 +257,17 @@ class CanReplaceDisks(Conditional, Protocol):
 
 
 @runtime_checkable
+class CanRewindKeepers(Protocol):
+    """The cluster's servers go on when all of ZooKeeper has forgotten what came after a copy of its
+    disks, and assigns the numbers of blocks, log entries and transactions once more. Simulated
+    replicas do not: their invariant is that the number of a block is assigned once."""
+
+    def rewind_keepers(self, nodes: Iterable[str]) -> None:
+        """Put the copy in place of the disks of all ZooKeeper servers, which do not run."""
+        ...
+
+
+@runtime_checkable
 class CanReconfigure(Conditional, Protocol):
     """The cluster changes the members of its ZooKeeper ensemble while it runs."""
 

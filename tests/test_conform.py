@@ -490,3 +490,9 @@ def test_what_the_server_writes_is_read() -> None:
     assert read_last_parts(b"version: 2\nparts count: 1\n0\t0_1_1_0\n") == {"0": part}
     assert PartName.named("0_1_6_1").covers(part)
     assert not PartName.named("1_1_6_1").covers(part)
+
+
+def test_a_replicated_database_is_no_table() -> None:
+    names = ("d", "d/log", "d/replicas", "d/max_log_ptr", "t", "t/log", "t/replicas")
+    made = tuple(Change(ChangeKind.CREATE, f"/{name}") for name in names)
+    assert tables([replace(TXNS[0], changes=made)]) == ("/t",)

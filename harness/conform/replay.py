@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from harness.conform import copies, forgetting, mutations
 from harness.conform.coverage import Coverage, state_of
@@ -104,12 +104,17 @@ class Replayed:
         return Status.INVALID if self.stopped or self.departures else Status.VALID
 
 
+_OF_DATABASES: Final = "/max_log_ptr"
+"""Node that a Replicated database has, and no table."""
+
+
 def tables(txns: Iterable[Txn]) -> tuple[str, ...]:
-    """Return the paths of the replicated tables that the trace creates, in that order."""
-    made = (c.path for txn in txns for c in txn.changes if c.kind is ChangeKind.CREATE)
-    return tuple(
-        dict.fromkeys(path.removesuffix("/replicas") for path in made if path.endswith("/replicas"))
-    )
+    """Return the paths of the replicated tables that the trace creates, in that order. Replicated
+    databases have replicas and a log as well, of statements."""
+    made = [c.path for txn in txns for c in txn.changes if c.kind is ChangeKind.CREATE]
+    roots = (path.removesuffix("/replicas") for path in made if path.endswith("/replicas"))
+    databases = {path.removesuffix(_OF_DATABASES) for path in made if path.endswith(_OF_DATABASES)}
+    return tuple(dict.fromkeys(root for root in roots if root not in databases))
 
 
 def replay(root: str, txns: Iterable[Txn], protocol: ServerProtocol) -> Replayed:

@@ -122,6 +122,10 @@ _PLAIN: Final = "CREATE TABLE {db}.%s (id Int64) ENGINE = MergeTree ORDER BY id"
 
 CASES: Final = (
     Case(
+        name="restored", before=_ROWS, later=_FIFTH, looks=(_SHOWN, _ASIDE),
+        tries=(_INSERT, _RESTART, _RESTORE, _INSERT), ends=(LOST,),
+    ),
+    Case(
         name="restarted",
         before=_ROWS,
         later=_FIFTH,
@@ -137,10 +141,11 @@ CASES: Final = (
             Try("rename, ATTACH PART on ch1", on("ch1", *_BACK)),
             _INSERT,
         ),
+        ends=(REWOUND,),
     ),
     Case(
         name="restored before a restart", before=_ROWS, later=_FIFTH, looks=(_SHOWN, _ASIDE),
-        tries=(_ANEW, _INSERT),
+        tries=(_ANEW, _INSERT), ends=(REWOUND,),
     ),
     Case(
         name="restored after a restart", before=_ROWS, later=_FIFTH, looks=(_SHOWN, _ASIDE),
@@ -158,6 +163,17 @@ CASES: Final = (
                 on("ch2", "ALTER TABLE {db}.t ATTACH PART '0_4_4_0'")),
             _INSERT,
         ),
+        ends=(REWOUND,),
+    ),
+    Case(
+        name="refused, as most rows are newer",
+        before=(*each("CREATE DATABASE {db}", _TABLE),
+                *on("ch1", "INSERT INTO {db}.t VALUES (0, 0)"),
+                *each("SYSTEM SYNC REPLICA {db}.t")),
+        later=(*on("ch1", *(f"INSERT INTO {{db}}.t VALUES (0, {row})" for row in range(1, 5))),
+               *each("SYSTEM SYNC REPLICA {db}.t")),
+        looks=(_SHOWN, _ASIDE),
+        tries=(_RESTART, _INSERT, _RESTORE, _ANEW, _INSERT),
         ends=(REWOUND,),
     ),
     Case(
@@ -220,6 +236,13 @@ CASES: Final = (
             Try("RESTORE REPLICA q", each("SYSTEM RESTORE REPLICA {db}.q")),
             Try("CREATE TABLE w through ch2", on("ch2", _PLAIN % "w")),
             Try("INSERT INTO q on ch3", on("ch3", "INSERT INTO {db}.q VALUES (2)")),
+            Try("copy p into an Atomic database", each(
+                "CREATE DATABASE {db}_copy",
+                (_PLAIN % "p").replace("{db}", "{db}_copy"),
+                "ALTER TABLE {db}_copy.p ATTACH PARTITION tuple() FROM {db}.p",
+            )),
+            Try("DROP, CREATE DATABASE", each("DROP DATABASE {db} SYNC", _DATABASE)),
+            Try("CREATE TABLE v through ch2", on("ch2", _PLAIN % "v")),
         ),
     ),
 )  # fmt: skip

@@ -93,6 +93,11 @@ KINDS: Final[Mapping[str, HealthKind]] = {
         "know (TOO_MANY_UNEXPECTED_DATA_PARTS, 231)",
         pattern=r"\bCode: 231\b.*doesn't look like the set of parts in ZooKeeper",
     ),
+    "recovered-database": HealthKind(
+        "a replica takes the definitions of a Replicated database's tables from ZooKeeper, and "
+        "drops its own or puts them aside",
+        pattern=r"<Warning> DatabaseReplicated .*Cleaned [1-9]\d* outdated objects",
+    ),
     "keeper-error": HealthKind(
         "a thread of ZooKeeper died, or it cannot read what it has written",
         pattern=r"Severe unrecoverable error|Unexpected exception causing shutdown"
@@ -182,6 +187,7 @@ EXPECTED: Final[Sequence[Expected]] = (
     Expected("lost-forever", "a fault took files", faults=DISKS),
     Expected("lost-part", "a fault took files", faults=DISKS),
     Expected("keeper-error", "a fault took files", faults=DISKS),
+    Expected("recovered-database", "a fault took files", faults=(*DISKS, "old-disk")),
     # ZooKeeper counts the blocks from its copy on. Any other fault must not make it count twice.
     Expected("taken-number", "ZooKeeper was put back", faults=("keeper-rewound",)),
 )
@@ -189,12 +195,14 @@ EXPECTED: Final[Sequence[Expected]] = (
 
 REPORTED_UPSTREAM: Final[Sequence[Reported]] = (
     Reported("keeper-error", r"SyncThread", "ZOOKEEPER-4409, ZOOKEEPER-4541"),
+    Reported("recovered-database", r"moved [1-9]", "ClickHouse#111374"),
+    Reported("recovered-database", r"and [1-9]\d* tables", "ClickHouse#111935, ClickHouse#111957"),
     Reported("log-disorder", r"\[(SyncThread|main)", "ZOOKEEPER-4541, ZOOKEEPER-4712"),
 )
-"""What a follower of 3.8.0 does that loses its leader while transactions are on their way to its
-log: the thread that writes them outlives the follower, and writes beside that of the next one
-(`Follower.shutdown`, since ZOOKEEPER-3642; apache/zookeeper#2154 mends it). 3.9.5 has not shown
-it."""
+"""ZooKeeper's are what a follower of 3.8.0 does that loses its leader while transactions are on
+their way to its log: the thread that writes them outlives the follower, and writes beside that of
+the next one (`Follower.shutdown`, since ZOOKEEPER-3642; apache/zookeeper#2154 mends it). 3.9.5 has
+not shown it."""
 
 
 class Health:

@@ -126,7 +126,6 @@ def _needs_cluster(created: tuple[str, str]) -> bool:
         text in created[1]
         for text in (
             "ENGINE = Distributed(",
-            "ENGINE = Replicated(",
             "ENGINE = KeeperMap(",
             "storage_policy = ",
         )
@@ -134,8 +133,8 @@ def _needs_cluster(created: tuple[str, str]) -> bool:
 
 
 def _said(workload: Workload, token: str) -> Sequence[str]:
-    """Return the CREATE statements of a session whose servers answer nothing. Tables that need no
-    coordination service replace replicated ones, which have the same settings."""
+    """Return the CREATE statements of a session whose servers answer nothing. Tables and databases
+    that need no coordination service replace replicated ones, which have the same settings."""
     said: list[str] = []
 
     def ask(
@@ -155,13 +154,15 @@ def _said(workload: Workload, token: str) -> Sequence[str]:
         runtime=WallTime(),
         query_channel=lambda node, timeout_s: Driver(Endpoint(node, 9000), timeout_s),
         store_channel=lambda timeout_s: None,  # nothing is asked of it
+        zookeeper=lambda _: SimpleNamespace(ask=lambda *_: None, close=lambda: None),
     )
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Driver, "ask", ask)
         patched.setattr(ObjectStore, "sizes", lambda _: {})
         patched.setattr(ObjectStore, "logged", lambda _: frozenset())
         workload.session(cluster, token)
-    plain = (re.sub(r"ReplicatedMergeTree(\([^)]*\))?", "MergeTree", sql) for sql in said)
+    alone = (re.sub(r" ENGINE = Replicated\([^)]*\)", "", sql) for sql in said)
+    plain = (re.sub(r"ReplicatedMergeTree(\([^)]*\))?", "MergeTree", sql) for sql in alone)
     return [sql for sql in plain if sql.startswith("CREATE")]
 
 

@@ -210,7 +210,7 @@ class TableOfDatabase(TableOfPath):
         super().__init__(cluster, f"{token}_{name}", schema)
         self.database = f"harness_{token}"
         self.name = f"{self.database}.{name}"
-        self._log = f"/harness/{token}/database"
+        self.log = f"/harness/{token}/database"
 
     def create(self) -> None:
         """Create the database on every replica, and the table through the first one. Raises
@@ -218,7 +218,7 @@ class TableOfDatabase(TableOfPath):
         node = self.replicas[0]
         try:
             for node in self.replicas:
-                create_replicated_database(self._on(node), self.database, self._log, node)
+                create_replicated_database(self._on(node), self.database, self.log, node)
             node = self.replicas[0]
             self._on(node).command(
                 self.definition(self.path.removesuffix("1") + "{shard}", "{replica}"),
@@ -231,13 +231,18 @@ class TableOfDatabase(TableOfPath):
     def pending(self) -> Sequence[str]:
         """Return why the table is not at rest, or a replica has yet to execute statements of the
         database's log, a reason each."""
+        return [*self.unexecuted(), *super().pending()]
+
+    def unexecuted(self) -> Sequence[str]:
+        """Return a reason for each replica that has yet to execute statements of the database's
+        log."""
         reasons: list[str] = []
         for node in self.replicas:
             try:
                 last, done = self._on(node).row(
                     "SELECT (SELECT toUInt32(value) FROM system.zookeeper WHERE "
-                    f"path = '{self._log}' AND name = 'max_log_ptr'), (SELECT toUInt32(value) "
-                    f"FROM system.zookeeper WHERE path = '{self._log}/replicas/1|{node}' "
+                    f"path = '{self.log}' AND name = 'max_log_ptr'), (SELECT toUInt32(value) "
+                    f"FROM system.zookeeper WHERE path = '{self.log}/replicas/1|{node}' "
                     "AND name = 'log_ptr')",
                     (int, int),
                 )
@@ -248,7 +253,7 @@ class TableOfDatabase(TableOfPath):
                 reasons.append(
                     f"{node} has yet to execute {last - done} statements of its database"
                 )
-        return [*reasons, *super().pending()]
+        return reasons
 
 
 class ViewTarget(ReplicatedTable):

@@ -15,6 +15,7 @@ from checkers.phrasing import seconds
 from checkers.replication.agreed import agreed_of
 from checkers.sets.key_sets import INSERT, READS
 from checkers.triage import answers
+from checkers.triage.databases import dropped_view, set_aside
 from checkers.triage.events import departures
 from checkers.triage.evidence import Evidence
 from checkers.triage.inserts import Values
@@ -149,6 +150,7 @@ def _of_the_last_answer(errors: re.Pattern[str], signature: answers.Signature) -
 EVERY: Final[Mapping[str, Callable[[History], Iterator[Anomaly]]]] = {"answers": unanswered}
 """Functions that return all anomalies of a checker whose verdict lists a few, by checker."""
 SIGNATURES: Final[Mapping[tuple[str, str], Sequence[tuple[str, Signature]]]] = {
+    ("set-full", "lost"): (("set-aside", set_aside), ("dropped-view", dropped_view)),
     ("set-full", "phantom"): (("refused-itself", _refused_itself),),
     ("sequential", "phantom"): (("refused-itself", _refused_itself),),
     ("linearizable", "phantom"): (("refused-itself", _refused_itself),),

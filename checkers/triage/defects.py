@@ -173,6 +173,8 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
      "a replica took an insert and had yet to execute the statement that created a view"),
     ("half-restored", _TODAY, None, "#111628",
      "a replica was killed while it was restored, and attached only some of its parts"),
+    ("ignored-part", _TODAY, None, "tryLoadPartsToAttach",
+     "an ATTACH left a part aside that its replica had renamed when it started, and said nothing"),
     ("restored-nothing", _TODAY, None, "restoreMetadataInZooKeeper",
      "a replica was killed before its restore had made the table, and the next ones found no "
      "part"),
@@ -184,6 +186,12 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
     ("rewound-restart", _TODAY, None, "checkPartsImpl, #28764, documented",
      "ZooKeeper was put back to an older copy, and replicas that were started set aside the part "
      "that it does not know"),
+    ("set-aside", _TODAY, None, "recoverLostReplica, #111374",
+     "a replica of a Replicated database took the definitions of its tables from ZooKeeper, and "
+     "put one with rows aside"),
+    ("dropped-view", _TODAY, None, "recoverLostReplica, #111935, #111957",
+     "a replica of a Replicated database took the definitions of its tables from ZooKeeper, and "
+     "dropped a view with its rows, or a KeeperMap table"),
     ("strayed-update", _PATCHES, None, "#107501, #111801, #111933",
      "an UPDATE changed two rows of the same block number and offset, of which one came from "
      "another table"),

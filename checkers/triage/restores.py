@@ -1,11 +1,18 @@
 """Signatures of rows that a restore which was killed has left in what replicas put aside."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+from checkers.health import complaints_of
 from checkers.phrasing import seconds
+from checkers.statements.calls import Effect
 from checkers.statements.steps import StatementStep
 from checkers.triage.accused_rows import AccusedRow
 from checkers.triage.events import Event, kills
+from harness.core.op import Kind
+
+_SET_ASIDE: Final = "unexpected-part"
+"""What a server says of itself that has set aside a part which ZooKeeper does not know."""
 
 
 def half_restored(accused: AccusedRow) -> str:
@@ -16,6 +23,26 @@ def half_restored(accused: AccusedRow) -> str:
             return (
                 f"{accused.told(step)} had attached {len(attached)} other parts when "
                 f"{killed.node} was killed at {seconds(killed.begin_ns)}"
+            )
+    return ""
+
+
+def ignored_part(accused: AccusedRow) -> str:
+    """Return how a replica that had set parts aside at its start was to attach the row's partition,
+    said that it had, and attached no part of it."""
+    entries = accused.facts(accused.source, "assign").where(lambda fact: fact.detail == "attach")
+    for step in () if accused.violation.shown else accused.steps:
+        call, node = accused.pair(step), str(step.node)
+        begin_ns = call.invoke.time_ns
+        if call.kind is not Kind.OK or step.call.effect is not Effect.ATTACH:
+            continue
+        killed = kills(accused.history).on(node).before(begin_ns).last
+        attached = [one.part for one in entries.since(begin_ns)]
+        own = any(accused.is_of_partition(part) for part in attached)
+        if killed and not own and _SET_ASIDE in complaints_of(accused.history).get(node, {}):
+            return (
+                f"{accused.told(step)} attached no part; {node}, which was killed at "
+                f"{seconds(killed.begin_ns)}, had set parts aside at its start"
             )
     return ""
 

@@ -32,7 +32,7 @@ from checkers.triage.kept import unregistered_parts
 from checkers.triage.partitions import kept_parts, why_kept
 from checkers.triage.renames import renamed_away
 from checkers.triage.repairs import Repair
-from checkers.triage.restores import half_restored, restored_nothing
+from checkers.triage.restores import half_restored, ignored_part, restored_nothing
 from checkers.triage.rewinds import rewound_insert, rewound_restart
 from checkers.triage.row_paths import UnknownPathError, recorded, unmutated
 from checkers.triage.updates import lost_update, mutated_twice, overwritten_update, strayed_update
@@ -434,6 +434,7 @@ SIGNATURES: Final[Mapping[str, tuple[Sequence[str], Signature]]] = {
     "moved-away": (_LOST, moved_away),
     "copied-nothing": (_LOST, copied_nothing),
     "forgotten-insert": (_LOST, forgotten_insert),
+    "ignored-part": (_LOST, ignored_part),
     "half-restored": (_LOST, half_restored),
     "restored-nothing": (_LOST, restored_nothing),
     "rewound-insert": (_LOST, rewound_insert),

@@ -23,6 +23,7 @@ ServerSetting: TypeAlias = Literal[
     "async_insert",
     "database_replicated_allow_replicated_engine_arguments",
     "deduplicate_blocks_in_dependent_materialized_views",
+    "distributed_ddl_output_mode",
     "distributed_ddl_task_timeout",
     "enable_lightweight_update",
     "insert_deduplicate",

@@ -11,6 +11,7 @@ from workloads.scenarios.alters import (
     UNDONE_ALTER,
 )
 from workloads.scenarios.clones import SUSPICIOUS_CLONE, UNCOUNTED_CLONE, UNWAITED_CLONE
+from workloads.scenarios.databases import DROPPED_MAP, DROPPED_VIEW, RENAMED_ASIDE, SET_ASIDE
 from workloads.scenarios.detached import (
     ENDLESS_MUTATION,
     FETCHED_OVER,
@@ -79,6 +80,7 @@ from workloads.scenarios.statements import (
     FORGOTTEN_INSERT,
     HALF_MOVED,
     HALF_RESTORED,
+    IGNORED_PART,
     MOVED_AWAY,
     REPLACED_BY_NOTHING,
     RESTORED_NOTHING,
@@ -158,10 +160,15 @@ _EVERY = (
     RETRIED_ELSEWHERE,
     MISSED_VIEW,
     HALF_RESTORED,
+    IGNORED_PART,
     RESTORED_NOTHING,
     REWOUND_INSERT,
     REWOUND_RESTART,
     LOST_KEEPERS,
+    SET_ASIDE,
+    RENAMED_ASIDE,
+    DROPPED_VIEW,
+    DROPPED_MAP,
     STRAYED_UPDATE,
     LOST_UPDATE,
     OVERWRITTEN_UPDATE,

@@ -187,6 +187,7 @@ _ATTACHED = ("_t/1/log/log-",)
 """Words of the transaction in which a restore registers a part of t."""
 _MADE = ("_t/1/metadata",)
 """Words of the transaction in which a restore makes t in ZooKeeper."""
+RESTORING = StatementsOptions(statements="attach")
 RESTORED = range(4)
 """Partitions of a table that is restored."""
 
@@ -197,14 +198,19 @@ def _on(f: str, node: str) -> Do:
 
 
 def _cut_restore(
-    name: str, text: str, words: Sequence[str], repeated: tuple[Kind, ...], skip: int = 0
+    name: str,
+    text: str,
+    words: Sequence[str],
+    repeated: tuple[Kind, ...],
+    skip: int = 0,
+    after: Sequence[ScriptStep] = (),
 ) -> Scenario:
     """Return a scenario in which ch1 is killed before a transaction of SYSTEM RESTORE REPLICA, and
-    the statement is made again there, then on the others."""
+    the statement is made again there, then on the others; what comes after that ends it."""
     return Scenario(
         name=name,
         text=text,
-        workload=scripted_statements(f"scenario-{name}", OPTIONS),
+        workload=scripted_statements(f"scenario-{name}", RESTORING),
         nemesis=f"{MESSAGES},{KILL}",
         steps=(
             *(Do(insert_row(key, "ch1", key=key)) for key in RESTORED),
@@ -222,9 +228,10 @@ def _cut_restore(
             replace(_on("restore-replica", "ch1"), ends=repeated),
             _on("restore-replica", "ch2"),
             _on("restore-replica", "ch3"),
+            *after,
         ),
         finding=Finding(FINDING, "lost"),
-        needs=(*OPTIONS.needs, Mechanism.DROP_REPLICA),
+        needs=(*RESTORING.needs, Mechanism.DROP_REPLICA),
     )
 
 
@@ -236,6 +243,17 @@ HALF_RESTORED = _cut_restore(
     # Refused: what ZooKeeper has of it is there.
     repeated=(Kind.FAIL, Kind.INFO),
     skip=2,
+)
+IGNORED_PART = _cut_restore(
+    "ignored-part",
+    "the same, and ATTACH PARTITION is made for each row that lacks, on the replica that was "
+    "killed: each says that it is done, and the part that was being attached stays aside",
+    _ATTACHED,
+    repeated=(Kind.FAIL, Kind.INFO),
+    skip=2,
+    after=[
+        Do(call_of("attach", "ch1", StatementCall(Effect.ATTACH, "t"), key)) for key in RESTORED[2:]
+    ],
 )
 RESTORED_NOTHING = _cut_restore(
     "restored-nothing",

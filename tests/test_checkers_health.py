@@ -143,6 +143,26 @@ def test_a_number_that_is_assigned_twice_is_expected_when_zookeeper_was_put_back
     assert [one.kind for one in verdict.anomalies] == broken
 
 
+RECOVERED = (
+    "2026.11.27 12:00:06.000001 [ 8 ] {{}} <Warning> DatabaseReplicated (d): Cleaned {} outdated "
+    "objects: dropped 0 dictionaries and {} tables, moved {} tables"
+)
+
+
+@pytest.mark.parametrize(
+    ("counts", "report"),
+    [((1, 1, 0), "#111935"), ((2, 0, 2), "#111374"), ((0, 0, 0), None)],
+)
+def test_a_database_that_is_recovered_names_the_report_on_what_it_did(
+    counts: tuple[int, int, int], report: str | None
+) -> None:
+    said = complaints_in(RECOVERED.format(*counts))
+    verdict = Health().check(history(HealthReport({"ch1": said})))
+    found = [(one.kind, str(report) in one.text) for one in verdict.anomalies]
+
+    assert found == ([("recovered-database", True)] if report else [])
+
+
 def test_what_is_reported_upstream_names_the_report() -> None:
     known = [one for one in complaints_in(LOG) if one.kind == "log-disorder"]
     verdict = Health().check(history(HealthReport({"zk2": known, "ch1": [Complaint("fatal", "")]})))

@@ -166,6 +166,23 @@ CASES: Final = (
         ends=(REWOUND,),
     ),
     Case(
+        name="number given twice",
+        before=_ROWS,
+        later=(*on("ch2", "SYSTEM STOP FETCHES {db}.t"),
+               *on("ch1", "INSERT INTO {db}.t VALUES (0, 4)"),
+               *on("ch3", "SYSTEM SYNC REPLICA {db}.t")),
+        looks=(_SHOWN, _ASIDE),
+        tries=(
+            Try("insert row 5 on ch2",
+                on("ch2", "SYSTEM START FETCHES {db}.t", "INSERT INTO {db}.t VALUES (0, 5)")),
+            _ANEW,
+            Try("ATTACH PART '0_4_4_0' on ch2",
+                on("ch2", "ALTER TABLE {db}.t ATTACH PART '0_4_4_0'")),
+            _INSERT,
+        ),
+        ends=(REWOUND,),
+    ),
+    Case(
         name="refused, as most rows are newer",
         before=(*each("CREATE DATABASE {db}", _TABLE),
                 *on("ch1", "INSERT INTO {db}.t VALUES (0, 0)"),

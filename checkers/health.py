@@ -114,7 +114,9 @@ KINDS: Final[Mapping[str, HealthKind]] = {
     ),
     "failing-task": HealthKind(
         "a background task fails again and again at rest",
-        pattern=r"<Error> (?!executeQuery|TCPHandler|HTTP|DynamicQueryHandler|ForcedCritical)"
+        # A server that refuses what others ask of it does not fail itself.
+        pattern=r"<Error> (?!executeQuery|TCPHandler|HTTP|DynamicQueryHandler|ForcedCritical"
+        r"|InterserverIOHTTPHandler)"
         r"(.+?): .*?\bCode: (\d+)|<Warning> (.+?): Part (\S+) from own log doesn't exist",
         seconds_min=3,
     ),

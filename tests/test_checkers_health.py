@@ -71,6 +71,11 @@ QUERY = (
     "Table is in readonly mode"
 )
 
+ASKED = (
+    "2026.11.27 12:00:{:02}.000001 [ 9 ] {{}} <Error> InterserverIOHTTPHandler: Code: 232. "
+    "DB::Exception: No part 0_0_13_2 in table. (NO_SUCH_DATA_PART)"
+)
+
 
 @pytest.mark.parametrize(
     ("lines", "count"),
@@ -81,6 +86,7 @@ QUERY = (
         ([FETCH.format(second) for second in (17, 19, 21, 23)], 0),
         ([FETCH.format(21), OTHER.format(23), FETCH.format(25)], 0),
         ([QUERY.format(second) for second in (21, 23, 25)], 0),
+        ([ASKED.format(second) for second in (21, 23, 25)], 0),
     ],
     ids=[
         "again and again",
@@ -89,6 +95,7 @@ QUERY = (
         "before the end",
         "two errors",
         "a client's calls",
+        "another replica's fetches",
     ],
 )
 def test_a_task_fails_without_end_only_if_it_does_so_at_rest(lines: list[str], count: int) -> None:

@@ -37,6 +37,7 @@ _SYMPTOMS: Final[Mapping[str, Symptom | None]] = {
     "fail-writes": Symptom("write", "EIO"),
     "fail-sync": None,  # a probe would use it up
     "fail-log": None,  # a probe's file is none of the log
+    "slow-log": None,
 }
 """Symptoms by the kind of fault."""
 
@@ -55,6 +56,10 @@ VARIANTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "disk-eio-log": (
         "writes of a ZooKeeper server's log fail with EIO, as if it were on a disk of its own",
         ("fail-log",),
+    ),
+    "disk-slow-log": (
+        f"each write and fsync of a ZooKeeper server's log takes {SLOW_MS} ms longer",
+        ("slow-log",),
     ),
     "disk-slow": (f"each read, write and fsync of a disk takes {SLOW_MS} ms longer", ("slow",)),
     "disk-readonly": ("a disk is read-only", ("readonly",)),
@@ -134,6 +139,7 @@ class DiskFault(NodeFault):
     def __init__(self, choice: FaultChoice) -> None:
         super().__init__(choice)
         self._kind = VARIANTS[self.f][1][0]
+        self._delay_ms = SLOW_MS
 
     def plan(self, seed: Seed, turn: int) -> Mapping[str, Json]:
         """Return also the kind of the fault; what cannot be read is taken."""
@@ -142,13 +148,17 @@ class DiskFault(NodeFault):
         return {**super().plan(seed, turn), "kind": kind, **takes}
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:
-        """Make the disks of the planned nodes fail, and see it in a probe's request."""
+        """Make the disks of the planned nodes fail, and see it in a probe's request. A script's
+        plan may have the delay of a slow disk."""
         self._kind = str(plan.get("kind", self._kind))
+        delay_ms = plan.get("delay_ms", SLOW_MS)
+        assert isinstance(delay_ms, int), "a delay is a number of milliseconds"
+        self._delay_ms = delay_ms
         done = super().begin(cluster, plan, watch)
         return {**done, "text": f"{done['text']}: {self._kind}"}
 
     def _inject(self, cluster: Cluster, nodes: Sequence[str]) -> None:
-        fault: Mapping[str, Json] = {"kind": self._kind, "delay_ms": SLOW_MS}
+        fault: Mapping[str, Json] = {"kind": self._kind, "delay_ms": self._delay_ms}
         cluster.part(HasFaultyDisks).set_disk_fault(nodes, self.f, fault)
 
     def _unverified(self, cluster: Cluster, nodes: Sequence[str]) -> Sequence[str]:
@@ -273,13 +283,14 @@ def _hits(cluster: Cluster, node: str) -> Mapping[str, Json]:
 
 _AIM: Final = Aim(role="clickhouse", target="one", roles=ROLES, targets=TARGETS)
 _LOG_AIM: Final = Aim(role="zookeeper", target="one")
+_OF_LOGS: Final = (("fail-log",), ("slow-log",))
 _PROBED: Final = "a probe's request on the disk met the fault"
 _LURKS: Final = "the disk has the fault, and the end says how many requests it struck"
 _PROBED_OR_LURKS: Final = f"{_PROBED}; for an fsync that fails once, {_LURKS}"
 
 
 def _seen(kinds: tuple[str, ...]) -> str:
-    if kinds == ("fail-log",):
+    if kinds in _OF_LOGS:
         return _LURKS
     return _PROBED_OR_LURKS if "fail-sync" in kinds else _PROBED
 
@@ -308,7 +319,7 @@ FAULTS: Final = (
             seen=_seen(kinds),
             gone="no request of a probe meets the fault",
             make=DiskFault,
-            aim=_LOG_AIM if kinds == ("fail-log",) else _AIM,
+            aim=_LOG_AIM if kinds in _OF_LOGS else _AIM,
         )
         for name, (text, kinds) in VARIANTS.items()
     ),

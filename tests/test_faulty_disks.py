@@ -44,6 +44,7 @@ def nemesis_of(text: str, topology: Topology = SMALL) -> Composed:
         ("disk-eio-fsync-zookeeper", {"disk-eio-fsync"}, 1),
         ("disk-eio-both-all", {"disk-eio"}, 6),
         ("disk-eio-log", {"disk-eio-log"}, 1),
+        ("disk-slow-log", {"disk-slow-log"}, 1),
     ],
 )
 def test_a_name_says_which_disks(name: str, families: set[str], nodes: int) -> None:
@@ -54,7 +55,7 @@ def test_a_name_says_which_disks(name: str, families: set[str], nodes: int) -> N
     assert isinstance(plan["nodes"], list)
     assert len(plan["nodes"]) == nodes
     assert plan == family.plan(Seed(1), 0)
-    role = "zk" if "zookeeper" in name or name == "disk-eio-log" else "ch"
+    role = "zk" if "zookeeper" in name or name.endswith("-log") else "ch"
     assert "both" in name or all(str(node).startswith(role) for node in plan["nodes"])
 
 

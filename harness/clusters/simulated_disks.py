@@ -46,7 +46,7 @@ class SimulatedDisks(CanCutPower, HasFaultyDisks):
     def set_disk_fault(self, nodes: Iterable[str], name: str, fault: Mapping[str, Json]) -> None:
         kind, delay_ms = str(fault["kind"]), fault.get("delay_ms", 0)
         # A simulated ZooKeeper server has nothing but its log.
-        kind = "fail-writes" if kind == "fail-log" else kind
+        kind = {"fail-log": "fail-writes", "slow-log": "slow"}.get(kind, kind)
         assert isinstance(delay_ms, int), "a delay is a number of milliseconds"
         for node in nodes:
             self._disks.set_fault(node, name, kind, delay_ms)

@@ -419,9 +419,9 @@ class HasFaultyDisks(Conditional, Protocol):
     """The cluster's disks fail on command, and those of all servers lose what is not durable."""
 
     def set_disk_fault(self, nodes: Iterable[str], name: str, fault: Mapping[str, Json]) -> None:
-        """Make the disks fail until the fault is cleared. Its "kind" is full, readonly, slow (with
-        "delay_ms"), fail-reads, fail-writes, fail-log (writes of ZooKeeper's log) or fail-sync,
-        which fails one fsync."""
+        """Make the disks fail until the fault is cleared. Its "kind" is full, readonly, slow or
+        slow-log (with "delay_ms"), fail-reads, fail-writes, fail-log or fail-sync, which fails one
+        fsync; those with -log are of ZooKeeper's log alone."""
         ...
 
     def clear_disk_fault(self, nodes: Iterable[str], name: str) -> None:

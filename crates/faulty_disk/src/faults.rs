@@ -23,9 +23,11 @@ pub enum Fault {
     Full,
     ReadOnly,
     Slow(Duration),
+    /// Writes of files in ZooKeeper's log directory are slow, as if it were a device of its own.
+    SlowLog(Duration),
     FailReads,
     FailWrites,
-    /// Writes of files in ZooKeeper's log directory fail, as if it were a device of its own.
+    /// Such writes fail.
     FailLog,
     /// The next fsync fails, and only that one.
     FailSync,
@@ -54,12 +56,12 @@ pub struct Faults {
 impl Faults {
     /// Set the rule of a name in place of an earlier one. Return what is wrong with it.
     pub fn set(&mut self, name: &str, words: &Value) -> Result<(), String> {
+        let delay = Duration::from_millis(words["delay_ms"].as_u64().unwrap_or(0));
         let fault = match words["kind"].as_str().unwrap_or_default() {
             "full" => Fault::Full,
             "readonly" => Fault::ReadOnly,
-            "slow" => Fault::Slow(Duration::from_millis(
-                words["delay_ms"].as_u64().unwrap_or(0),
-            )),
+            "slow" => Fault::Slow(delay),
+            "slow-log" => Fault::SlowLog(delay),
             "fail-reads" => Fault::FailReads,
             "fail-writes" => Fault::FailWrites,
             "fail-log" => Fault::FailLog,
@@ -92,7 +94,7 @@ impl Faults {
     pub fn distinguish_log(&self) -> bool {
         self.rules
             .values()
-            .any(|rule| matches!(rule.fault, Fault::FailLog))
+            .any(|rule| matches!(rule.fault, Fault::FailLog | Fault::SlowLog(_)))
     }
 
     /// Decide about a request; `log`: it is of ZooKeeper's log. Those of probes are not counted, and
@@ -120,6 +122,11 @@ impl Faults {
                     Fault::Slow(more),
                     Request::Read | Request::Grow | Request::Write | Request::Sync,
                 ) => {
+                    delay += *more;
+                    rule.hits += u64::from(!probe);
+                    None
+                }
+                (Fault::SlowLog(more), Request::Grow | Request::Write | Request::Sync) if log => {
                     delay += *more;
                     rule.hits += u64::from(!probe);
                     None

@@ -99,11 +99,14 @@ impl State {
     ) -> Result<(Duration, FileAttr), i32> {
         let mark = parent == ROOT && MARKS.iter().any(|mark| name == OsStr::new(mark));
         let log = self.of_log(parent);
-        let delay = match self.faults.decide(Request::Grow, log, false) {
-            Decision::Execute(delay) => delay,
-            _ if mark => Duration::ZERO,
-            Decision::Fail(error) => return Err(error),
-            Decision::FailSync => unreachable!("a creation is no fsync"),
+        let delay = if mark {
+            Duration::ZERO
+        } else {
+            match self.faults.decide(Request::Grow, log, false) {
+                Decision::Execute(delay) => delay,
+                Decision::Fail(error) => return Err(error),
+                Decision::FailSync => unreachable!("a creation is no fsync"),
+            }
         };
         let entries = self
             .disk

@@ -103,6 +103,10 @@ KINDS: Final[Mapping[str, HealthKind]] = {
         pattern=r"Severe unrecoverable error|Unexpected exception causing shutdown"
         r"|Unable to load database|CRC is corrupted|Unreasonable length",
     ),
+    "failed-join": HealthKind(
+        "a follower of ZooKeeper broke off while it joined its leader, by an error of its own",
+        pattern=r"Exception when following the leader: java\.lang\.\w*(NullPointer|ClassCast)",
+    ),
     "log-disorder": HealthKind(
         "ZooKeeper wrote a transaction to its log behind later ones, or read it there",
         pattern=r"Current zxid \d+ is <= \d+ for|\(highestZxid\) > \d+\(next log\)",
@@ -200,11 +204,13 @@ REPORTED_UPSTREAM: Final[Sequence[Reported]] = (
     Reported("recovered-database", r"moved [1-9]", "ClickHouse#111374"),
     Reported("recovered-database", r"and [1-9]\d* tables", "ClickHouse#111935, ClickHouse#111957"),
     Reported("log-disorder", r"\[(SyncThread|main)", "ZOOKEEPER-4541, ZOOKEEPER-4712"),
+    Reported("failed-join", r'"pif" is null', "ZOOKEEPER-4394"),
 )
-"""ZooKeeper's are what a follower of 3.8.0 does that loses its leader while transactions are on
-their way to its log: the thread that writes them outlives the follower, and writes beside that of
-the next one (`Follower.shutdown`, since ZOOKEEPER-3642; apache/zookeeper#2154 mends it). 3.9.5 has
-not shown it."""
+"""`keeper-error` and `log-disorder` are what a follower of 3.8.0 does that loses its leader while
+transactions are on their way to its log: the thread that writes them outlives the follower, and
+writes beside that of the next one (`Follower.shutdown`, since ZOOKEEPER-3642; apache/zookeeper#2154
+mends it). 3.9.5 has not shown them. `failed-join` is what `Learner.syncWithLeader` of 3.8.0 does
+with a commit that comes between NEWLEADER and UPTODATE (apache/zookeeper#2152 mends it)."""
 
 
 class Health:
@@ -267,11 +273,12 @@ def complaints_of(history: History) -> Mapping[str, Mapping[str, Complaint]]:
 
 def complaints_in(log: str, rest: datetime | None = None) -> list[Complaint]:
     """Return what a server's error log says, of each kind the first line and their number. A line
-    that continues another one, such as a frame of a stack, is not counted. `rest` is the time in
+    that continues another one counts as a part of it if it names an exception of Java, and else,
+    such as a frame of a stack, is left out. `rest` is the time in
     UTC from which on what does not end is looked for; None to look for nothing of that."""
     lines: dict[tuple[str, ...], list[str]] = {}
     at_rest = "" if rest is None else rest.strftime(TIME)
-    for line in filter(_MESSAGE.match, log.splitlines()):
+    for line in _messages(log):
         for kind, pattern in _PATTERNS.items():
             endless = bool(KINDS[kind].seconds_min)
             counts = not endless or ("" < at_rest <= line)
@@ -302,7 +309,22 @@ TEXT_MAX: Final = 400
 """Length of a line from which it is cut off."""
 _MESSAGE: Final = re.compile(r"\d{4}[.-]\d\d[.-]\d\d[ T]")
 """Beginning of a line of a log that is a message of its own."""
+_EXCEPTION: Final = re.compile(r"java\.[\w.$]+(Exception|Error)\b")
 _PATTERNS: Final = {name: re.compile(one.pattern) for name, one in KINDS.items() if one.pattern}
+
+
+def _messages(log: str) -> Iterable[str]:
+    """Yield the messages of a log, each with the exception of Java that it is about."""
+    message = ""
+    for line in log.splitlines():
+        if _MESSAGE.match(line):
+            if message:
+                yield message
+            message = line
+        elif message and _EXCEPTION.match(line):
+            message = f"{message}: {line}"
+    if message:
+        yield message
 
 
 def _expected(complaint: Complaint, injected: Iterable[str]) -> str:

@@ -26,6 +26,12 @@ LOG = """\
 2026.11.27 12:00:03.000001 [ 14 ] {} <Error> t (PartCheckThread): Part 0_1_1_0 is lost forever.
 2026-11-27 12:00:03,000 WARN  [SyncThread:2] FileTxnLog: Current zxid 4294968508 is <= 4294968541 \
 for multi
+2026-11-27 12:00:03,100 WARN  [QuorumPeer] Learner: Exception when following the leader
+java.io.EOFException
+	at java.base/java.io.DataInputStream.readInt(DataInputStream.java:398)
+2026-11-27 12:00:03,200 WARN  [QuorumPeer] Learner: Exception when following the leader
+java.lang.NullPointerException: Cannot read field "hdr" because "pif" is null
+	at org.apache.zookeeper.server.quorum.Learner.syncWithLeader(Learner.java:658)
 2026.11.27 12:00:04.000001 [ 15 ] {} <Warning> t: Code: 490. DB::Exception: not 49
 """
 
@@ -53,6 +59,7 @@ def test_each_kind_has_its_first_line_and_a_number() -> None:
         "fatal": 2,
         "lost-forever": 1,
         "log-disorder": 1,
+        "failed-join": 1,
     }
     assert found["logical-error"].text.startswith("2026.11.27 12:00:00.000001")
 
@@ -171,13 +178,15 @@ def test_a_database_that_is_recovered_names_the_report_on_what_it_did(
 
 
 def test_what_is_reported_upstream_names_the_report() -> None:
-    known = [one for one in complaints_in(LOG) if one.kind == "log-disorder"]
+    kinds = {"log-disorder": "ZOOKEEPER-4712", "failed-join": "ZOOKEEPER-4394"}
+    known = [one for one in complaints_in(LOG) if one.kind in kinds]
     verdict = Health().check(history(HealthReport({"zk2": known, "ch1": [Complaint("fatal", "")]})))
 
-    assert [(one.kind, "ZOOKEEPER-4712" in one.text) for one in verdict.anomalies] == [
-        ("log-disorder", True),
+    assert [(one.kind, "ZOOKEEPER" in one.text) for one in verdict.anomalies] == [
+        *((kind, True) for kind in kinds),
         ("fatal", False),
     ]
+    assert all(kinds.get(one.kind, "") in one.text for one in verdict.anomalies)
 
 
 def test_a_server_that_was_not_read_is_a_doubt() -> None:

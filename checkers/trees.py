@@ -11,6 +11,8 @@ that a server's log lacks before a later one, and that no snapshot between them 
 an older snapshot, or a server that gets this log, goes without them. (What a server received as a
 snapshot is rightly not in its log.) *unlogged*, a server shows a transaction that is in none of its
 files. *stored-otherwise*, a node that the server would have in another way after a restart.
+*untruncated*, nodes of transactions that were cut off a server's log, and that it shows all the
+same.
 
 Doubtful: a server that could not be read, and a node that went on changing.
 
@@ -55,6 +57,11 @@ class ServerTree(msgspec.Struct, frozen=True):
     """Paths that it would have in another way after a restart."""
     version: str = ""
     """Version of the server; "" if unknown."""
+    untruncated: list[str] = []
+    """Paths of nodes that it alone shows, by transactions which are in no log although its own has
+    earlier and later ones: they were cut off its log, and not off a snapshot."""
+    forgotten: list[str] = []
+    """Paths of nodes that its log alone has, and that no server shows."""
 
 
 class TreeDifference(msgspec.Struct, frozen=True):
@@ -135,6 +142,13 @@ def _sentences(report: TreeReport) -> Iterable[tuple[str, str]]:
                 "hole",
                 f"{node}: its log lacks {number(run.count, 'committed transaction')} from "
                 f"{run.first:#x} on, and has later ones",
+            )
+        if server.untruncated:
+            paths = ", ".join(server.untruncated[:3])
+            yield (
+                "untruncated",
+                f"{node}: it alone shows {number(len(server.untruncated), 'node')}, such as "
+                f"{paths}, by transactions that are in no log, and has later ones",
             )
         if server.unlogged:
             yield "unlogged", f"{node}: shows a transaction that is in none of its files"

@@ -11,11 +11,13 @@ from checkers.trees import Missing, ServerTree, TreeDifference, TreeReport, Tree
 from harness.conform import keeper_disk
 from harness.conform.ensemble import pack
 from harness.conform.keeper_disk import KeeperDisk, committed, read_disk
+from harness.conform.keeper_tree import KeeperNode, KeeperTree
 from harness.conform.txnlog import Change, ChangeKind, Txn
 from harness.core.errors import HarnessError
 from harness.core.history import History
 from harness.core.op import NEMESIS, Kind, Op
 from harness.core.verdict import Status
+from harness.run.keeper_trees import forgotten, untruncated
 
 EPOCH = 1 << 32
 
@@ -159,8 +161,23 @@ WELL = ServerTree(3, 5)
             Status.INVALID,
             "1 stored-otherwise",
         ),
+        (
+            TreeReport({"zk1": WELL, "zk2": ServerTree(3, 5, untruncated=["/a"])}),
+            Status.INVALID,
+            "1 untruncated",
+        ),
     ],
-    ids=["equal", "one", "unread", "moving", "hole", "differs", "unlogged", "stored otherwise"],
+    ids=[
+        "equal",
+        "one",
+        "unread",
+        "moving",
+        "hole",
+        "differs",
+        "unlogged",
+        "stored otherwise",
+        "untruncated",
+    ],
 )
 def test_trees_are_judged(report: TreeReport, status: Status, words: str) -> None:
     value = encode(report)
@@ -174,3 +191,33 @@ def test_trees_are_judged(report: TreeReport, status: Status, words: str) -> Non
 
 def test_neighbours_are_one_run() -> None:
     assert runs_of([1, 2, 3, 7]) == [Missing(1, 3), Missing(7, 1)]
+
+
+def test_a_node_that_was_cut_off_a_log_and_not_off_a_snapshot() -> None:
+    node, own = KeeperNode(0, 3, 3, 0, 0, 0, 0, 0), KeeperNode(0, 1, 1, 0, 0, 0, 0, 0)
+    trees = {
+        "zk1": KeeperTree({"/a": own}, EPOCH + 1),
+        "zk2": KeeperTree({"/a": own, "/t": node}, EPOCH + 1),
+    }
+    cut = {"zk1": disk(1, 2, EPOCH + 1), "zk2": disk(1, 2, EPOCH + 1)}
+    logged = {"zk1": disk(1, 2, EPOCH + 1), "zk2": disk(1, 2, 3, EPOCH + 1)}
+    behind = {"zk1": disk(1, 2, EPOCH + 1), "zk2": disk(1, 2)}
+    assert untruncated("zk2", trees, cut) == ["/t"]
+    assert untruncated("zk1", trees, cut) == []
+    assert untruncated("zk2", trees, logged) == []
+    assert untruncated("zk2", trees, behind) == []
+
+
+def test_a_node_that_one_log_alone_has_and_no_server_shows() -> None:
+    shared, last = [txn(1, made("/a"))], [txn(EPOCH + 1)]
+    own = [txn(2, made("/t"))]
+    removed = [txn(EPOCH + 2, Change(ChangeKind.DELETE, "/t"))]
+    trees = {node: KeeperTree({}, EPOCH + 1) for node in ("zk1", "zk2")}
+
+    def disks(*more: Txn) -> dict[str, KeeperDisk]:
+        first = KeeperDisk((*shared, *last, *more), (), b"")
+        return {"zk1": first, "zk2": KeeperDisk((*shared, *own, *last, *more), (), b"")}
+
+    assert forgotten("zk2", trees, disks()) == ["/t"]
+    assert forgotten("zk1", trees, disks()) == []
+    assert forgotten("zk2", trees, disks(*removed)) == []

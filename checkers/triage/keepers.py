@@ -1,10 +1,16 @@
-"""Explains values that reads lack because a ZooKeeper server lost committed transactions.
+"""Explains values that reads lack because a ZooKeeper server lost committed transactions, and
+values that they have because of transactions that were not committed.
 
 The run's look at ZooKeeper's trees (`checkers.trees`) must show that the server lacks the value's
 node, which others have: the child of a workload on ZooKeeper alone, or a node that names the
 value's only part; and that its log lacks committed transactions before later ones. A hole in a log
 whose disk had a fault is `unwritten`; one without is `handed-on-hole` if a server of the ensemble
 has a version that hands holes on, and else nothing that is known.
+
+A value whose insert was not acknowledged, and whose node one server alone shows although it was
+cut off its log, is `untruncated`. One whose node no server shows, and whose creation one log alone
+has, is `unlogged-ack` if that server has a version of before the mend, and another server was
+killed or lost power after the insert began.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,14 +19,22 @@ from typing import Final
 from checkers.look import decode
 from checkers.phrasing import number
 from checkers.sets.key_sets import KeySet, key_sets
-from checkers.trees import NOTHING, TreeReport, trees_of
+from checkers.trees import NOTHING, ServerTree, TreeReport, trees_of
 from checkers.triage.evidence import Evidence
 from checkers.triage.inserts import Values
+from checkers.triage.kept import Kept
 from checkers.triage.reads import Miss
 from harness.core.history import History
+from harness.core.rows import NEVER_NS
 
 HANDED_ON: Final = "handed-on-hole"
 UNWRITTEN: Final = "unwritten"
+UNTRUNCATED: Final = "untruncated"
+UNLOGGED: Final = "unlogged-ack"
+ACKNOWLEDGES_EARLY: Final = ("3.8.0", "3.8.1", "3.8.2", "3.8.3", "3.9.0", "3.9.1")
+"""Versions of ZooKeeper that have `unlogged-ack`."""
+_DEATHS: Final = ("power-cut", "kill-zookeeper", "kill-both")
+"""Beginnings of the names of faults that end a ZooKeeper server."""
 HANDS_ON: Final = "3.9.3"
 """The version of ZooKeeper that has `handed-on-hole`."""
 _DISKS: Final = ("disk-", "power-cut", "empty-disk", "old-disk", "keeper-")
@@ -49,6 +63,45 @@ def lost_transactions(
                 if asked and after and not read.mask & insert.bit:
                     found.setdefault(read.end.index, []).append(Miss(value, {by: text}))
     return found
+
+
+def uncommitted(history: History, evidence: Evidence, known: frozenset[str]) -> Iterator[Kept]:
+    """Yield the values that were not acknowledged, and that replicas show because one ZooKeeper
+    server has or had them."""
+    op = trees_of(history)
+    servers = {} if op is None else decode(op, TreeReport).servers
+    for node, server in servers.items():
+        for by, paths in ((UNTRUNCATED, server.untruncated), (UNLOGGED, server.forgotten)):
+            if by not in known or not paths:
+                continue
+            for key in key_sets(history):
+                readers = {str(read.invoke.node) for read in key.reads}
+                asking = {one for one in readers if node in evidence.keepers.get(one, (node,))}
+                for value, insert in key.inserts.items():
+                    own = any(path.endswith(f"/{key.key}/{value}") for path in paths)
+                    if own and insert.ack is None:
+                        why = _why_shown(history, by, node, servers, insert.invoke.time_ns)
+                        if why:
+                            yield Kept(
+                                key.key, value, frozenset(asking), by, why, NEVER_NS, twice=False
+                            )
+
+
+def _why_shown(
+    history: History, by: str, node: str, servers: Mapping[str, ServerTree], since_ns: int
+) -> str:
+    """Return the evidence of a value that one server alone has or had; "" if there is not enough.
+    `since_ns` is the time at which its insert began."""
+    if by == UNTRUNCATED:
+        return f"{node} alone shows it, and no log has its transaction"
+    if servers[node].version not in ACKNOWLEDGES_EARLY:
+        return ""
+    for fault in history.faults:
+        struck = fault.text.replace(":", " ").split()
+        others = [one for one in struck if one in servers and one != node]
+        if fault.name.startswith(_DEATHS) and fault.begin_ns > since_ns and others:
+            return f"the log of {node} alone has it, and {fault.name} struck {others[0]}"
+    return ""
 
 
 def _lacking(report: TreeReport) -> dict[str, tuple[int, set[str]]]:

@@ -22,7 +22,7 @@ from checkers.triage.evidence import Evidence, evidence_of
 from checkers.triage.explanation import KNOWN, NEW, PARTLY, Cause, described, explained_by
 from checkers.triage.inserts import Values, inserted
 from checkers.triage.keeper_map import has_registers, unrepeated
-from checkers.triage.keepers import lost_transactions
+from checkers.triage.keepers import lost_transactions, uncommitted
 from checkers.triage.kept import kept
 from checkers.triage.looks import repairs_of
 from checkers.triage.reads import Miss, Reads
@@ -152,8 +152,9 @@ def _repairs(
         cut.setdefault(index, []).extend(lost)
     misses: dict[int, Sequence[Miss]] = {**cut}
     others = tuple(one for one in repairs_of(history, evidence) if one.by in known)
+    shown = tuple(uncommitted(history, evidence, known))
     if evidence.doubts:
-        return Repairs(misses, (), others)
+        return Repairs(misses, shown, others)
     left = MISSES_MAX - sum(map(len, cut.values()))
     for key in key_sets(history):
         reads = Reads(history, key, evidence, values, known)
@@ -165,7 +166,7 @@ def _repairs(
             left -= len(found)
             if left < 0:
                 raise HarnessError(TOO_MANY)
-    return Repairs(misses, tuple(kept(history, values, evidence, known)), others)
+    return Repairs(misses, (*kept(history, values, evidence, known), *shown), others)
 
 
 def _cut(history: History, evidence: Evidence, values: Values) -> dict[int, list[Miss]]:

@@ -9,6 +9,7 @@ from checkers.trees import NOTHING, ServerTree, TreeDifference, TreeReport, runs
 from harness.clusters.parallel import on_each
 from harness.conform.keeper_disk import KeeperDisk, committed, read_disk
 from harness.conform.keeper_tree import KeeperNode, KeeperTree, read_nodes, read_tree
+from harness.conform.txnlog import ChangeKind
 from harness.core.errors import ClusterError, HarnessError
 from harness.core.protocols import Cluster
 from harness.core.record_capabilities import KeepsErrors, KeepsTransactions
@@ -65,6 +66,8 @@ def asked(cluster: Cluster) -> TreeReport | None:
             unlogged=trees[node].zxid > disk.last,
             stored_otherwise=other[:PATHS_MAX],
             version=versions.get(node, ""),
+            untruncated=untruncated(node, trees, disks)[:PATHS_MAX],
+            forgotten=forgotten(node, trees, disks)[:PATHS_MAX],
         )
     return TreeReport(servers, differences[:PATHS_MAX], moving, unread)
 
@@ -107,6 +110,48 @@ def _unequal(shown: Mapping[str, Mapping[str, KeeperNode]]) -> set[str]:
     return {
         path for path in everything if any(other.get(path) != first.get(path) for other in others)
     }
+
+
+def untruncated(
+    server: str, trees: Mapping[str, KeeperTree], disks: Mapping[str, KeeperDisk]
+) -> list[str]:
+    """Return the paths of the nodes that a server alone shows, by transactions that no log has
+    although its own has earlier and later ones."""
+    own = [txn.zxid for txn in disks[server].records]
+    logged = {txn.zxid for disk in disks.values() for txn in disk.records}
+    others = [tree.nodes for node, tree in trees.items() if node != server]
+    return [
+        path
+        for path, node in trees[server].nodes.items()
+        if own
+        and min(own) < node.created < max(own)
+        and node.created not in logged
+        and not any(path in other for other in others)
+    ]
+
+
+def forgotten(
+    server: str, trees: Mapping[str, KeeperTree], disks: Mapping[str, KeeperDisk]
+) -> list[str]:
+    """Return the paths of the nodes that only one server's log creates, before other transactions,
+    and that no server shows; of those that are removed later nothing is known."""
+    others = {txn.zxid for node, disk in disks.items() if node != server for txn in disk.records}
+    last = max((txn.zxid for txn in disks[server].records), default=0)
+    alone = {
+        change.path: txn.zxid
+        for txn in disks[server].records
+        for change in txn.changes
+        if change.kind is ChangeKind.CREATE and txn.zxid not in others and txn.zxid < last
+    }
+    removed = {
+        change.path
+        for disk in disks.values()
+        for txn in disk.records
+        for change in txn.changes
+        if change.kind is ChangeKind.DELETE
+    }
+    shown = {path for tree in trees.values() for path in tree.nodes}
+    return sorted(alone.keys() - removed - shown)
 
 
 def _words(node: KeeperNode | None) -> str:

@@ -116,6 +116,8 @@ REFUSED = {
     "handed-on-hole": "a client's look at ZooKeeper",
     "early-epoch": "a disk that fails on command",
     "unwritten": "a disk that fails on command",
+    "unlogged-ack": "a disk that fails on command",
+    "untruncated": "a disk that fails on command",
     "unsynced-commit": "a disk that fails on command",
     "shared-transactions": "a session that goes on from statement to statement",
     "rewound-insert": "fault keeper-rewound",

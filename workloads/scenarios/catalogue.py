@@ -32,6 +32,8 @@ from workloads.scenarios.keeper_map import DELETED_TWICE, REFUSED_ITSELF, REPEAT
 from workloads.scenarios.keepers import (
     EARLY_EPOCH,
     HANDED_ON_HOLE,
+    UNLOGGED_ACK,
+    UNTRUNCATED,
     UNWRITTEN,
 )
 from workloads.scenarios.leaders import TWO_LEADERS
@@ -186,6 +188,8 @@ _EVERY = (
     HANDED_ON_HOLE,
     EARLY_EPOCH,
     UNWRITTEN,
+    UNLOGGED_ACK,
+    UNTRUNCATED,
     UNSYNCED_COMMIT,
     SHARED_TRANSACTIONS,
 )

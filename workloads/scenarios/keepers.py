@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from checkers.ladder import Level
-from harness.core.op import Json
+from compose.settings import Settings, Storage
+from harness.core.op import Json, Kind, Op
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
-from harness.generators.script import Do, Rest, ScriptStep, Until
+from harness.generators.script import Do, Rest, ScriptStep, Then, Until
 from workloads.scenarios.scenario import FAULTY_DISKS, Finding, Scenario
 from workloads.scenarios.steps import (
     Ended,
     ScriptedFault,
     fault,
     insert,
+    once,
     read,
     shows,
 )
@@ -168,4 +170,132 @@ UNWRITTEN = Scenario(
     time_limit_s=180,
     quiesce_s=10,
     settings=FAULTY_DISKS,
+)
+
+POWER: Final = "power-cut-zookeeper-one"
+SLOW: Final = "disk-slow-log"
+RESTART: Final = "restart-zookeeper-one"
+PATIENT: Final = Settings(storage=Storage.FAULTY, init_limit=120)
+"""Disks that fail on command, and a leader that waits a minute for a follower with a slow one."""
+DEPOSED_S: Final = 8.0
+"""Time in which a leader that nobody hears steps down, and its followers leave it: 5 s."""
+LOOKERS: Final = 24
+"""Number of clients that read once with a session of their own from before: a new one would need a
+transaction."""
+LOOK_S: Final = 2.0
+"""Time between two of their reads."""
+_ALONE = _apart(3, ["zk1"], ["zk2"])
+_LATE = fault(SLOW, f"{SLOW}-zookeeper-one", 4, nodes=["zk1"], kind="slow-log", delay_ms=10_000)
+_DARK = fault("power-cut", POWER, 5, nodes=["zk1"], seed=0)
+_GONE = _killed(2, "zk3")
+_LEADER = _killed(6, "zk2")
+_OUT = _apart(7, ["zk2"], ["zk1", "zk3"])
+_LOOKERS = range(1, LOOKERS + 1)
+
+
+def _zk2_leads() -> tuple[ScriptStep, ...]:
+    """Return the steps after which zk1 follows zk2 and zk3 is dead: of two servers with the same
+    transactions the one with the higher number leads."""
+    return (*_GONE.begins, Do(once("restart", 1, RESTART, ["zk1"])), *_inserts(range(3), "ch2"))
+
+
+def _only_on_the_leader(value: int) -> tuple[ScriptStep, ...]:
+    """Return the steps after which zk2 alone has the insert, whose outcome is unknown: zk3 is dead,
+    and zk1 does not hear it."""
+    return (*_ALONE.begins, Do(insert(value, "ch2"), ends=(Kind.INFO,)))
+
+
+def _looks(value: int, by: int = 1) -> Then:
+    """Return the steps in which one client after the other reads, until one sees the value."""
+
+    def go_on(ended: tuple[Op, ...]) -> Sequence[ScriptStep]:
+        if by > LOOKERS or shows(value)(ended[-1]):
+            return ()
+        look = Do(read("ch2"), by=by, ends=(Kind.OK, Kind.INFO))
+        return (Rest(LOOK_S if by > 1 else 0.0), look, _looks(value, by + 1))
+
+    return Then(go_on)
+
+
+UNLOGGED_ACK = Scenario(
+    name="unlogged-ack",
+    text="a ZooKeeper follower acknowledges its leader before its log has what it got with it: the "
+    "leader commits and shows that, and after a power cut of the follower it is lost",
+    workload=_children(),
+    nemesis=f"{CUT},{KILL},{POWER},{SLOW},{RESTART}",
+    clients=LOOKERS + 1,
+    steps=(
+        *_zk2_leads(),
+        *(Do(read("ch2"), by=number) for number in _LOOKERS),
+        *_only_on_the_leader(3),
+        *_LATE.begins,
+        _ALONE.ends,
+        _looks(3),
+        *_DARK.begins,
+        *_LEADER.begins,
+        _LATE.ends,
+        *_OUT.begins,
+        _LEADER.ends,
+        _DARK.ends,
+        *_inserts([4], "ch1"),
+        _OUT.ends,
+        _serves("ch2"),
+        Until(read("ch2"), shows(4), pause_s=0.1),
+    ),
+    finding=Finding("linearizable", "cycle"),
+    time_limit_s=240,
+    quiesce_s=10,
+    settings=PATIENT,
+)
+
+QUIET: Final = "pause-clickhouse-all"
+WRITES: Final = "disk-eio-writes-zookeeper-one"
+EXPIRED_S: Final = 8.0
+"""Time in which sessions end whose clients are silent: six seconds at most, and a tick."""
+LED_S: Final = 4.0
+"""Time in which two servers follow each other, and the sessions of silent clients do not end."""
+CANDIDATE_S: Final = 20.0
+"""Time in which a server is elected that nobody can follow, and takes a snapshot."""
+_SILENT = fault("pause", QUIET, 8, nodes=["ch1", "ch2", "ch3"])
+_UNABLE = fault("disk-eio-writes", WRITES, 9, nodes=["zk1"], kind="fail-writes")
+_PAIR = _killed(10, "zk1", "zk2")
+_THIRD = _killed(11, "zk3")
+
+UNTRUNCATED = Scenario(
+    name="untruncated",
+    text="a ZooKeeper server that is told to truncate its log keeps what a later snapshot has: "
+    "it shows for good what no other server has",
+    workload=_children(),
+    nemesis=f"{CUT},{KILL},{RESTART},{WRITES},{QUIET}",
+    steps=(
+        # The end of a session is a transaction, after which zk2 would be sent a snapshot.
+        *_SILENT.begins,
+        *_zk2_leads(),
+        Rest(EXPIRED_S),
+        *_only_on_the_leader(3),
+        Rest(DEPOSED_S),
+        # zk1 elects zk2, which takes a snapshot, and cannot note the epoch in which to follow.
+        *_UNABLE.begins,
+        _ALONE.ends,
+        Rest(CANDIDATE_S),
+        *_PAIR.begins,
+        _UNABLE.ends,
+        *_OUT.begins,
+        _PAIR.ends,
+        # zk1 leads zk3 and notes an epoch, by which it leads zk2 before it has transactions.
+        Rest(LED_S),
+        *_THIRD.begins,
+        # zk1 no longer leads when it is asked.
+        Rest(STEPPED_DOWN_S),
+        _OUT.ends,
+        *_inserts([4], "ch1"),
+        _THIRD.ends,
+        _serves("ch2"),
+        Until(read("ch2"), shows(4), pause_s=0.1),
+        _SILENT.ends,
+    ),
+    finding=Finding("convergence", "diverged"),
+    time_limit_s=240,
+    quiesce_s=10,
+    settings=PATIENT,
 )

@@ -1,12 +1,16 @@
 """Parts of clusters that need no Docker engine: parallel calls, logs, tables of connections."""
 
 import threading
+from typing import Any, cast
 
 import pytest
+from docker import DockerClient
+from docker.errors import NotFound
 
 from harness.clusters.connections import established
-from harness.clusters.logs import informative_lines
+from harness.clusters.logs import informative_lines, transactions_of
 from harness.clusters.parallel import on_each
+from harness.clusters.pods import PodAgent
 from harness.core.errors import ClusterError
 
 
@@ -67,3 +71,43 @@ SOCKETS = """\
 
 def test_connections_that_are_open_are_read_from_the_table_of_either_family() -> None:
     assert [*established(SOCKETS)] == [(47092, "172.21.0.2", 2181), (2181, "172.21.0.4", 47092)]
+
+
+class PackingAgent:
+    """A pod whose packing of a ZooKeeper log ends with a status."""
+
+    def __init__(self, status: int) -> None:
+        self.done = {"status": status, "stdout": "bG9n", "stderr": "tar: No space left on device"}
+
+    def call(self, command: str, **arguments: Any) -> Any:
+        return self.done
+
+
+class RunningPod:
+    """An engine whose containers run, and have no files."""
+
+    status = "running"
+
+    def __init__(self) -> None:
+        self.containers = self.api = self
+
+    def get(self, name: str) -> "RunningPod":
+        return self
+
+    def get_archive(self, container: str, path: str) -> Any:
+        raise NotFound(f"{container} has no {path}")
+
+
+def packed_log(status: int) -> bytes | None:
+    return transactions_of(
+        cast(DockerClient, RunningPod()), "zk1", "zk1-pod", cast(PodAgent, PackingAgent(status))
+    )
+
+
+def test_a_log_that_a_pod_cannot_pack_is_an_error_and_not_no_log() -> None:
+    assert packed_log(0) == b"log"
+    assert packed_log(3) is None
+    with pytest.raises(ClusterError, match=r"zk1-pod: .* not packed within 60 s"):
+        packed_log(124)
+    with pytest.raises(ClusterError, match="not stored: tar: No space left on device"):
+        packed_log(2)

@@ -16,6 +16,7 @@ from docker.models.containers import Container
 
 from harness.clusters.engine import engine_request
 from harness.clusters.pods import PodAgent
+from harness.core.errors import ClusterError
 from harness.core.topology import Node, Role
 
 _SERVER_LOGS: Final = "/var/log/clickhouse-server"
@@ -27,7 +28,13 @@ date such as 2026.11.23."""
 _TRANSACTIONS: Final = "/datalog"
 _SNAPSHOTS: Final = "/data"
 _PACKED: Final = "/tmp/transactions.tar.gz"  # noqa: S108 # in the pod, whose only user is root
-_PACKING_S: Final = 60.0
+_PACKING_S: Final = 60
+"""Time limit of packing and sending a log."""
+_KILL_S: Final = 10.0
+"""Time after the limit in which the packing ends."""
+_NO_LOG: Final = 3
+_TIMED_OUT: Final = 124
+"""Statuses of packing where there is no log, and when the time was over."""
 _CHUNK: Final = 1 << 20
 TRANSACTIONS_FILE: Final = "txnlog.tar.gz"
 """Archive of a ZooKeeper server's transaction log, the files version-2/log.<first zxid>, and of its
@@ -120,7 +127,8 @@ def _from_pod(
     pod's memory.
 
     The engine cannot copy files out of a tmpfs, so the pod packs them. The server may write
-    meanwhile; the copy then ends in the middle of a transaction.
+    meanwhile; the copy then ends in the middle of a transaction. Raises ClusterError if there is a
+    log that the pod cannot pack, or not in time.
     """
     try:
         if client.containers.get(pod).status != "running":
@@ -129,11 +137,25 @@ def _from_pod(
         return None
     newer = "" if since_s is None else f"--newer-mtime=@{since_s}"
     snapshots = f"-C /volumes{_SNAPSHOTS} version-2"
-    packing = f"tar -czf {_PACKED} {newer} -C /volumes{_TRANSACTIONS} version-2 {snapshots}"
+    directory = f"/volumes{_TRANSACTIONS}"
+    packing = f"tar -czf {_PACKED} {newer} -C {directory} version-2 {snapshots}"
     # A status of 1 says that a file grew meanwhile.
-    sending = f"{packing} 2>/dev/null; [ $? -le 1 ] && base64 -w 0 {_PACKED}"
-    done = agent.call("run", wait_s=_PACKING_S, argv=["sh", "-c", sending], text="")
-    return base64.b64decode(done["stdout"]) if done["status"] == 0 else None
+    packed = f"{{ {packing}; [ $? -le 1 ]; }} && base64 -w 0 {_PACKED}"
+    sending = f"[ -d {directory}/version-2 ] || exit {_NO_LOG}; {packed}"
+    argv = ["timeout", str(_PACKING_S), "sh", "-c", sending]
+    done = agent.call("run", wait_s=_PACKING_S + _KILL_S, argv=argv, text="")
+    if done["status"] == _NO_LOG:
+        return None
+    if done["status"] == _TIMED_OUT:
+        raise ClusterError(
+            f"{pod}: its ZooKeeper log was not packed within {_PACKING_S} s, and is not stored; "
+            "run fewer clusters at a time on this machine, or make a shorter run"
+        )
+    if done["status"]:
+        raise ClusterError(
+            f"{pod}: its ZooKeeper log was not packed, and is not stored: {done['stderr'].strip()}"
+        )
+    return base64.b64decode(done["stdout"])
 
 
 def _from_container(client: docker.DockerClient, container: str) -> bytes | None:

@@ -240,7 +240,7 @@ _ROWS: Final[Sequence[tuple[str, Version, Version | None, str, str]]] = (
      "a ZooKeeper server whose log could not be written followed again without what it lacks"),
     ("untruncated", FIRST, None, "ZOOKEEPER-4837",
      "a ZooKeeper server was told to truncate its log, and kept what a snapshot had of that"),
-    ("unlogged-ack", FIRST, None, "ZOOKEEPER-4646, ZOOKEEPER-4785, in ZooKeeper before 3.8.4",
+    ("unlogged-ack", FIRST, None, "ZOOKEEPER-4646, ZOOKEEPER-4785, in ZooKeeper before 3.8.5",
      "a ZooKeeper server acknowledged its leader before its log had what it got, and died"),
     ("stale-replace", _TODAY, None, "#73697",
      "a statement took a partition of which its replica had yet to fetch or to mutate a part"),

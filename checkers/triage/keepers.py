@@ -31,7 +31,7 @@ HANDED_ON: Final = "handed-on-hole"
 UNWRITTEN: Final = "unwritten"
 UNTRUNCATED: Final = "untruncated"
 UNLOGGED: Final = "unlogged-ack"
-ACKNOWLEDGES_EARLY: Final = ("3.8.0", "3.8.1", "3.8.2", "3.8.3", "3.9.0", "3.9.1")
+ACKNOWLEDGES_EARLY: Final = ("3.8.0", "3.8.1", "3.8.2", "3.8.3", "3.8.4", "3.9.0", "3.9.1")
 """Versions of ZooKeeper that have `unlogged-ack`."""
 _DEATHS: Final = ("power-cut", "kill-zookeeper", "kill-both")
 """Beginnings of the names of faults that end a ZooKeeper server."""

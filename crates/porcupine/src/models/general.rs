@@ -44,19 +44,8 @@ fn run<M: Model>(
     }
 }
 
-/// Returns operations that prove the failure at row `at`.
-///
-/// In real time, all of them but the one at `at` are explained together when that one returns, so
-/// that the failure never moves to an operation that was good. In process order the failure may
-/// move. In either case, whatever fails stays possible after some of the others (see [`Support`]).
-fn witness<M: Model>(
-    model: &mut M,
-    ops: &[Op],
-    request: &Request,
-    at: u32,
-    process: impl Fn(u32) -> i64 + Copy,
-) -> Witness {
-    let linearizable = request.consistency == Consistency::Linearizable;
+/// Returns the operations that the search had looked at when it failed at row `at`, by their call.
+fn considered(ops: &[Op], at: u32, linearizable: bool) -> Vec<Op> {
     let stuck = ops
         .iter()
         .find(|op| op.row == at)
@@ -77,6 +66,23 @@ fn witness<M: Model>(
         }
     }
     part.sort_unstable_by_key(|op| (op.call, op.row));
+    part
+}
+
+/// Returns operations that prove the failure at row `at`.
+///
+/// In real time, all of them but the one at `at` are explained together when that one returns, so
+/// that the failure never moves to an operation that was good. In process order the failure may
+/// move. In either case, whatever fails stays possible after some of the others (see [`Support`]).
+fn witness<M: Model>(
+    model: &mut M,
+    ops: &[Op],
+    request: &Request,
+    at: u32,
+    process: impl Fn(u32) -> i64 + Copy,
+) -> Witness {
+    let linearizable = request.consistency == Consistency::Linearizable;
+    let part = considered(ops, at, linearizable);
     let may_fail = |op: &&Op| op.ret != NEVER && (!linearizable || op.row == at);
     let mut support = Support::default();
     let guarded = match supported(model, &part, may_fail, &mut support, request.limits) {

@@ -297,7 +297,7 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
     }
 
     fn stuck(&self, op: u32) -> Ended {
-        let mut orders: Vec<Vec<u32>> = match self.state.traces.is_on() {
+        let orders: Vec<Vec<u32>> = match self.state.traces.is_on() {
             true => self
                 .now
                 .live()
@@ -305,16 +305,7 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
                 .collect(),
             false => Vec::new(),
         };
-        orders.sort_by_key(|order| usize::MAX - order.len());
-        let mut orders = orders.into_iter();
-        let order = orders.next().unwrap_or_default();
-        let mut placed: FxHashSet<u32> = order.iter().copied().collect();
-        let new = |order: &Vec<u32>| order.iter().filter(|&&row| placed.insert(row)).count() > 0;
-        Ended::Stuck {
-            at: self.state.ops[op as usize].row,
-            order,
-            others: orders.filter(new).collect(),
-        }
+        stuck_at(self.state.ops[op as usize].row, orders)
     }
 
     fn rows(&self, trace: u32) -> Vec<u32> {
@@ -407,6 +398,21 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
         self.now
             .live()
             .all(|entry| entry.config.words()[word] & bit == 0)
+    }
+}
+
+/// Returns the failure at `row`: the longest of the orders that led to it, and those of the others
+/// that place what no longer one does. Apart from the search, so that it is compiled only once.
+fn stuck_at(row: u32, mut orders: Vec<Vec<u32>>) -> Ended {
+    orders.sort_by_key(|order| usize::MAX - order.len());
+    let mut orders = orders.into_iter();
+    let order = orders.next().unwrap_or_default();
+    let mut placed: FxHashSet<u32> = order.iter().copied().collect();
+    let new = |order: &Vec<u32>| order.iter().filter(|&&row| placed.insert(row)).count() > 0;
+    Ended::Stuck {
+        at: row,
+        order,
+        others: orders.filter(new).collect(),
     }
 }
 

@@ -178,11 +178,11 @@ class Reported:
     report: str
 
 
-DISKS: Final = ("disk-", "power-cut", "empty-disk", "keeper-", "replace")
+DISKS: Final = ("disk-", "power-cut", "empty-disk", "old-disk", "keeper-", "replace")
 """Beginnings of the names of faults that take files from servers."""
 STARTS: Final = (
     *("kill", "restart", "upgrade", "merge-kill", "drop-kill", "fetch-kill", "clone-kill"),
-    *("commit-kill", "pull-kill", "register-kill", "finish-kill", "quorum-end-kill", "old-disk"),
+    *("commit-kill", "pull-kill", "register-kill", "finish-kill", "quorum-end-kill"),
 )
 """Beginnings of the names of other faults after which a server starts."""
 EXPECTED: Final[Sequence[Expected]] = (
@@ -193,7 +193,7 @@ EXPECTED: Final[Sequence[Expected]] = (
     Expected("lost-forever", "a fault took files", faults=DISKS),
     Expected("lost-part", "a fault took files", faults=DISKS),
     Expected("keeper-error", "a fault took files", faults=DISKS),
-    Expected("recovered-database", "a fault took files", faults=(*DISKS, "old-disk")),
+    Expected("recovered-database", "a fault took files", faults=DISKS),
     # ZooKeeper counts the blocks from its copy on. Any other fault must not make it count twice.
     Expected("taken-number", "ZooKeeper was put back", faults=("keeper-rewound",)),
 )

@@ -126,9 +126,10 @@ def test_what_a_fault_takes_is_expected_and_counted() -> None:
     report = HealthReport({"ch1": [Complaint("lost-part", "lost 3", 3)], "ch2": []})
 
     struck = Health().check(history(report, "power-cut-torn"))
+    older = Health().check(history(report, "old-disk-clickhouse-one"))
     other = Health().check(history(report, "kill-clickhouse"))
 
-    assert struck.status is Status.VALID
+    assert (struck.status, older.status) == (Status.VALID, Status.VALID)
     assert struck.figures["expected"] == {"lost-part (a fault took files)": 3}
     assert other.status is Status.INVALID
 

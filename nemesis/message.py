@@ -194,6 +194,8 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, Json]]] = {
 replica that sends the parts."""
 
 
+ENDING: Final = ("cut", "half", "shut")
+"""What rules do that end connections."""
 RARE = frozenset(
     {"zk-delay-active", "zk-delay-failed", "zk-cut-register", "zk-cut-unlock", "fetch-hold-second"}
 )
@@ -214,7 +216,9 @@ class Message(NodeFault):
 
     def __init__(self, choice: FaultChoice) -> None:
         super().__init__(choice)
-        self._rule = {"name": self.f, **VARIANTS[self.f][1]}
+        self._rule: dict[str, Json] = {"name": self.f, **VARIANTS[self.f][1]}
+        if choice.options.cut == "reject" and self._rule["do"] in ENDING:
+            self._rule["resets"] = True
         self._lurks = False
 
     def begin(self, cluster: Cluster, plan: Mapping[str, Json], watch: Watch) -> dict[str, Json]:

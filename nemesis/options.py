@@ -21,7 +21,7 @@ ENDS = ("new", "old")
 
 CUTS = ("drop", "reject")
 """What a link that a partition cuts does with packets: it drops them, or it resets TCP connections
-as well."""
+as well. Faults of messages that cut a connection close it, or reset it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -320,7 +320,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             type=Choice.of(CUTS),
             panel=Panel.FAULTS,
             help="How a partition cuts a link: drop loses every packet; reject resets TCP "
-            "connections as well. Default: drop.",
+            "connections as well, and so do faults of messages that cut them. Default: drop.",
             on=On.CONTAINERS,
         ),
     ] = CUTS[0]

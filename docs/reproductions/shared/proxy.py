@@ -49,6 +49,8 @@ OPS = {
 """ZooKeeper's type codes: get; multi; exists, get, getChildren, getChildren2 and multiRead; create,
 delete, setData, multi, create2 and createContainer."""
 HALF_BYTES = 400
+_AT_ONCE = struct.pack("ii", 1, 0)
+"""Option SO_LINGER with which a connection that is closed sends a reset."""
 """Size of what `half` forwards: the header of an answer and the beginning of a part."""
 CHUNK = 1 << 16
 
@@ -70,6 +72,8 @@ class Rule:
     alone: bool = False
     skip: int = 0
     cut: bool = False
+    resets: bool = False
+    """Whether it ends connections with a reset."""
     hits: int = 0
     answered: int = 0
     cleared: asyncio.Event = field(default_factory=asyncio.Event)
@@ -161,6 +165,8 @@ class Relay:
         """Messages that are held back alone."""
         self._dropped: set[str] = set()
         """Edges on which nothing is forwarded any more."""
+        self._resets = False
+        """Whether its connections end with a reset."""
         self._stalling: Rule | None = None
         """Rule by which the response is stalled."""
         self._stall_left = 0
@@ -188,6 +194,11 @@ class Relay:
         if self not in self._state.stalled:
             self.end()
 
+    def reset(self, rule: Rule) -> None:
+        """Abort both connections by a rule, which may want their peers to get a reset."""
+        self._resets = self._resets or rule.resets
+        self.end()
+
     def end(self) -> None:
         """Abort both connections."""
         self._state.stalled.discard(self)
@@ -197,6 +208,9 @@ class Relay:
         for task in self._aside:
             task.cancel()
         for transport in self._transports:
+            if self._resets and not transport.is_closing():
+                connection = transport.get_extra_info("socket")
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
             transport.abort()
 
     async def _forward(
@@ -262,10 +276,11 @@ class Relay:
         if rule.do == "shut":
             for relay in list(self._state.relays):
                 if relay.channel == self.channel:
-                    relay.end()
+                    relay.reset(rule)
         if rule.do == "half":
             self._transports[0].write(message[:HALF_BYTES])
             await asyncio.sleep(0.05)  # the kernel sends it before the connection is aborted
+        self._resets = self._resets or rule.resets
         raise ConnectionAbortedError(rule.name)
 
     async def _set_aside(self, message: bytes, rule: Rule, writer: asyncio.StreamWriter) -> None:

@@ -118,6 +118,7 @@ REFUSED = {
     "unwritten": "a disk that fails on command",
     "unlogged-ack": "a disk that fails on command",
     "untruncated": "a disk that fails on command",
+    "failed-join": "a disk that fails on command",
     "unsynced-commit": "a disk that fails on command",
     "shared-transactions": "a session that goes on from statement to statement",
     "rewound-insert": "fault keeper-rewound",

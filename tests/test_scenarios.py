@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from checkers.every_run import every_run
 from checkers.judge import Judgement
 from checkers.ladder import Ladder, Level
 from harness.core.seed import Seed
@@ -48,7 +49,8 @@ def test_a_scenario_names_faults_clients_replicas_and_a_checker_that_there_are(
     assert {call.f for call in faults} == nemesis.fs
     assert all(step.by < one.clients for step in steps)
     assert all(step.call.node in topology.replicas for step in steps if not step.call.nemesis)
-    assert one.finding.checker in {checker.name for checker in one.workload.checkers()}
+    checkers = (*one.workload.checkers(), *every_run())
+    assert one.finding.checker in {checker.name for checker in checkers}
 
 
 @pytest.mark.parametrize(

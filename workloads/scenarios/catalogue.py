@@ -31,6 +31,7 @@ from workloads.scenarios.inserts import (
 from workloads.scenarios.keeper_map import DELETED_TWICE, REFUSED_ITSELF, REPEATED_INSERT
 from workloads.scenarios.keepers import (
     EARLY_EPOCH,
+    FAILED_JOIN,
     HANDED_ON_HOLE,
     UNLOGGED_ACK,
     UNTRUNCATED,
@@ -190,6 +191,7 @@ _EVERY = (
     UNWRITTEN,
     UNLOGGED_ACK,
     UNTRUNCATED,
+    FAILED_JOIN,
     UNSYNCED_COMMIT,
     SHARED_TRANSACTIONS,
 )

@@ -8,7 +8,7 @@ from compose.settings import Settings, Storage
 from harness.core.op import Json, Kind, Op
 from harness.core.protocols import Workload
 from harness.core.seed import Seed
-from harness.generators.script import Do, Rest, ScriptStep, Then, Until
+from harness.generators.script import Do, Joined, Rest, ScriptStep, Then, Until
 from workloads.scenarios.scenario import FAULTY_DISKS, Finding, Scenario
 from workloads.scenarios.steps import (
     Ended,
@@ -298,4 +298,52 @@ UNTRUNCATED = Scenario(
     time_limit_s=240,
     quiesce_s=10,
     settings=PATIENT,
+)
+
+_PACED = fault(
+    SLOW, f"{SLOW}-zookeeper-majority", 12, nodes=["zk1", "zk2"], kind="slow-log", delay_ms=150
+)
+_SLUGGISH = fault(
+    "disk-slow", "disk-slow-zookeeper-one", 13, nodes=["zk3"], kind="slow", delay_ms=200
+)
+JOINS: Final = 4
+"""Number of times that a server is killed and joins."""
+WRITTEN: Final = 30
+"""Number of inserts in which it is started and joins."""
+
+
+def _join(number: int) -> tuple[ScriptStep, ...]:
+    """Return the steps in which zk3 is killed, and joins while others write."""
+    away = _killed(14 + number, "zk3")
+    first = 1 + number * WRITTEN
+    return (
+        *away.begins,
+        *_inserts([first], "ch2"),
+        Do(away.ends.call, wait=False),
+        *(Do(insert(value, "ch2")) for value in range(first + 1, first + WRITTEN)),
+        Joined(),
+    )
+
+
+FAILED_JOIN = Scenario(
+    name="failed-join",
+    text="a ZooKeeper follower that joins while others write fails when a transaction is committed "
+    "before it may serve (NullPointerException), and joins again",
+    workload=_children(),
+    nemesis=f"{KILL},{SLOW},disk-slow-zookeeper-one",
+    steps=(
+        *_inserts([0], "ch2"),
+        # An insert is always on its way, and for less time than zk3 takes to note the epoch.
+        *_PACED.begins,
+        *_SLUGGISH.begins,
+        *(step for number in range(JOINS) for step in _join(number)),
+        _PACED.ends,
+        _SLUGGISH.ends,
+        _serves("ch3"),
+        Until(read("ch3"), shows(JOINS * WRITTEN), pause_s=0.1),
+    ),
+    finding=Finding("health", "failed-join"),
+    time_limit_s=180,
+    quiesce_s=10,
+    settings=FAULTY_DISKS,
 )

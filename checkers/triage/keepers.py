@@ -93,7 +93,21 @@ def _why_shown(
     """Return the evidence of a value that one server alone has or had; "" if there is not enough.
     `since_ns` is the time at which its insert began."""
     if by == UNTRUNCATED:
-        return f"{node} alone shows it, and no log has its transaction"
+        return _untruncated(node)
+    return _unlogged_ack(history, node, servers, since_ns)
+
+
+def _untruncated(node: str) -> str:
+    """A server alone shows a node, and no log has its transaction: return that as a sentence."""
+    return f"{node} alone shows it, and no log has its transaction"
+
+
+def _unlogged_ack(
+    history: History, node: str, servers: Mapping[str, ServerTree], since_ns: int
+) -> str:
+    """The log of a server alone has a node that none shows, and after the insert began another
+    server died: return that as a sentence; "" for a version that acknowledges what it has
+    logged."""
     if servers[node].version not in ACKNOWLEDGES_EARLY:
         return ""
     for fault in history.faults:

@@ -11,6 +11,19 @@ enum MicroOp {
     Read(u32, Vec<i64>),
 }
 
+impl MicroOp {
+    fn edn(&self, is_ok: bool) -> String {
+        match self {
+            Self::Append(key, element) => format!("[:append {key} {element}]"),
+            Self::Read(key, _) if !is_ok => format!("[:r {key} nil]"),
+            Self::Read(key, list) => {
+                let list: Vec<String> = list.iter().map(i64::to_string).collect();
+                format!("[:r {key} [{}]]", list.join(" "))
+            }
+        }
+    }
+}
+
 struct Transaction {
     process: i64,
     call: i64,
@@ -167,23 +180,52 @@ impl Made {
 
     /// Returns calls and ends as events in the order of their times. What returns when another is
     /// called is concurrent with it.
-    pub fn for_adya(&self) -> adya::History {
-        let mut events: Vec<(i64, bool, usize)> = Vec::new();
+    fn events(&self) -> Vec<(i64, OpType, usize)> {
+        let mut moments: Vec<(i64, bool, usize)> = Vec::new();
         for (at, one) in self.transactions.iter().enumerate() {
-            events.push((one.call, false, at));
-            events.push((one.ret, true, at));
+            moments.push((one.call, false, at));
+            moments.push((one.ret, true, at));
         }
-        events.sort_unstable();
-        let mut interner = Interner::default();
-        let ops = events.iter().zip(0u64..);
-        let ops = ops.map(|(&(time, ends, at), index)| {
+        moments.sort_unstable();
+        let kind = |ends: bool, outcome: Outcome| match (ends, outcome) {
+            (false, _) => OpType::Invoke,
+            (true, Outcome::Committed) => OpType::Ok,
+            (true, Outcome::Unknown) => OpType::Info,
+            (true, Outcome::Aborted) => OpType::Fail,
+        };
+        let event = |(time, ends, at): (i64, bool, usize)| {
+            (time, kind(ends, self.transactions[at].outcome), at)
+        };
+        moments.into_iter().map(event).collect()
+    }
+
+    /// Returns the events as Jepsen's `history.edn` has them, for other checkers: one a line.
+    pub fn edn(&self) -> String {
+        let mut text = String::new();
+        for (index, (time, kind, at)) in self.events().into_iter().enumerate() {
             let one = &self.transactions[at];
-            let kind = match (ends, one.outcome) {
-                (false, _) => OpType::Invoke,
-                (true, Outcome::Committed) => OpType::Ok,
-                (true, Outcome::Unknown) => OpType::Info,
-                (true, Outcome::Aborted) => OpType::Fail,
+            let (name, is_ok) = match kind {
+                OpType::Invoke => ("invoke", false),
+                OpType::Ok => ("ok", true),
+                OpType::Info => ("info", false),
+                OpType::Fail => ("fail", false),
             };
+            let ops: Vec<String> = one.ops.iter().map(|op| op.edn(is_ok)).collect();
+            text += &format!(
+                "{{:index {index}, :time {time}, :type :{name}, :process {}, :f :txn, :value [{}]}}\n",
+                one.process,
+                ops.join(" ")
+            );
+        }
+        text
+    }
+
+    pub fn for_adya(&self) -> adya::History {
+        let mut interner = Interner::default();
+        let events = self.events();
+        let ops = events.iter().zip(0u64..);
+        let ops = ops.map(|(&(time, kind, at), index)| {
+            let one = &self.transactions[at];
             Op {
                 index,
                 kind,

@@ -3,11 +3,14 @@
 //!
 //!     cargo run --release --manifest-path benches/adya/Cargo.toml -- verdicts 20000
 //!     cargo run --release --manifest-path benches/adya/Cargo.toml -- times 100000 1000000
+//!     cargo run --release --manifest-path benches/adya/Cargo.toml -- edn 100000 0.0001
+//!     cargo run --release --manifest-path benches/adya/Cargo.toml -- small 1000
 //!
 //! `verdicts` judges so many small histories at each of eight levels, and prints how many verdicts
 //! agree, and the first history of each kind of disagreement. `times` prints a row for each history
 //! and checker, each from a process of its own: seconds of CPU of the check alone, of a history that
-//! is in memory, and by how much it raised what the process holds.
+//! is in memory, and by how much it raised what the process holds. `edn` prints such a history, and
+//! `small` so many small ones, one a line, as EDN for checkers that are not here, such as Elle.
 
 mod made;
 mod measured;
@@ -109,6 +112,17 @@ fn main() {
         ["times", ..] if words.len() > 1 => {
             measured::table(words[1..].iter().map(|word| number(word) as usize));
         }
+        ["edn", count, stale] => {
+            let stale = stale.parse().unwrap_or_else(|_| usage());
+            let shape = Shape::large(number(count) as usize, stale);
+            print!("{}", Made::new(1, shape).edn());
+        }
+        ["small", count] => {
+            for seed in 0..number(count) {
+                let events = Made::new(seed, Shape::small(seed)).edn();
+                println!("[{}]", events.trim_end().replace('\n', " "));
+            }
+        }
         ["one", checker, count, stale] => {
             let stale = stale.parse().unwrap_or_else(|_| usage());
             measured::row(checker, number(count) as usize, stale);
@@ -118,6 +132,6 @@ fn main() {
 }
 
 fn usage() -> ! {
-    eprintln!("expected `verdicts COUNT`, or `times COUNT…`");
+    eprintln!("expected `verdicts COUNT`, `times COUNT…`, `edn COUNT STALE` or `small COUNT`");
     std::process::exit(254)
 }

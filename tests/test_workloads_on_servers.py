@@ -128,6 +128,7 @@ def test_quorums_are_accused_only_where_zookeepers_log_has_the_servers_at_fault(
         ("keeper-map", ["shape=mutex"], 3, "linearizable", VALID),
         ("keeper-map", ["shape=mutex", "strict=false"], 3, "linearizable", INVALID),
         ("transactions", [], 3, "isolation", VALID),
+        ("transactions", ["shape=sets"], 3, "snapshots", VALID),
         ("dedup", [], 4, "dedup", VALID),
         ("dedup", ["deduplicate=false"], 4, "dedup", INVALID),
         ("replication", [], 4, "parts", VALID),
@@ -291,6 +292,7 @@ def test_with_a_small_window_some_retries_come_at_once_and_the_dedup_checker_cou
         ("phantom", "quorum=4", "--quorum 4: expected 2 to 3"),
         ("keeper-map", "shape=queue", "shape 'queue' is unknown; expected one of register, cas"),
         ("transactions", "isolation=snapshot", "isolation 'snapshot' is unknown; did you mean"),
+        ("transactions", "shape=bags", "shape 'bags' is unknown; expected one of lists, sets"),
         (
             "liveness-nodes",
             "slack-s=0",

@@ -10,9 +10,13 @@ time is kept, because a COMMIT returns when later transactions see it
 (`wait_changes_become_visible_after_commit_mode`, by default wait_unknown), so that what was
 acknowledged is in the last reads. Statements outside of transactions read what has not committed,
 so that reads are transactions too.
+
+A shape is what they write. "lists": UPDATEs that append to a row. "sets": INSERTs, which never
+meet, so that none is refused; each makes a part of its own, which background merges replace while
+older snapshots still need it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -21,6 +25,7 @@ from pyporcupine import LEVELS
 from checkers.availability.answers import Answers
 from checkers.conclusion import mapping_of
 from checkers.consistency.isolation import FINAL_TXN, STRONG_SNAPSHOT_ISOLATION, TXN, Isolation
+from checkers.consistency.snapshots import INSERT, Snapshots
 from checkers.ladder import Level
 from checkers.stats import Stats
 from harness.clients.clickhouse import ClickHouse, DatabaseError
@@ -47,13 +52,16 @@ Step: TypeAlias = list[Json]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsOptions(PacedOptions):
-    """Options of `transactions`: how many lists there are, and what they are to satisfy."""
+    """Options of `transactions`: what they write, and what they are to satisfy."""
 
+    shape: str = "lists"
+    """"lists": UPDATEs that append to a list, of which a transaction refuses another; "sets":
+    INSERTs of rows, which meet nobody."""
     keys: int = 4
-    """Number of lists of each server."""
+    """Number of lists or sets of each server."""
     isolation: str = STRONG_SNAPSHOT_ISOLATION
     """Level of isolation that transactions are to satisfy, as `harness check --consistency` names
-    it."""
+    it; of the shape "sets" only strong-snapshot-isolation."""
     ops_per_s: float = 60.0
 
     @property
@@ -64,17 +72,61 @@ class TransactionsOptions(PacedOptions):
     def validate(self, topology: Topology) -> None:  # noqa: ARG002
         """Raise UsageError for options that are out of range."""
         validate_numbers(self)
+        if self.shape not in SHAPES:
+            raise UsageError(f"shape {unknown_name(self.shape, SHAPES)}")
         if self.isolation not in LEVELS:
             raise UsageError(f"isolation {unknown_name(self.isolation, LEVELS)}")
+        if self.shape == "sets" and self.isolation != STRONG_SNAPSHOT_ISOLATION:
+            raise UsageError(
+                f"isolation '{self.isolation}' of shape 'sets': expected "
+                f"{STRONG_SNAPSHOT_ISOLATION}; the shape 'lists' has the others"
+            )
 
 
-class ListClient:
-    """Makes transactions of one worker on the lists of a server."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionShape:
+    """What transactions write; {table}, {key}, {value} and {keys} are filled in."""
 
-    def __init__(self, connection: ClickHouse, table: str, keys: int) -> None:
-        """Create a client of the table, whose lists have the keys from 0."""
+    write: str
+    """Name of a step that writes."""
+    statement: str
+    """Statement of a step that writes."""
+    rows: str
+    """Query of a step that reads."""
+    columns: str
+    """Columns and sort order of the table."""
+    first: str = ""
+    """Statement that writes what is there before the run."""
+
+
+SHAPES: Final[Mapping[str, TransactionShape]] = {
+    "lists": TransactionShape(
+        write=APPEND,
+        statement="ALTER TABLE {table} UPDATE list = arrayPushBack(list, {value}) "
+        "IN PARTITION {key} WHERE key = {key}",
+        rows="SELECT arrayJoin(list) FROM {table} WHERE key = {key}",
+        columns="(key Int64, list Array(Int64)) ENGINE = MergeTree PARTITION BY key ORDER BY key",
+        first="INSERT INTO {table} SELECT number, [] FROM numbers({keys})",
+    ),
+    "sets": TransactionShape(
+        write=INSERT,
+        statement="INSERT INTO {table} SELECT {key}, {value}",
+        rows="SELECT element FROM {table} WHERE key = {key} ORDER BY element",
+        columns="(key Int64, element Int64) ENGINE = MergeTree PARTITION BY key ORDER BY element",
+    ),
+}
+
+
+class TransactionClient:
+    """Makes transactions of one worker on the table of a server."""
+
+    def __init__(
+        self, connection: ClickHouse, shape: TransactionShape, table: str, keys: int
+    ) -> None:
+        """Create a client of the table, whose lists or sets have the keys from 0."""
         self._connection = connection
         self._connection.keep_session()
+        self._shape = shape
         self._table = table
         self._keys = keys
 
@@ -102,13 +154,11 @@ class ListClient:
     def _made(self, step: Step) -> Step:
         """Make a step and return it, with the list if it reads. Raises DatabaseError."""
         f, key, value = step
-        if f == APPEND:
-            self._connection.command(
-                f"ALTER TABLE {self._table} UPDATE list = arrayPushBack(list, {value}) "
-                f"IN PARTITION {key} WHERE key = {key}"
-            )
+        template = self._shape.statement if f == self._shape.write else self._shape.rows
+        sql = template.format(table=self._table, key=key, value=value)
+        if f == self._shape.write:
+            self._connection.command(sql)
             return step
-        sql = f"SELECT arrayJoin(list) FROM {self._table} WHERE key = {key}"
         return [f, key, list(self._connection.numbers(sql))]
 
 
@@ -117,29 +167,35 @@ def transactions(
 ) -> Workload:
     """Return the workload `transactions`."""
 
+    shape = SHAPES[options.shape]
+
     def create(cluster: Cluster, token: str) -> Session:
         database = f"harness_{token}"
         table = f"{database}.t"
+        first = [shape.first.format(table=table, keys=options.keys)] if shape.first else []
         return CoordinatedSession(
             cluster,
-            lambda connection: ListClient(connection, table, options.keys),
+            lambda connection: TransactionClient(connection, shape, table, options.keys),
             timeout_s=options.timeout_s,
             database=database,
             statements=(
                 f"CREATE DATABASE IF NOT EXISTS {database}",
-                f"CREATE TABLE {table} (key Int64, list Array(Int64)) ENGINE = MergeTree "
-                "PARTITION BY key ORDER BY key",
-                f"INSERT INTO {table} SELECT number, [] FROM numbers({options.keys})",
+                f"CREATE TABLE {table} {shape.columns}",
+                *first,
             ),
         )
 
     own = seed.child("call")
+
+    def call(number: int) -> Call:
+        return Call(f=TXN, value={TXN: _steps(own, number, options.keys, shape.write)})
+
     return TableWorkload(
         name="transactions",
         seed=seed,
         promise=promise,
         create=create,
-        calls=numbered(lambda number: Call(f=TXN, value={TXN: _steps(own, number, options.keys)})),
+        calls=numbered(call),
         per_s=options.ops_per_s,
         final_once=(FINAL_TXN,),
         final_reads=(),
@@ -147,23 +203,23 @@ def transactions(
     )
 
 
-def _steps(own: Seed, number: int, keys: int) -> list[Json]:
-    """Return the steps of a transaction: reads and appends of its number, at most one of these to
-    each list."""
+def _steps(own: Seed, number: int, keys: int, write: str = APPEND) -> list[Json]:
+    """Return the steps of a transaction: reads and writes of its number, at most one of these to
+    each list or set."""
     of = own.child("steps", number)
     count = 1 + of.below(0, STEPS_MAX)
     first = of.below(1, keys)
     drawn: list[Json] = []
     for at in range(count):
         key = (first + at * (1 + of.below(2, keys))) % keys
-        appends = of.below(3 + at, 2) and [APPEND, key, number] not in drawn
-        drawn.append([APPEND, key, number] if appends else [READ, key, None])
+        writes = of.below(3 + at, 2) and [write, key, number] not in drawn
+        drawn.append([write, key, number] if writes else [READ, key, None])
     return drawn
 
 
 def _checkers(options: TransactionsOptions, *, faults_expected: bool) -> Sequence[Checker]:
     return (
         Stats(min_ok={TXN: 10}, faults_expected=faults_expected),
-        Isolation(options.isolation),
+        Isolation(options.isolation) if options.shape == "lists" else Snapshots(),
         Answers(),
     )

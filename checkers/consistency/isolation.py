@@ -66,9 +66,7 @@ class Isolation:
                 _add(found, pairs, anomaly)
         elif result.status == "UNKNOWN":
             found.add_doubt(result.reason)
-        final = {invoke.node for invoke, _ in history.answered(FINAL_TXN)}
-        nodes = dict.fromkeys(pair.invoke.node for pair in pairs if pair.kind is Kind.OK)
-        if unread := [str(node) for node in nodes if node not in final]:
+        if unread := nodes_without_final(history):
             found.add_doubt(f"no {FINAL_TXN} on {listed(unread)}")
         committed = sum(pair.kind is Kind.OK for pair in pairs)
         of = number(committed, "transaction")
@@ -86,13 +84,26 @@ class Isolation:
         )
 
 
+def nodes_without_final(history: History) -> list[str]:
+    """Return the servers on which a transaction committed and no `final-txn` was answered."""
+    final = {invoke.node for invoke, _ in history.answered(FINAL_TXN)}
+    nodes = dict.fromkeys(invoke.node for invoke, _ in history.answered(TXN, FINAL_TXN))
+    return [str(node) for node in nodes if node not in final]
+
+
+def steps_of(pair: Pair) -> Sequence[Sequence[Any]]:
+    """Return the steps of a transaction, with what it read if it committed. Raises HistoryError."""
+    answer = pair.end if pair.kind is Kind.OK else None
+    steps = mapping_of(pair.invoke if answer is None else answer).get(TXN, [])
+    return _checked(pair.invoke.index, steps)
+
+
 def _transaction(pair: Pair) -> pyporcupine.Transaction:
     """Return a call as a transaction. What one without an answer read is not known."""
-    invoke, end = pair.invoke, pair.end if pair.kind is Kind.OK else None
-    steps = mapping_of(invoke if end is None else end).get("txn", [])
+    invoke = pair.invoke
     return pyporcupine.Transaction(
         invoke.process,
-        [(f, f"{invoke.node}:{key}", value) for f, key, value in _checked(invoke.index, steps)],
+        [(f, f"{invoke.node}:{key}", value) for f, key, value in steps_of(pair)],
         call=invoke.time_ns,
         ret=None if pair.kind is Kind.INFO or pair.end is None else pair.end.time_ns,
         outcome=_OUTCOMES[pair.kind],

@@ -96,8 +96,8 @@ WORKLOADS: Mapping[str, CatalogueEntry] = {
         serial,
     ),
     "transactions": CatalogueEntry(
-        "transactions of MergeTree tables, which read lists and append to them: snapshot isolation "
-        "on each server; try kill-clickhouse, coordinated-cut-response",
+        "transactions of MergeTree tables, which append to lists, or insert into sets, and read "
+        "them: snapshot isolation on each server; try kill-clickhouse, coordinated-cut-response",
         TransactionsOptions,
         transactions,
     ),
@@ -269,6 +269,7 @@ CHECKERS: Mapping[str, str] = {
     "sequential": "one order of all calls explains every read, and keeps each process's order",
     "linearizable": "one order of all calls explains every read, and keeps real time",
     "isolation": "transactions on lists satisfy a level of isolation",
+    "snapshots": "transactions see each other whole or not at all, in one order of commits",
     "atomic": "an insert of several values is seen whole or not at all",
     "answers": "every call made after the heal is eventually answered",
     "availability": "which servers answer without ZooKeeper, and while other replicas are dead",

@@ -94,6 +94,9 @@ def _play(order, places, copied, past, sees, half) -> set[Shown]:
         case Effect.DETACH:
             for changed in _detached(step, places, views, sees):
                 go(changed)
+        case Effect.EXTEND:
+            for view in views:
+                go({call.to: (*there, *view)})
         case Effect.REPLACE:
             for view in views:
                 go({call.to: view}, copied | {(Effect.COPY, call.to, view)})

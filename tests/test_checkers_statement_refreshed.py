@@ -23,8 +23,23 @@ APPEND = call("update", "append", 3, 15, update=9)
 
 def shows(node: str, view: list, t: list) -> list:
     """Return a look at t and its refreshable view at rest."""
-    answer = {"tables": {"t": t, "u": [], "t.view": view}}
+    return looks_at(node, "t.view", view, t)
+
+
+def looks_at(node: str, place: str, view: list, t: list) -> list:
+    """Return a look at t and the table of one of its views at rest."""
+    answer = {"tables": {"t": t, "u": [], place: view}}
     return _call(next(PROCESS), FINAL_ROWS, 92, 93, "ok", node, 1, None, answer, None)
+
+
+def deleted(sync: int, node: str = "ch1") -> list:
+    """Return an acknowledged mutation that removes the row, and for which so many waited."""
+    return call("delete", "delete", 3, 5, node=node, settings={"mutations_sync": sync})
+
+
+def appended(begin: int, end: int, kind: str = "ok", *, synced: bool = True) -> list:
+    """Return a refresh of the appending view on ch1."""
+    return call("refresh-append", "extend", begin, end, kind, key=None, synced=synced)
 
 
 CASES: dict[str, tuple[tuple[Any, ...], list, list, str]] = {
@@ -58,6 +73,30 @@ CASES: dict[str, tuple[tuple[Any, ...], list, list, str]] = {
     "the row is there twice": ((ONE, SYNCED), [(1, [], 2)], HERE, "unrefreshed"),
     "an update is under way": ((ONE, APPEND, SYNCED), HERE, [(1, [9], 1)], ""),
     "an update that nobody made": ((ONE, SYNCED), [(1, [9], 1)], HERE, "unrefreshed"),
+    "it has the row, which a mutation was to remove for which nobody waited": (
+        (ONE, deleted(0), SYNCED),
+        HERE,
+        [],
+        "",
+    ),
+    "the same where another replica had to make it": (
+        (ONE, deleted(1, "ch2"), SYNCED),
+        HERE,
+        [],
+        "",
+    ),
+    "the same where its own replica had to make it": (
+        (ONE, deleted(1), SYNCED),
+        HERE,
+        [],
+        "unrefreshed",
+    ),
+    "the same where all had to make it": (
+        (ONE, deleted(2, "ch2"), SYNCED),
+        HERE,
+        [],
+        "unrefreshed",
+    ),
     "a row that nobody inserted": (
         (ONE, SYNCED),
         [(1, [], 1), (7, [], 1)],
@@ -73,6 +112,64 @@ def test_the_view_of_a_replica(name: str) -> None:
     # ch2 has refreshed nothing that matters, or what is right
     other = HERE if ON_CH2 in calls else []
     looks = (shows("ch1", view, t), shows("ch2", other, t))
+    verdict = StatementRows().check(history(*calls, AT_REST, *looks))
+    assert [one.kind for one in verdict.anomalies] == [kind] * bool(kind)
+    assert verdict.status is (Status.INVALID if kind else Status.VALID)
+
+
+TWICE = [(1, [], 2)]
+APPENDING: dict[str, tuple[tuple[Any, ...], list, list, str]] = {
+    "one refresh adds the row": ((ONE, appended(10, 20)), HERE, HERE, ""),
+    "the next one adds it again": ((ONE, appended(10, 20), appended(30, 40)), TWICE, HERE, ""),
+    "the next one adds nothing": (
+        (ONE, appended(10, 20), appended(30, 40)),
+        HERE,
+        HERE,
+        "unrefreshed",
+    ),
+    "one refresh adds it twice": ((ONE, appended(10, 20)), TWICE, HERE, "unrefreshed"),
+    "two that overlap are one": ((ONE, appended(10, 20), appended(15, 25)), HERE, HERE, ""),
+    "two that overlap are two": ((ONE, appended(10, 20), appended(15, 25)), TWICE, HERE, ""),
+    "two that overlap are none": (
+        (ONE, appended(10, 20), appended(15, 25)),
+        [],
+        HERE,
+        "unrefreshed",
+    ),
+    "the row goes, and its copy stays": ((ONE, appended(10, 20), DELETE), HERE, [], ""),
+    "a refresh after that adds nothing": (
+        (ONE, appended(10, 20), DELETE, appended(40, 45)),
+        HERE,
+        [],
+        "",
+    ),
+    "a refresh after that adds it": (
+        (ONE, appended(10, 20), DELETE, appended(40, 45)),
+        TWICE,
+        [],
+        "unrefreshed",
+    ),
+    "its replica may have lacked the row": ((ONE, appended(10, 20, synced=False)), [], HERE, ""),
+    "one of unknown outcome added the row": (
+        (ONE, appended(10, 20, "info"), appended(30, 40)),
+        TWICE,
+        HERE,
+        "",
+    ),
+    "one of unknown outcome added nothing": (
+        (ONE, appended(10, 20, "info"), appended(30, 40)),
+        HERE,
+        HERE,
+        "",
+    ),
+    "a refresh of the other view adds nothing": ((ONE, SYNCED), HERE, HERE, "unrefreshed"),
+}
+
+
+@pytest.mark.parametrize("name", APPENDING)
+def test_the_appending_view_of_a_replica(name: str) -> None:
+    calls, view, t, kind = APPENDING[name]
+    looks = (looks_at("ch1", "t.appending.view", view, t), looks_at("ch2", "t.view", [], t))
     verdict = StatementRows().check(history(*calls, AT_REST, *looks))
     assert [one.kind for one in verdict.anomalies] == [kind] * bool(kind)
     assert verdict.status is (Status.INVALID if kind else Status.VALID)

@@ -65,7 +65,7 @@ class StatementKind:
         """Return whether it takes from a table what its replica has, so that SYSTEM SYNC REPLICA
         matters. On all hosts another replica may make it."""
         return (
-            (self.effect in TAKING or self.effect is Effect.REFRESH)
+            self.effect in TAKING
             and "staging" not in self.placeholders
             and "ON CLUSTER" not in self.sql
         )

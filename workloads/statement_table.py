@@ -14,6 +14,7 @@ from harness.core.dialect import Mechanism
 from harness.core.errors import UsageError
 from harness.core.ranges import unknown_name
 from workloads.statement_kinds import ANY_MUTATION, ANY_WAIT, PATCHED, SEPARATOR, StatementKind
+from workloads.view_statements import REFRESHES
 
 _MANUAL: Final = "sql-reference/statements"
 _PARTITION: Final = f"{_MANUAL}/alter/partition"
@@ -438,14 +439,7 @@ _ONCE: Final[Mapping[str, StatementKind]] = {
         needs=(Mechanism.ATOMIC_DATABASES,),
         by_name=True,
     ),
-    "refresh": StatementKind(
-        sql=SEPARATOR.join(("SYSTEM REFRESH VIEW {table}_view", "SYSTEM WAIT VIEW {table}_view")),
-        effect=Effect.REFRESH,
-        text="refreshes the view of a table on the replica that is asked, and waits for that",
-        promise=f"{_MANUAL}/create/view#refreshable-materialized-view",
-        needs=(Mechanism.REFRESHABLE_VIEWS,),
-        by_name=True,
-    ),
+    **REFRESHES,
     "reattach": StatementKind(
         sql="DETACH TABLE {table} SYNC; ATTACH TABLE {table}",
         effect=Effect.NONE,

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from checkers.statements.calls import OF_VIEW, Effect
+from checkers.statements.calls import Effect
+from checkers.statements.refreshed import VIEWS
 from harness.clients.clickhouse import ClickHouse, DatabaseError
 from harness.clients.replicated_table import (
     ReplicatedTable,
@@ -14,8 +15,8 @@ from harness.clients.replicated_table import (
 )
 from harness.core.dialect import Mechanism
 from harness.core.errors import ClusterError
-from harness.core.op import Json
 from harness.core.protocols import Cluster
+from workloads.plain_tables import RefreshedTable, StagingTable
 from workloads.statement_kinds import StatementKind
 
 SCHEMA: Final = TableSchema("p Int64, id Int64, v Array(UInt32)", order_by="id", partition_by="p")
@@ -116,8 +117,9 @@ class TableShape:
     table is."""
     exchanged: bool = False
     """Whether statements give the tables each other's names."""
-    refreshed: bool = False
-    """Whether each of the replicated tables has a refreshable view on each replica."""
+    refreshed: frozenset[Effect] = frozenset()
+    """The effects of statements for which each of the replicated tables has a refreshable view on
+    each replica."""
     settings: Mapping[str, int] = field(default_factory=dict)
     """Settings of the tables beside those that their statements need."""
 
@@ -166,10 +168,12 @@ def tables_of(
         tables[VIEW] = ViewTarget(
             cluster, f"{token}_{VIEW}", schema, source, shape.columns, late=shape.late_view
         )
-    for name in names_of(shape.tables) if shape.refreshed else ():
-        tables[f"{name}{OF_VIEW}"] = RefreshedTable(
-            cluster, f"{token}_{name}_view", replace(schema, engine="MergeTree"), tables[name].name
-        )
+    for name in names_of(shape.tables):
+        for effect in sorted(shape.refreshed):
+            tables[f"{name}{VIEWS[effect]}"] = RefreshedTable(
+                cluster, f"{token}_{name}", schema, tables[name].name,
+                appends=effect is Effect.EXTEND,
+            )  # fmt: skip
     if shape.staging:
         tables[STAGING] = StagingTable(
             cluster, f"{token}_{STAGING}", replace(schema, engine="MergeTree", ttl="")
@@ -288,44 +292,6 @@ class ViewTarget(ReplicatedTable):
         connections = {node: self._on(node) for node in self.replicas}
         left = drop_database(self._cluster, self._view_database, connections)
         return [*left, *super().drop()]
-
-
-class StagingTable(ReplicatedTable):
-    """Plain table on every replica, which is at rest when no statement runs."""
-
-    def pending(self) -> Sequence[str]:
-        """Return nothing: there is no queue."""
-        return ()
-
-    def unfinished_mutations(self) -> Sequence[str]:
-        """Return nothing: no statement mutates it."""
-        return ()
-
-    def endless_mutations(self, node: str) -> Mapping[str, Sequence[str]]:  # noqa: ARG002
-        """Return nothing: no statement mutates it."""
-        return {}
-
-    def observe(self, *, parts: bool = False) -> Mapping[str, Json]:  # noqa: ARG002
-        """Return no figures of any replica."""
-        return {node: {} for node in self.replicas}
-
-
-class RefreshedTable(StagingTable):
-    """Plain table of a refreshable view on every replica, which refreshes only when it is told
-    to."""
-
-    def __init__(self, cluster: Cluster, token: str, schema: TableSchema, source: str) -> None:
-        """Name the table, and the view, which is beside its source."""
-        super().__init__(cluster, token, schema)
-        self._source = source
-
-    def create_on(self, connection: ClickHouse, node: str) -> None:
-        """Create the table and the view. Raises DatabaseError."""
-        super().create_on(connection, node)
-        connection.command(
-            f"CREATE MATERIALIZED VIEW {self._source}_view REFRESH EVERY 100 YEAR TO {self.name} "
-            f"EMPTY AS SELECT p, id, v FROM {self._source}"
-        )
 
 
 def at_replica(node: str) -> str:

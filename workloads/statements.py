@@ -25,7 +25,7 @@ from checkers.statements.calls import (
 from checkers.statements.endings import MutationEnds
 from checkers.statements.reads import StatementReads
 from checkers.statements.rows import StatementRows
-from checkers.statements.steps import Sees
+from checkers.statements.steps import REFRESHING, Sees
 from checkers.stats import Stats
 from harness.clients.clickhouse import (
     DatabaseError,
@@ -152,9 +152,9 @@ class StatementsOptions(PacedOptions):
         return "forget" in [name.strip() for name in self.statements.split(",")]
 
     @property
-    def refreshed(self) -> bool:
-        """Return whether some statement refreshes views of the tables."""
-        return any(kind.effect is Effect.REFRESH for kind in self.chosen.values())
+    def refreshed(self) -> frozenset[Effect]:
+        """Return the effects of statements that refresh views of the tables."""
+        return frozenset(kind.effect for kind in self.chosen.values()) & {*REFRESHING}
 
     @property
     def needs(self) -> tuple[Mechanism, ...]:

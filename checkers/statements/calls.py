@@ -22,6 +22,8 @@ EXPIRED_ROWS = "expired-rows"
 """Call that reads the rows of a partition after that."""
 OF_VIEW = ".view"
 """What follows the name of a table in that of its refreshable view's table."""
+OF_APPENDING_VIEW = ".appending.view"
+"""What follows it in that of its appending view's table."""
 
 _MUTATION_SETTINGS = frozenset({"mutations_sync", "lightweight_deletes_sync"})
 """Settings that only mutations have."""
@@ -68,6 +70,9 @@ class Effect(StrEnum):
     REFRESH = "refresh"
     """Replaces the rows of a table's refreshable view, on the replica that is asked, by those that
     this has of the table: it changes no row of a table."""
+    EXTEND = "extend"
+    """Adds to the rows of a table's appending view, which refreshes on the replica that is asked,
+    those that this has of the table: it changes no row of a table."""
     NONE = "none"
     """Changes no row."""
 

@@ -63,6 +63,8 @@ class Exact:
         match call.effect:
             case Effect.NONE | Effect.KILL | Effect.EXCHANGE | Effect.FORGET | Effect.REFRESH:
                 return {state}
+            case Effect.EXTEND if call.to is UNSET:
+                return {state}
             case Effect.INSERT | Effect.AGAIN:
                 return {
                     state.put(
@@ -103,6 +105,8 @@ class Exact:
         match call.effect:
             case Effect.FETCH:
                 return {state.put(added if to in self.asides else {})}
+            case Effect.EXTEND:
+                return {state.put(added)} | ({state} if step.is_partial else set())
             case Effect.REPLACE:
                 return {state.put({to: have}, [(Effect.COPY, to, have)] if have else [])}
             case Effect.MOVE:
@@ -162,6 +166,8 @@ class LocalView:
         match call.effect:
             case Effect.NONE | Effect.KILL | Effect.EXCHANGE | Effect.FORGET | Effect.REFRESH:
                 return {state}
+            case Effect.EXTEND if call.to is UNSET:
+                return {state}
             case Effect.APPEND | Effect.CLEAR:
                 return {state}
             case Effect.INSERT | Effect.AGAIN:
@@ -202,6 +208,9 @@ class LocalView:
                 found.add(self._put(step, state, {to: there + view} if to in self.asides else {}))
             elif call.effect is Effect.REPLACE:
                 found.add(self._put(step, state, {to: view}, [(Effect.COPY, to)]))
+            elif call.effect is Effect.EXTEND:
+                found |= {self._put(step, state, {to: there + view})}
+                found |= {state} if step.is_partial else set()
             elif call.effect in (Effect.COPY, Effect.SELECT):
                 block = (call.effect, to)
                 found |= {

@@ -23,7 +23,8 @@ derived      the table of a materialized view has another number of copies than 
              while the row itself is as after some order
 unexpired    there is a copy of a row that had expired before its partition was merged at rest
 unrefreshed  the table of a refreshable view shows other copies of a row than its replica may have
-             had in the source at a moment of the last refresh
+             had in the source at a moment of the last refresh, or, of an appending view, at those
+             of all refreshes together
 projected    the projection of a table shows other copies than the table, on the same replica
 stale-copy   one of these, which is explained if a statement that takes rows from a table took an
              earlier state of it; no violation where statements take what is local
@@ -76,7 +77,7 @@ from checkers.statements.partitions import (
 from checkers.statements.projections import projected_rows
 from checkers.statements.refreshed import ViewRow, is_refreshed, view_rows
 from checkers.statements.shown_rows import is_derived, kind_of, told_of, unnamed, updates_of
-from checkers.statements.steps import FOREVER, RowState, Sees, Shown, StatementStep
+from checkers.statements.steps import FOREVER, REFRESHING, RowState, Sees, Shown, StatementStep
 from checkers.taken import not_promised, taken_of
 from harness.core.clock import WallClock
 from harness.core.history import History
@@ -340,7 +341,7 @@ class _Judge:
 
     def _steps(self, row: int) -> list[StatementStep]:
         """Return the insert of a row and the statements that may touch it in a table."""
-        return [s for s in self._all_steps(row) if s.call.effect is not Effect.REFRESH]
+        return [s for s in self._all_steps(row) if s.call.effect not in REFRESHING]
 
     def _all_steps(self, row: int) -> list[StatementStep]:
         """Return the same with the refreshes of views."""

@@ -15,7 +15,9 @@ Shown: TypeAlias = tuple[tuple[str, Copies], ...]
 TO_ANOTHER: Final = (Effect.MOVE, Effect.REPLACE, Effect.COPY, Effect.SELECT, Effect.FETCH)
 """Effects on two tables."""
 INSERTING: Final = (Effect.INSERT, Effect.AGAIN)
-TAKING: Final = (*TO_ANOTHER, Effect.DETACH)
+REFRESHING: Final = (Effect.REFRESH, Effect.EXTEND)
+"""Effects on the table of a view."""
+TAKING: Final = (*TO_ANOTHER, *REFRESHING, Effect.DETACH)
 """Effects on what a replica has of a table."""
 FORGETTING: Final = (Effect.DELETE, Effect.DETACH, Effect.MOVE, Effect.REPLACE)
 FOREVER: Final = 1 << 62

@@ -25,7 +25,7 @@ WAYS_MAX: Final = 200
 """Number of ways after which a row is not followed."""
 _FOLLOWED: Final = frozenset(
     {Effect.NONE, Effect.APPEND, Effect.DELETE, Effect.MOVE, Effect.COPY, Effect.REPLACE}
-    | {Effect.DETACH, Effect.SELECT, Effect.FETCH, Effect.FORGET, Effect.REFRESH}
+    | {Effect.DETACH, Effect.SELECT, Effect.FETCH, Effect.FORGET, Effect.REFRESH, Effect.EXTEND}
 )
 """Effects that the log tells; those of the others are in the contents of new parts."""
 _PUTS_ASIDE: Final = (Effect.DETACH, Effect.FETCH)

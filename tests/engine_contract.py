@@ -192,7 +192,8 @@ def _is_recorded(room: str, text: str) -> bool:
 
 def _text(node: ast.AST) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return re.sub(r"\{\w*\}", "x", node.value)
+        template = node.value
+        return re.sub(r"\{(\w*)\}", lambda m: _filled(template[: m.start()], m[1]), template)
     if not isinstance(node, ast.JoinedStr):
         return None
     text = ""

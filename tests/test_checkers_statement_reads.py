@@ -211,13 +211,18 @@ def test_a_witness_names_the_read_the_row_and_what_the_replica_had() -> None:
     )
 
 
+OF_NO_READ = (Effect.AGAIN, Effect.EXTEND)
+"""Effects that are not drawn: an insert that is sent again is of one call, and what extends a view
+changes no table that reads show."""
+
+
 def test_no_read_is_accused_of_what_some_order_of_the_begun_statements_allows() -> None:
     """By definition a read of a replica that lags shows a table as it is after any of the
     statements that have begun, in any order, each of which may have yet to reach the replica."""
     draw = random.Random(20261131)
     refused = 0
     for _ in range(300):
-        steps = [s for s in some_steps(draw) if s.call.effect is not Effect.AGAIN]
+        steps = [s for s in some_steps(draw) if s.call.effect not in OF_NO_READ]
         later = [step._replace(begin=0, end=None) for step in steps[1:4]]
         value = {} if steps[0].call.update is UNSET else {"update": steps[0].call.update}
         calls = [insert(1, 1, 2, **value)] + [

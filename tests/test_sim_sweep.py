@@ -14,9 +14,17 @@ FIRST = 430_001
 
 def drawn() -> list[int]:
     """Return the numbers of the runs: cells at equal distances, in each half of the list others,
-    because every second cell is of quorum-set."""
-    count = len(cells())
-    return [at * count // RUNS + at % 2 for at in range(RUNS)]
+    because every second cell is of quorum-set; then the first cell of each workload and nemesis
+    that is in none of them."""
+    of = cells()
+    numbers = [at * len(of) // RUNS + at % 2 for at in range(RUNS)]
+    named = {name for number in numbers for name in of[number]}
+    for number, cell in enumerate(of):
+        missing = {cell[0], *nemeses().keys() & {cell[1]}} - named
+        if missing:
+            numbers.append(number)
+            named |= missing
+    return numbers
 
 
 def test_the_runs_have_every_workload_and_every_nemesis() -> None:

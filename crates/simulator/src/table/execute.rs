@@ -49,13 +49,26 @@ fn is_executable(table: &Table, entry: &Entry, made: &[&Info]) -> bool {
     if entry.kind == EntryKind::Get && table.fetches_stopped.get() && entry.source != table.me {
         return false;
     }
-    let within = |range: &Info| made.iter().any(|new| range.contains(new));
-    if entry.range().is_some_and(within) {
-        return false;
+    !waits(entry, made)
+}
+
+/// Whether an entry waits for what is being executed: `made` are the parts that other entries make,
+/// and the ranges that they remove.
+///
+/// A REPLACE_RANGE also waits while a range around its own is removed, as on 25.8, where each of two
+/// such entries could wait for the other (shouldExecuteLogEntry). One that copies an empty partition
+/// makes no part, so that nothing else holds it back.
+fn waits(entry: &Entry, made: &[&Info]) -> bool {
+    let nested = |new: &Info, range: &Info| {
+        range.contains(new) || (entry.copies.is_some() && new.contains(range))
+    };
+    let meets = |range: &Info| made.iter().any(|new| nested(new, range));
+    if entry.range().is_some_and(meets) {
+        return true;
     }
     let covers = |new: &Info| entry.made().any(|own| new.contains(own));
     let needed = |new: &Info| covers(new) || entry.parts.contains(new);
-    entry.kind.removes_range() || !made.iter().any(|new| needed(new))
+    !entry.kind.removes_range() && made.iter().any(|new| needed(new))
 }
 
 async fn process(table: &Rc<Table>, attempt: Attempt) -> bool {
@@ -129,4 +142,28 @@ async fn execute(table: &Rc<Table>, entry: &Entry) -> Result<bool, QueryError> {
         return Ok(true);
     }
     fetch(table, &zk, entry).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::entries::Copies;
+    use crate::table::replace_range::range_until;
+
+    #[test]
+    fn a_replace_by_nothing_waits_while_a_range_around_its_own_is_removed() {
+        let until = |max| range_until(&"1".into(), max);
+        let replace = Entry {
+            copies: Some(Rc::new(Copies {
+                from: "u".into(),
+                range: Some(until(3)),
+                parts: Vec::new(),
+            })),
+            ..Entry::get(until(3))
+        };
+        assert!(waits(&replace, &[&until(9)]));
+        assert!(waits(&replace, &[&Info::named("1_2_2_0")]));
+        assert!(!waits(&replace, &[&Info::named("1_4_4_0")]));
+        assert!(!waits(&replace, &[&range_until(&"2".into(), 9)]));
+    }
 }

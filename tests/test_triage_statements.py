@@ -385,26 +385,34 @@ UNHEARD = _nemesis(
 
 
 @pytest.mark.parametrize(
-    ("facts", "departure", "expected"),
+    ("statement", "facts", "departure", "of_u", "expected"),
     [
-        (KEPT, UNHEARD, ("known", ["missed-drop"])),
-        (KEPT, [], NEW),
-        (KEPT[:-2], UNHEARD, NEW),
+        (DROP, KEPT, UNHEARD, [], ("known", ["missed-drop"])),
+        (DROP, KEPT, [], [], NEW),
+        (DROP, KEPT[:-2], UNHEARD, [], NEW),
+        (MOVE, KEPT, UNHEARD, COPIED, ("known", ["missed-drop"])),
+        (MOVE, KEPT, [], COPIED, NEW),
+        (MOVE, KEPT[:-2], UNHEARD, COPIED, NEW),
     ],
 )
-def test_a_row_that_one_replica_kept_when_its_partition_was_dropped(
-    facts: Sequence[Fact], departure: Calls, expected: tuple[str, list[str]]
+def test_a_row_that_one_replica_kept_when_its_partition_was_dropped_or_moved(
+    statement: Calls,
+    facts: Sequence[Fact],
+    departure: Calls,
+    of_u: Sequence[Fact],
+    expected: tuple[str, list[str]],
 ) -> None:
     looks = [
         event
         for node, rows in (("ch1", HERE), ("ch2", NOWHERE))
-        for answer in [{"tables": {"t": rows}}]
+        for answer in [{"tables": {"t": rows, **({"u": HERE} if of_u else {})}}]
         for event in _call(
             next(PROCESS), FINAL_ROWS, 52_000, 52_001, "ok", node, 0, None, answer, None
         )
     ]
-    calls = (INSERT, DROP, departure, rest(50_000, ch1={}, ch2={}), looks)
-    assert explained(*calls, trace("t", *facts)) == expected
+    calls = (INSERT, statement, departure, rest(50_000, ch1={}, ch2={}), looks)
+    traced = [trace("t", *facts), *([trace("u", *of_u)] if of_u else [])]
+    assert explained(*calls, *traced) == expected
 
 
 FORGET = call("forget", "forget", 3_000, 3_100)

@@ -26,10 +26,10 @@ from checkers.triage.accused_rows import (
     with_row,
 )
 from checkers.triage.detached import fetched_over, forgotten_mutation, stranded_part
-from checkers.triage.events import Events, ended_ns, kills
+from checkers.triage.events import Events, departures, ended_ns, kills
 from checkers.triage.evidence import BlockRange, Evidence
 from checkers.triage.kept import unregistered_parts
-from checkers.triage.partitions import kept_parts, why_kept
+from checkers.triage.partitions import DROP_MISSED, KeptPart, kept_parts, why_kept
 from checkers.triage.renames import renamed_away
 from checkers.triage.repairs import Repair
 from checkers.triage.restores import half_restored, ignored_part, restored_nothing
@@ -69,7 +69,8 @@ def kept_statement_rows(history: History, evidence: Evidence) -> Iterator[Repair
     """Yield the rows that the only replica with a part still shows at rest, though its partition
     was dropped."""
     kept, tables = kept_parts(history, evidence), tables_by_name(history)
-    partitions, _ = partitions_of(history) if kept else ({}, None)
+    missed = departures(history, DROP_MISSED)
+    partitions, _ = partitions_of(history) if kept or missed else ({}, None)
     for key, partition in partitions.items():
         looks = {node: history.pairs[place].end for node, place in partition.finals.items()}
         for row, insert in partition.inserts.items():
@@ -79,8 +80,9 @@ def kept_statement_rows(history: History, evidence: Evidence) -> Iterator[Repair
             violation = RowViolation(
                 "diverged", key, row, [insert], (), (), (), partition.inserts, ()
             )
-            for part in AccusedRow(history, tables, violation).parts:
-                own = kept.get(part.name)
+            accused = AccusedRow(history, tables, violation)
+            for part in accused.parts:
+                own = kept.get(part.name) or _missed(accused, part)
                 found = own and why_kept(history, own)
                 look = own and looks.get(own.node)
                 if not own or not found or not look or look.time_ns < found[1]:
@@ -89,6 +91,19 @@ def kept_statement_rows(history: History, evidence: Evidence) -> Iterator[Repair
                 for others in {shown for node, shown in seen.items() if node != own.node}:
                     change = partial(with_row, row=row, shown=others)
                     yield Repair(look.index, by, f"{own}, {why}: row {row}", change)
+
+
+def _missed(accused: AccusedRow, part: BlockRange) -> KeptPart | None:
+    """Return a part that its replica kept through a drop or a MOVE of its partition: also in a run
+    of several tables, of which `kept_parts` knows nothing."""
+    node = str(accused.violation.steps[0].node)
+    drops = accused.facts(accused.source, "assign").where(accused.is_removing)
+    own = drops.where(
+        lambda drop: (gone := BlockRange.named(drop.part)) is not None and gone.covers(part)
+    )
+    if own.first is None or (node, part.name) not in departures(accused.history, DROP_MISSED):
+        return None
+    return KeptPart(part.name, node, own.first.begin_ns)
 
 
 def phantom_statement_rows(history: History, evidence: Evidence) -> Iterator[Repair]:

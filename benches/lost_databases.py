@@ -10,22 +10,17 @@ rows that each table shows on ch2 are counted, and those that were put aside in 
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from benches.bench_cluster import bench_cluster
 from benches.recovery import until
 from compose.releases import ImageChoice
 from harness.clusters.replica import execute, query, query_value
 from harness.core.capabilities import CanKill
 from harness.core.errors import ClusterError
 from harness.core.protocols import Cluster
-from harness.core.seed import Seed
-from harness.core.topology import Topology
-from harness.run.bring_up import fresh_cluster
-from harness.store.store import Store
 
 DATABASE: Final = "harness_lost"
 PATH: Final = f"/harness/{DATABASE}"
@@ -164,20 +159,7 @@ def main() -> None:
     parser.add_argument("--clickhouse", default=ImageChoice().clickhouse)
     parser.add_argument("--store", required=True)
     options = parser.parse_args()
-    store = Store(Path(options.store))
-    store.prepare()
-    name = f"harness-{Seed.fresh().value:08x}"
-    cluster = fresh_cluster(
-        Topology.of(keepers=1, clickhouse=options.clickhouse),
-        store.cluster(name),
-        lambda text: print(text, file=sys.stderr, flush=True),
-        name=name,
-        keep=False,
-        choice=ImageChoice(clickhouse=options.clickhouse),
-        accept=lambda _: None,
-    )
-    cluster.up()
-    try:
+    with bench_cluster(options.store, options.clickhouse) as cluster:
         cases = _cases()
         recover(cluster, cases)
         for case in cases:
@@ -190,8 +172,6 @@ def main() -> None:
         )
         for (line,) in query(cluster.endpoint("ch2"), sql, (str,), timeout_s=10.0):
             print(f"aside on ch2: {line}", flush=True)
-    finally:
-        cluster.down()
 
 
 if __name__ == "__main__":

@@ -9,13 +9,12 @@ one step after the other, and after each one every replica is asked what it show
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from textwrap import shorten
 from typing import Final
 
+from benches.bench_cluster import bench_cluster
 from benches.lost_zookeeper_cases import CASES, EACH, ENDS, REWOUND, Case, Step
 from benches.recovery import until
 from compose.releases import ImageChoice
@@ -24,10 +23,6 @@ from harness.clusters.replica import execute, query_value
 from harness.core.capabilities import CanKill, CanReplaceDisks
 from harness.core.errors import ClusterError
 from harness.core.protocols import Cluster
-from harness.core.seed import Seed
-from harness.core.topology import Topology
-from harness.run.bring_up import fresh_cluster
-from harness.store.store import Store
 
 STATEMENT_S: Final = 30.0
 LOOK_S: Final = 5.0
@@ -162,21 +157,8 @@ def main() -> None:
     parser.add_argument("--ends", default=",".join(ENDS))
     parser.add_argument("--only", default="", help="cases whose names contain one of these")
     options = parser.parse_args()
-    store = Store(Path(options.store))
-    store.prepare()
     for end in options.ends.split(","):
-        name = f"harness-{Seed.fresh().value:08x}"
-        cluster = fresh_cluster(
-            Topology.of(keepers=1, clickhouse=options.clickhouse),
-            store.cluster(name),
-            lambda text: print(text, file=sys.stderr, flush=True),
-            name=name,
-            keep=False,
-            choice=ImageChoice(clickhouse=options.clickhouse),
-            accept=lambda _: None,
-        )
-        cluster.up()
-        try:
+        with bench_cluster(options.store, options.clickhouse) as cluster:
             words = options.only.split(",")
             chosen = [
                 case
@@ -184,8 +166,6 @@ def main() -> None:
                 if end in case.ends and any(word in case.name for word in words)
             ]
             play(cluster, end, chosen, options.clickhouse)
-        finally:
-            cluster.down()
 
 
 if __name__ == "__main__":

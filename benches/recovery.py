@@ -14,7 +14,6 @@ A line of JSON for each table goes to DIR/recovery.jsonl, and a table to standar
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +25,7 @@ from typing import Final
 
 from kazoo.exceptions import KazooException
 
+from benches.bench_cluster import bench_cluster, note
 from benches.recoveries import MENDS, OTHER, RECOVERIES, Recovery, Step
 from compose.releases import ImageChoice
 from compose.settings import Settings
@@ -35,10 +35,6 @@ from harness.core.connections import ZooKeeper, ZooKeeperError
 from harness.core.errors import ClusterError
 from harness.core.op import Json
 from harness.core.protocols import Cluster
-from harness.core.seed import Seed
-from harness.core.topology import Topology
-from harness.run.bring_up import fresh_cluster
-from harness.store.store import Store
 from workloads.table import SHORT_LOG
 
 ROOT: Final = "/harness"
@@ -459,25 +455,8 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(one.name for one in RECOVERIES))
     parser.add_argument("--moments", type=int, default=6)
     options = parser.parse_args()
-    store = Store(Path(options.store))
-    store.prepare()
-    name = f"harness-{Seed.fresh().value:08x}"
-
-    def note(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-    cluster = fresh_cluster(
-        Topology.of(keepers=1, clickhouse=options.clickhouse),
-        store.cluster(name),
-        note,
-        name=name,
-        keep=False,
-        choice=ImageChoice(clickhouse=options.clickhouse),
-        accept=lambda _: None,
-        settings=Settings(operation_timeout_ms=10_000),  # as ClickHouse has it by itself
-    )
-    cluster.up()
-    try:
+    settings = Settings(operation_timeout_ms=10_000)  # as ClickHouse has it by itself
+    with bench_cluster(options.store, options.clickhouse, settings=settings) as cluster:
         cluster.part(CanIntercept).interpose()
         with (Path(options.store) / "recovery.jsonl").open("a") as file:
             for recovery in RECOVERIES:
@@ -490,8 +469,6 @@ def main() -> None:
                         print(json.dumps(asdict(one)), file=file, flush=True)
                 except ClusterError as error:
                     note(f"{recovery.name}: broke off: {error}")
-    finally:
-        cluster.down()
 
 
 if __name__ == "__main__":

@@ -13,23 +13,18 @@ that are written, and later the others. With `--own-paths` each server has a pat
 """
 
 import argparse
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from benches.bench_cluster import bench_cluster
 from compose.releases import ImageChoice
 from compose.settings import Settings
 from harness.clients.clickhouse import ClickHouse, connect
 from harness.core.protocols import Cluster
-from harness.core.seed import Seed
-from harness.core.topology import Topology
-from harness.run.bring_up import fresh_cluster
-from harness.store.store import Store
 
 ROWS: Final = 4_000
 INSERTED: Final = 1_000
@@ -186,27 +181,12 @@ def main() -> None:
     parser.add_argument("--tries", type=int, default=3)
     parser.add_argument("--own-paths", action="store_true")
     options = parser.parse_args()
-    store = Store(Path(options.store))
-    store.prepare()
-    name = f"harness-{Seed.fresh().value:08x}"
-    cluster = fresh_cluster(
-        Topology.of(replicas=2, keepers=1, clickhouse=options.clickhouse),
-        store.cluster(name),
-        lambda text: print(text, file=sys.stderr, flush=True),
-        name=name,
-        keep=False,
-        choice=ImageChoice(clickhouse=options.clickhouse),
-        accept=lambda _: None,
-        settings=Settings(shared_transactions=not options.own_paths),
-    )
-    cluster.up()
-    try:
+    settings = Settings(shared_transactions=not options.own_paths)
+    with bench_cluster(options.store, options.clickhouse, replicas=2, settings=settings) as cluster:
         path = "own" if options.own_paths else "one"
         for number in range(options.tries):
             found = attempt(cluster, f"snapshots_{number}", is_shared=not options.own_paths)
             print(f"| {options.clickhouse} | {path} | {number + 1} | {row(found)} |", flush=True)
-    finally:
-        cluster.down()
 
 
 if __name__ == "__main__":

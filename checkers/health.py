@@ -273,9 +273,9 @@ def complaints_of(history: History) -> Mapping[str, Mapping[str, Complaint]]:
 
 def complaints_in(log: str, rest: datetime | None = None) -> list[Complaint]:
     """Return what a server's error log says, of each kind the first line and their number. A line
-    that continues another one counts as a part of it if it names an exception of Java, and else,
-    such as a frame of a stack, is left out. `rest` is the time in
-    UTC from which on what does not end is looked for; None to look for nothing of that."""
+    that continues another one belongs to it if it names an exception of Java, and is left out
+    otherwise, as the frames of a stack are. `rest` is the time in UTC from which on what does not
+    end is looked for; None to look for nothing of that."""
     lines: dict[tuple[str, ...], list[str]] = {}
     at_rest = "" if rest is None else rest.strftime(TIME)
     for line in _messages(log):

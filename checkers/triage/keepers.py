@@ -98,16 +98,15 @@ def _why_shown(
 
 
 def _untruncated(node: str) -> str:
-    """A server alone shows a node, and no log has its transaction: return that as a sentence."""
+    """Return that a server alone shows a node whose transaction no log has."""
     return f"{node} alone shows it, and no log has its transaction"
 
 
 def _unlogged_ack(
     history: History, node: str, servers: Mapping[str, ServerTree], since_ns: int
 ) -> str:
-    """The log of a server alone has a node that none shows, and after the insert began another
-    server died: return that as a sentence; "" for a version that acknowledges what it has
-    logged."""
+    """Return that the log of a server alone has a node which no server shows, and that another
+    server died after the insert began; "" for a version that acknowledges what it has logged."""
     if servers[node].version not in ACKNOWLEDGES_EARLY:
         return ""
     for fault in history.faults:

@@ -401,8 +401,9 @@ impl<'a, M: Model, C: Config> Search<'a, M, C> {
     }
 }
 
-/// Returns the failure at `row`: the longest of the orders that led to it, and those of the others
-/// that place what no longer one does. Apart from the search, so that it is compiled only once.
+/// Returns the failure at `row`: the longest of the orders that led to it, and each other one that
+/// places an operation which none of the longer ones places. Not generic, so that it is compiled
+/// only once.
 fn stuck_at(row: u32, mut orders: Vec<Vec<u32>>) -> Ended {
     orders.sort_by_key(|order| usize::MAX - order.len());
     let mut orders = orders.into_iter();

@@ -424,7 +424,7 @@ def _spread(count: int, most: int) -> list[int]:
     """Return up to so many of the numbers 1 to `count`, the first and the last among them."""
     if count <= most:
         return [*range(1, count + 1)]
-    return sorted({1 + round(i * (count - 1) / (most - 1)) for i in range(most)})
+    return sorted({1 + round(i * (count - 1) / max(1, most - 1)) for i in range(most)})
 
 
 def line(one: Outcome) -> str:
